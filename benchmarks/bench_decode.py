@@ -13,8 +13,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.conftest import OURS, Comparison, child
 from decoder.candidates.lists import bit_positions
 from decoder.estimation.lasso import fit_lasso, noise_penalty
-from decoder.model.counts import Observed, observe
-from decoder.model.design_matrix import design_matrix
+from decoder.model.counts import Observed, design_matrix, observe
 from decoder.model.noise import RandomString
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions

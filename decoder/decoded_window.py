@@ -11,8 +11,7 @@ from rappor_core.params import RapporParams
 
 @dataclass(frozen=True)
 class DecodedWindow:
-    """The metric, parameters, days (None if unknown) and reports of a decoding. definition: the
-    metric as declared, empty if unknown."""
+    """The metric (definition: as declared, if known), days and reports of a decoding."""
 
     metric: str
     params_id: str

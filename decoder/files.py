@@ -35,11 +35,8 @@ _UNREADABLE = (
 
 @contextmanager
 def naming(path: Path, error: type[DecodeError], way_out: str) -> Iterator[None]:
-    """Raise what a reader of `path` raises as `error`, with the file's name.
-
-    The decoder's errors say what to do; to others `way_out` is added. ValueError covers bytes
-    that are not UTF-8, numbers that cannot be read, and most errors of pyarrow.
-    """
+    """Raise what a reader of `path` raises as `error`, with the file's name; the decoder's errors
+    say what to do, to others `way_out` is added."""
     try:
         yield
     except DecodeError as cause:
@@ -65,8 +62,7 @@ def make_folder(folder: Path) -> None:
 
 
 def probe_folder(folder: Path) -> None:
-    """Make a folder and write to it, before the long work whose result goes there. Raises
-    OutputError."""
+    """Make a folder and write to it, before long work is put there. Raises OutputError."""
     make_folder(folder)
     try:
         TemporaryFile(dir=folder).close()
@@ -75,11 +71,8 @@ def probe_folder(folder: Path) -> None:
 
 
 def claim_folder(folder: Path, names: Iterable[str], mark: str, key: str = "metric") -> None:
-    """Refuse a folder in which a file of somebody else would be replaced.
-
-    names: of the files to come.  mark: the one of them by which a folder is known as made by this
-    command: an object of JSON with this key. Raises OutputError.
-    """
+    """Refuse a folder in which a file of somebody else would be replaced: that holds one of `names`
+    and no `mark`, an object of JSON with the key. Raises OutputError."""
     there = [name for name in names if (folder / name).exists()]
     if there and not _has_key(folder / mark, key):
         raise OutputError(
@@ -106,11 +99,7 @@ def _has_key(path: Path, key: str) -> bool:
 
 
 def probe_file(path: Path) -> None:
-    """Check that a file can be written, before the long work whose result goes there.
-
-    What it holds stays; a pipe or terminal is left alone. Raises OutputError for a folder, and
-    for a file that cannot be written.
-    """
+    """Check that a file can be written, unless it is a pipe or terminal. Raises OutputError."""
     there = path.exists()
     if there and not (path.is_file() or path.is_dir()):
         return
@@ -137,11 +126,8 @@ def write_files(
     files: Mapping[str, Callable[[Path], object]],
     progress: Progress = silent,
 ) -> tuple[Path, ...]:
-    """Write files into a directory, made if needed, all or none; return their paths.
-
-    They get their names when all are written: a full disk leaves what was there. Raises
-    OutputError.
-    """
+    """Write files into a directory, made if needed, all or none; return their paths. A full disk
+    leaves what was there. Raises OutputError."""
     folder = Path(directory)
     make_folder(folder)
     with ExitStack() as whole:
@@ -166,14 +152,8 @@ def finite(value: Any) -> Any:
 
 
 def row_of(kind: type[Row], given: Mapping[str, Any], may_lack: Collection[str] = ()) -> Row:
-    """A row of a JSON file that `finite` wrote: null is NaN again.
-
-    Args:
-        kind: a dataclass of the columns; those with a default may be missing, as files of earlier
-            versions lack them.
-        given: values by column.
-        may_lack: columns whose null is None.
-    """
+    """A row of a JSON file that `finite` wrote, as the dataclass `kind`: null is NaN again, but in
+    columns that `may_lack` a value. Files of earlier versions lack columns with a default."""
     names = [one.name for one in fields(kind)  # type: ignore[arg-type]
              if one.default is MISSING or one.name in given]  # fmt: skip
     return kind(**{name: math.nan if given[name] is None and name not in may_lack else given[name]

@@ -1,7 +1,4 @@
-"""Options that an analyst chooses, with their one default each; frozen and checked.
-
-The library, the command line, the service and its schedules all take them from here.
-"""
+"""Options that an analyst chooses, with their one default each; frozen and checked."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +9,7 @@ from typing import Literal, get_args
 
 from decoder.candidates.files import Weights
 from decoder.errors import CandidatesError, DecodeError
-from decoder.inference.multiple_testing import CORRECTIONS, Correction, check_weighted
+from decoder.inference.multiple_testing import CORRECTIONS, WEIGHTED, Correction
 from rappor_core.aggregate import MAX_COUNT
 from rappor_core.risk import CROWD
 
@@ -33,13 +30,11 @@ DEFAULT_AREA_NAME = "name"
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """The options that every decoding has.
+    """The options that every decoding has. Raises DecodeError with a bad value.
 
     alpha: level of the correction for multiplicity, in (0, 1).  level: of the intervals, in (0, 1).
     repeats: rho = sum r^2 / sum r over devices, where device i sent r_i of the reports; r when
         each sent r. None: the most that the metric's definition allows in the window.
-
-    Raises DecodeError with the bad value.
     """
 
     alpha: float = DEFAULT_ALPHA
@@ -63,19 +58,14 @@ class Levels:
 
 @dataclass(frozen=True)
 class DecodeOptions(Levels):
-    """Options of a decoding.
+    """Options of a decoding. Raises DecodeError with a bad value.
 
-    method: `cavity` or `lasso`; metrics with one bit a value need neither.
-    correction: how many candidates are allowed for.
-    largest_p: never call a value detected whose own p-value is above this.
-    true_shares: value -> share, where known, to be shown alongside the estimates.
+    method: metrics with one bit a value need none.  largest_p: never call a value detected whose
+    own p-value is above this.  true_shares: value -> share, where known, to be shown alongside.
     weights: how the level is divided among the candidates, declared before the counts were seen.
-    without_cohorts: cohorts whose reports are not used, such as those that follow no model.
     full_fit: where it is affordable, let all candidates take part in the fit of method `cavity`.
         Without it only the probable ones do: much quicker where bits and candidates are many, with
         errors up to a tenth larger where many small shares fall on few bits.
-
-    Raises DecodeError with the bad value.
     """
 
     method: Method = DEFAULT_METHOD
@@ -95,20 +85,19 @@ class DecodeOptions(Levels):
             raise DecodeError(
                 f"correction = {self.correction!r} is not one of {', '.join(CORRECTIONS)}"
             )
-        check_weighted(self.correction, self.weights)
+        if self.weights is not None and self.correction not in WEIGHTED:
+            raise DecodeError(
+                f"correction = {self.correction!r} takes no weights: they divide the level of "
+                f"{', '.join(WEIGHTED)}"
+            )
         if not 0 < self.largest_p <= 1:
             raise DecodeError(f"largest_p = {self.largest_p!r} is not above 0 and at most 1")
 
 
 @dataclass(frozen=True)
 class CandidateChoice:
-    """The values to look for: one of file, numbers, dates and map_file, or the metric's own.
-
-    file: of values, with the column of a table.  numbers: first, last and perhaps a step.
-    dates: first and last.  map_file: google/rappor's map.csv.
-
-    Raises CandidatesError for more than one.
-    """
+    """The values to look for: one of a file (and its column), numbers (first, last, step), dates
+    and google/rappor's map.csv, or the metric's own. Raises CandidatesError for more than one."""
 
     file: Path | None = None
     column: str | None = None
@@ -124,15 +113,12 @@ class CandidateChoice:
 
 @dataclass(frozen=True)
 class MapOptions:
-    """How a location is mapped and drawn.
+    """How a location is mapped and drawn. Raises DecodeError for an unknown method.
 
     method: `field` (smooth where the data are) or `simplex` (the nearest positive shares).
-    slots: those wanted, none for all.
-    region: a file of polygons, whose cells are shown.  points, base: files of what to draw.
-    areas: a file of named areas; area_name: the property that names them.
-    every_window: all windows in the GeoJSON, not only the last of each slot.
-
-    Raises DecodeError for an unknown method.
+    slots: those wanted, none for all.  region: a file of polygons, whose cells are shown.  points,
+    base: files of what to draw.  areas: a file of named areas; area_name: the property that names
+    them.  every_window: all windows in the GeoJSON, not only the last of each slot.
     """
 
     method: MapMethod = DEFAULT_MAP_METHOD
@@ -153,9 +139,8 @@ class MapOptions:
 class FlowOptions:
     """Which flows are shown, and what they are drawn on.
 
-    min_km: the least distance between two centers; own cells are 0 km apart.  top: how many flows
-    that are not detected are shown besides those that are, the largest guesses.  base: a file of
-    the user's districts or stations.  known: a file of a known matrix, such as the last census.
+    min_km: between two centers.  top: how many flows that are not detected are shown, too, the
+    largest guesses.  base: a file of the user's districts or stations.  known: of a known matrix.
     """
 
     min_km: float = DEFAULT_MIN_KM

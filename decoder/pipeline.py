@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,14 +11,14 @@ from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, by_bit, by_boolean, by_cavity, by_lasso
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.inference.diagnostics import (
+    PLAINLY,
     forged_cohorts,
     may_be_left_out,
-    plainly_odd,
+    odd_cohorts,
     undeclared_repetition,
 )
 from decoder.inference.multiple_testing import decide
-from decoder.model.counts import Observed, observe, repetition
-from decoder.model.design_matrix import Grouping, same_positions
+from decoder.model.counts import Observed, observe, repetition, same_positions
 from decoder.numerics.bit_tensor import Positions, one_thread
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
@@ -27,30 +26,8 @@ from decoder.results.build import assemble, cohort_scores, with_left_out
 from decoder.results.selective_intervals import selected_intervals
 from decoder.results.tables import Decoding
 from decoder.results.warnings import StepResults
-from decoder.typing import Flags, Floats
+from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
-
-Fit = Callable[[Observed], Estimate]
-
-
-@dataclass(frozen=True)
-class DecodingProblem:
-    """The inputs of one decoding: counts, candidates, options, and what follows from them.
-
-    observed: bit shares of the cohorts, with the positions of the candidates that are told apart.
-    grouping: of all candidates, (M,).  direct: each value has a bit of its own.  reserved: of
-    the groups, those that are no part of the list, as `other` of a map, (G,).  weights: of the
-    groups, (G,), of mean 1; None: all 1.
-    """
-
-    aggregate: Aggregate
-    candidates: Candidates
-    options: DecodeOptions
-    observed: Observed
-    direct: bool
-    grouping: Grouping
-    reserved: Flags
-    weights: Floats | None
 
 
 def decode(
@@ -62,92 +39,117 @@ def decode(
 ) -> Decoding:
     """Estimate the share of each candidate among the reports, and say which are really there.
 
-    progress: called with (stage, done, total).  warm_starts: one for many windows of the same
-    candidates: each fit starts from that of a similar window before it, if there is one, which is
-    quicker, and moves most scores by less than a tenth of their standard errors.
+    Deterministic to the last bit, whatever the number of threads. Cohorts whose counts were plainly
+    not made as the others were are left out, and the first warning names them.
 
-    Cohorts whose counts were plainly not made as the others were are left out, and the first
-    warning names them. Deterministic: the same input gives the same output to the last bit,
-    whatever the number of threads. Raises DecodeError where the counts cannot answer (no reports,
-    shapes that do not fit); finding nothing is a result, not an error.
+    Args:
+        aggregate: of a window.
+        candidates: the values to look for.
+        options: method, correction, level and the like.
+        progress: called with (stage, done, total).
+        warm_starts: one for many windows of the same candidates: each fit starts from that of a
+            similar window, which is quicker, and moves most scores by less than a tenth of their
+            standard errors.
+
+    Raises:
+        DecodeError: the counts cannot answer. Finding nothing is a result, not an error.
     """
     options = options or DecodeOptions()
     whole = aggregate.without(options.without_cohorts)
     with _arithmetic():
         candidates = in_bit_order(candidates, whole)
-        direct = candidates.direct(whole.params)
         positions = candidates.positions(whole.params, progress)
 
         def decode_cohorts(rest: Aggregate) -> Decoding:
-            problem = _problem(rest, candidates, positions, options, direct=direct)
-            return _answer(problem, _estimator(problem, progress, warm_starts))
+            return _decoded(rest, candidates, positions, options, progress, warm_starts)
 
         return _without_odd_cohorts(whole, decode_cohorts)
 
 
-def _problem(
+def _decoded(
     aggregate: Aggregate,
     candidates: Candidates,
     positions: Positions,
     options: DecodeOptions,
-    *,
-    direct: bool,
-) -> DecodingProblem:
-    """Unbiased shares of set bits; candidates that set the same bits in every cohort are one."""
+    progress: Progress,
+    warm_starts: WarmStarts | None,
+) -> Decoding:
+    """Debias, fit, test each candidate, correct for their number, and give intervals."""
     observed = observe(aggregate, positions, repetition(aggregate, options.repeats))
-    grouping = Grouping(same_positions(observed.positions, aggregate.params.num_bits))
-    first = grouping.first
-    if not first.all():
+    group = same_positions(observed.positions, aggregate.params.num_bits)
+    first, weights = group == np.arange(len(group)), None
+    if not first.all():  # candidates that set the same bits in every cohort are one
         observed = replace(observed, positions=observed.positions[first])
+    if options.weights is not None:
+        weights = options.weights.among(candidates.values, group)
+
+    def fit(some: Observed) -> Estimate:
+        return _fitted(some, aggregate, candidates, options, weights, progress, warm_starts)
+
+    observed, estimate = _with_repetition(observed, fit, options)
     reserved = np.arange(len(candidates)) >= len(candidates) - candidates.reserved
-    declared = options.weights
-    weights = None if declared is None else declared.among(candidates.values, grouping.group)
-    return DecodingProblem(
-        aggregate, candidates, options, observed, direct, grouping, reserved[first], weights
-    )
-
-
-def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
-    """Fit, test each candidate, correct for their number, and give intervals."""
-    observed, estimate = _repeated(problem, fit(problem.observed), fit)
-    options = problem.options
     decision = decide(
         estimate.p_values,
         estimate.local_fdr,
         options.correction,
         options.alpha,
         options.largest_p,
-        problem.weights,
+        weights,
         null_p=estimate.null_p_values if options.correction == "fdr" else None,
         careful=estimate.has_few_cohorts,
-        alone=problem.reserved,
+        alone=reserved[first],
     )
     intervals = selected_intervals(estimate, decision, options)
-    answer = StepResults(observed, estimate, decision, intervals)
-    return assemble(problem.aggregate, problem.candidates, options, answer, problem.grouping)
+    given = aggregate, candidates, options, group
+    return assemble(StepResults(*given, observed, estimate, decision, intervals))
 
 
-def _repeated(problem: DecodingProblem, estimate: Estimate, fit: Fit) -> tuple[Observed, Estimate]:
-    """Fit once more where the data show another repetition of the reports.
+def _fitted(
+    observed: Observed,
+    aggregate: Aggregate,
+    candidates: Candidates,
+    options: DecodeOptions,
+    weights: Floats | None,
+    progress: Progress,
+    warm_starts: WarmStarts | None,
+) -> Estimate:
+    """Estimate by the estimator that fits the encoding, the list and the choice of method."""
+    if aggregate.params.scheme.single_bit:
+        return by_boolean(observed, options.level)
+    if candidates.direct(aggregate.params):
+        return by_bit(observed, options.level)
+    if observed.positions.shape[1:] == (1, 1) and not candidates.complete:
+        # The bits do not say how much of them unlisted strings hold, so that neither shares nor
+        # tests hold their level. Lists of all values are not concerned.
+        raise DecodeError(
+            f"the reports of {aggregate.metric!r} are in one cohort and set one bit each: "
+            "shares of strings cannot be told from those of strings that are not listed; collect "
+            "with num_hashes = 2 or more, or with more cohorts"
+        )
+    if options.method == "lasso":
+        return by_lasso(observed, options.level, options.alpha, progress, weights)
+    return by_cavity(observed, options.level, progress, full=options.full_fit,
+                     warm_starts=warm_starts, weights=weights)  # fmt: skip
 
-    One that is only bounded is lowered to what the noise in the data shows, plus two standard
-    errors. One that nobody declared is raised to what the noise shows, where the sizes of the
-    cohorts show it too; not where few cohorts alone are noisy, which are then left out.
-    """
-    observed = problem.observed
-    if problem.options.repeats is not None:
+
+def _with_repetition(
+    observed: Observed, fit: Callable[[Observed], Estimate], options: DecodeOptions
+) -> tuple[Observed, Estimate]:
+    """Fit, and once more where the data show another repetition of the reports."""
+    estimate = fit(observed)
+    if options.repeats is not None:
         return observed, estimate
-    if observed.noise.repetition == 1:
+    if observed.noise.repetition == 1:  # raised where sizes show it, too, and not of few cohorts
         scores = cohort_scores(observed, estimate, observed.noise_of(estimate.shrunken))
-        odd, reports = plainly_odd(scores), observed.noise.reports
+        odd, reports = odd_cohorts(scores, PLAINLY), observed.noise.reports
         few_are_odd = len(odd) and may_be_left_out(odd, reports, float(reports.sum()))
         shown = undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
         differs = shown > 1 and not few_are_odd
-    else:
+    else:  # a bound is lowered to what the noise shows, plus two standard errors
         left = (observed.centerd.size - len(observed.centerd)) * estimate.unfitted
         ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left)) if left >= 1 else 1.0
         differs = ratio < 1
-        shown = observed.noise.shown_repetition(ratio) if differs else 1.0
+        shown = min(observed.noise.repetition_of(ratio), observed.noise.repetition)
     if not differs:
         return observed, estimate
     observed = observed.repeated(shown)
@@ -155,11 +157,8 @@ def _repeated(problem: DecodingProblem, estimate: Estimate, fit: Fit) -> tuple[O
 
 
 def _without_odd_cohorts(whole: Aggregate, decode: Callable[[Aggregate], Decoding]) -> Decoding:
-    """Decode; again without cohorts whose counts were plainly not made as the others' were.
-
-    The first warning of the decoding names them. Where each value has a bit of its own, a cohort's
-    counts shake nothing but the mean that they are part of.
-    """
+    """Decode; again without cohorts whose counts were plainly not made as the others' were. Where
+    each value has its own bit, a cohort shakes nothing but the mean that it is part of."""
     left_out: dict[int, float] = {}  # cohorts, with the sizes of their residuals
     while True:
         rest = whole.without(left_out)
@@ -184,32 +183,3 @@ def _arithmetic() -> Iterator[None]:
             f"the arithmetic of doubles failed ({error}): check that the counts, the parameters "
             "and the candidates belong together, and that the reports have noise"
         ) from error
-
-
-def _estimator(problem: DecodingProblem, progress: Progress, warm_starts: WarmStarts | None) -> Fit:
-    """The estimator that fits the encoding, the list and the choice of method."""
-    options, level, weights = problem.options, problem.options.level, problem.weights
-    if problem.aggregate.params.scheme.single_bit:
-        return partial(by_boolean, level=level)
-    if problem.direct:
-        return partial(by_bit, level=level)
-    if problem.observed.positions.shape[1:] == (1, 1) and not problem.candidates.complete:
-        # The bits do not say how much of them unlisted strings hold, so that neither shares nor
-        # tests hold their level. Lists of all values are not concerned.
-        raise DecodeError(
-            f"the reports of {problem.aggregate.metric!r} are in one cohort and set one bit each: "
-            "shares of strings cannot be told from those of strings that are not listed; collect "
-            "with num_hashes = 2 or more, or with more cohorts"
-        )
-    if options.method == "lasso":
-        return partial(
-            by_lasso, level=level, alpha=options.alpha, progress=progress, weights=weights
-        )
-    return partial(
-        by_cavity,
-        level=level,
-        progress=progress,
-        full=options.full_fit,
-        warm_starts=warm_starts,
-        weights=weights,
-    )

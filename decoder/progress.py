@@ -1,7 +1,4 @@
-"""How a long job tells of its progress, and says what an analyst should know.
-
-What either function raises ends the job.
-"""
+"""How a long job reports progress and remarks; what either function raises ends the job."""
 
 from collections.abc import Callable
 from typing import TypeAlias

@@ -49,8 +49,7 @@ from decoder.sources.aggregates import (
     check_metric,
     window_of,
 )
-from decoder.sources.density_windows import SplitName
-from decoder.sources.windows import Each
+from decoder.sources.windows import Each, SplitName
 from decoder.tables.reading import text_problem
 from rappor_cli import options as shared
 from rappor_cli.numbers import number, read_day

@@ -18,7 +18,7 @@ from collector.server import running_collector
 from collector.settings import Settings
 from collector.settings import load_settings as collector_settings_of
 from decoder.sources.collector_client import ask
-from decoder.sources.density_windows import SplitName
+from decoder.sources.windows import SplitName
 from decoder_service.alarms.rules import NewAlarm, Rules
 from decoder_service.jobs.specs import (
     CandidateSpec,

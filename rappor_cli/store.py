@@ -14,8 +14,7 @@ import typer
 
 from decoder.errors import DecodeError
 from decoder.progress import Note, quiet
-from decoder.sources.density_windows import SplitName, fetch_parts
-from decoder.sources.windows import Each
+from decoder.sources.windows import Each, SplitName, fetch_parts
 from rappor_cli.options import DATABASE_VARIABLE
 from rappor_core.aggregate import Aggregate
 

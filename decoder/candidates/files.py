@@ -1,8 +1,4 @@
-"""Files of candidates: text, CSV, JSON or Parquet, gzipped or not; and their weights.
-
-Weights are a prior of the analyst: how the level of a rule is divided among candidates, before the
-data.
-"""
+"""Files of candidates: text, CSV, JSON or Parquet, gzipped or not; and their weights."""
 
 import csv
 import io
@@ -135,13 +131,9 @@ MOST = 1e9  # of a weight, and of 1 over it
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of candidates: any positive numbers, of which only the ratios count.
-
-    of: value (normalized) -> weight.  others: that of every value which is not in `of`; None if
-    there must be no such value.
-
-    Raises CandidatesError with the bad weight.
-    """
+    """Weights of candidates, of which only the ratios count: how the analyst divides the level of a
+    rule, before the data. others: that of every value which is not in `of`; None if there must be
+    none. Raises CandidatesError with a bad weight."""
 
     of: Mapping[str, float]
     others: float | None = None
@@ -158,23 +150,21 @@ class Weights:
     def among(self, values: Sequence[bytes], group: Indices) -> Floats:
         """Weights of the groups of candidates (M,) that set the same bits, (G,), of mean 1: the
         heaviest of a group counts. Raises CandidatesError for a value without a weight."""
-        largest = np.zeros(len(values))
-        np.maximum.at(largest, group, np.array([self._weight(value) for value in values]))
+        largest, weights = np.zeros(len(values)), []
+        for value in map(bytes.decode, values):
+            weight = self.of.get(value, self.others)
+            if weight is None:
+                raise CandidatesError(
+                    f"candidate {shown(value)} has no weight; give every candidate one, or "
+                    "those that are not listed one together (a line without a value: `,1`)"
+                )
+            weights.append(weight)
+        np.maximum.at(largest, group, np.array(weights))
         kept = largest[group == np.arange(len(group))]
         return np.asarray(kept / kept.mean())
 
-    def _weight(self, value: bytes) -> float:
-        weight = self.of.get(value.decode(), self.others)
-        if weight is None:
-            raise CandidatesError(
-                f"candidate {shown(value.decode())} has no weight; give every candidate one, or "
-                "those that are not listed one together (a line without a value: `,1`)"
-            )
-        return weight
-
     def to_csv(self) -> str:
-        """The canonical CSV that `read_weights` reads: `value,weight`, sorted, that of all others
-        last."""
+        """The canonical CSV that `read_weights` reads: sorted, that of all others last."""
         text, others = io.StringIO(), [] if self.others is None else [("", self.others)]
         rows = [(value, repr(weight)) for value, weight in [*sorted(self.of.items()), *others]]
         csv.writer(text, lineterminator="\n").writerows(rows)
@@ -187,8 +177,7 @@ class Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read a CSV of `value,weight`, with or without that header; a line without a value is for all
-    others. Raises CandidatesError."""
+    """Read `value,weight`; a line without a value is for others. Raises CandidatesError."""
     weights: dict[str, float] = {}
     with naming(path, CandidatesError, "give a UTF-8 CSV of value,weight"):
         for row in read_rows(path):

@@ -1,9 +1,5 @@
-"""The candidates: which values to look for, and the bits that each would set.
-
-Strings are compared and hashed in one form, `rappor_core.hashing.normalize` (Unicode NFC, UTF-8),
-the same as on the device. Duplicates after normalization count once. Positions are those of
-`rappor_core.hashing.bloom_positions`, computed for a million values at once.
-"""
+"""The candidates: which values to look for, and the bits that each would set: those of
+`rappor_core.hashing`, as on the device, computed for a million values at once."""
 
 from __future__ import annotations
 
@@ -54,20 +50,16 @@ def bit_positions(
             digests = b"".join(map(mmh3.mmh3_x64_128_digest, some))
             halves = np.frombuffer(digests, dtype="<u8").reshape(len(some), 2)
             run_in_chunks(_derive, len(some), halves, params.num_bits, found)
-        else:
-            _fill_md5(some, params, found)
+        else:  # `rappor_core.hashing.md5_positions`
+            for cohort in range(params.num_cohorts):
+                word = cohort.to_bytes(4, "big")
+                hashes = [md5(word + value, usedforsecurity=False).digest() for value in some]
+                first = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(len(some), -1)
+                first = first[:, : params.num_hashes].astype(np.int16)
+                found[:, cohort] = first % params.num_bits
         mark_repeated(found, params.num_bits)
         progress(STAGE, min(start + _BLOCK, len(values)), len(values))
     return positions
-
-
-def _fill_md5(values: Sequence[bytes], params: RapporParams, positions: Any) -> None:
-    """`rappor_core.hashing.md5_positions`, cohort by cohort, a digest a value."""
-    for cohort in range(params.num_cohorts):
-        word = cohort.to_bytes(4, "big")
-        digests = b"".join([md5(word + value, usedforsecurity=False).digest() for value in values])
-        first = np.frombuffer(digests, dtype=np.uint8).reshape(len(values), -1)
-        positions[:, cohort] = first[:, : params.num_hashes].astype(np.int16) % params.num_bits
 
 
 @compiled
@@ -112,11 +104,9 @@ class ReadNotes:
 class Candidates:
     """A list of candidates: distinct values (normalized bytes), in the order given.
 
-    tensor: their positions where they are given (a map file), otherwise None: hashed when needed.
-    complete: no other value can be held, as with the cells of a grid.
-    own_bits: each sets one bit, which no other value sets (basic RAPPOR, as a map file tells it).
-    reserved: so many values at the end are no candidates like the others, as `other` of a map is
-    none of its cells: each is tested by itself, and the correction is for the others alone.
+    tensor: positions, where they are given (a map file).  complete: no other value can be held, as
+    with the cells of a grid.  own_bits: each sets one bit, which no other sets, as a map file tells
+    it.  reserved: so many values at the end are tested each by itself, as `other` of a map.
     """
 
     values: Sequence[bytes]
@@ -199,10 +189,8 @@ class Candidates:
         return params.scheme.own_bits or self.own_bits
 
     def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
-        """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort.
-
-        Raises CandidatesError for listed values that do not fit the bits.
-        """
+        """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort. Raises
+        CandidatesError for listed values that do not fit the bits."""
         if self.tensor is not None:
             return self.tensor
         scheme, k = params.scheme, params.num_bits
@@ -229,18 +217,14 @@ def _check_fit(num_values: int, params: RapporParams) -> None:
 
 
 def metric_candidates(aggregate: Aggregate) -> Candidates:
-    """The values that a metric has by its definition: categories, true and false, or cells.
-
-    Categories are named by the bit that they set where the definition is not known. Raises
-    CandidatesError for a metric of strings: they are not listed anywhere.
-    """
+    """The values that a metric has by its definition: categories, true and false, or cells. Raises
+    CandidatesError for a metric of strings: they are not listed anywhere."""
     params, definition = aggregate.params, aggregate.definition
     names = own_names(params, definition)
     if names:
         reserved = _kind_of(definition).reserved if definition else ()
-        values = [normalize(name) for name in names]
         own = sum(name in reserved for name in names)
-        return Candidates(values, ReadNotes(read=len(names)), reserved=own)
+        return Candidates(list(map(normalize, names)), ReadNotes(read=len(names)), reserved=own)
     if not params.scheme.hashed:
         _check_fit(0, params)
         raise CandidatesError(
@@ -268,12 +252,8 @@ def _kind_of(definition: Mapping[str, Any]) -> Kind:
 
 
 def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
-    """Replace the list by the metric's own values, in the order of their bits, where the metric
-    lists its values.
-
-    Raises CandidatesError for a candidate that is none of them: another order or spelling must
-    not move an estimate to another name. Other candidates are returned as they are.
-    """
+    """Replace the list by the metric's own values, in the order of their bits, where it has them:
+    no estimate moves to another name. Raises CandidatesError for any other candidate."""
     scheme = aggregate.params.scheme
     named = bool(scheme.value_names) or "categories" in aggregate.definition
     if scheme.hashed or not named or candidates.tensor is not None:

@@ -1,8 +1,5 @@
-"""Differences between two windows: intervals, tests, and corrections for multiplicity.
-
-Every before-and-after comparison ends here: of shares, of cells, of numbers, of pairs, whoever
-estimated the difference and its standard error.
-"""
+"""Differences between two windows: intervals, tests, and corrections for multiplicity, whoever
+estimated the difference and its standard error."""
 
 from __future__ import annotations
 
@@ -23,12 +20,10 @@ from rappor_core.text import counted
 
 @dataclass(frozen=True)
 class Differences:
-    """Differences between two windows, later less earlier, (n,) each; shares in [-1, 1], which
-    pages show in points.
+    """Differences between two windows, later less earlier, (n,) each; shares in [-1, 1].
 
-    std_error: of the difference.  low, high: interval, at the level that was asked; not clipped.
-    p_value: two-sided, of no change.  p_adjusted, detected: after correction; a value that is
-    tested by itself has its own p-value.
+    low, high: interval, not clipped.  p_value: two-sided, of no change.  p_adjusted, detected:
+    after correction; a value that is tested by itself has its own p-value.
     """
 
     difference: Floats
@@ -72,8 +67,7 @@ def differences(
 
 @dataclass(frozen=True)
 class RelativeChanges:
-    """Changes as parts of a base, (n,) each, at least -1; not a number where the base is not
-    detected. low, high: interval, at least at the level that was asked."""
+    """Changes as parts of a base with intervals, (n,) each, at least -1; NaN without a base."""
 
     change: Floats
     low: Floats
@@ -146,8 +140,7 @@ def corrected(
 
 @dataclass(frozen=True)
 class WindowChange:
-    """What changed from window `first` to window `second`, numbers from 0. quantities: names of the
-    rows, such as values, edges or distance bands."""
+    """What changed from window `first` to window `second`, numbers from 0; names of the rows."""
 
     first: int
     second: int

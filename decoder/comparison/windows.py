@@ -2,15 +2,9 @@
 
 Values are found once, in all windows together. In each window their shares are then fitted by
 weighted least squares, everything else being unlisted. The change between two windows is fitted
-on the difference of their bit shares, and its variance is read off that difference itself: a
-device that repeats its permanent bits in both windows makes it smaller, one that repeats them
-within a window makes it larger, and neither has to be known (docs/method.md, "Over time").
-
-What unlisted values gain or lose stays in the residual. A value that has not changed has positions
-that are independent of it: the null distribution of its score against the residual of a fit without
-it is known (docs/method.md, (1)), also where one unlisted value changed much and cohorts are few.
-Only its own sampling lies in those positions: it is taken out of the fit, and added to that
-distribution.
+on the difference of their bit shares, and its variance is read off that difference itself, so that
+it need not be known how devices repeat their permanent bits (docs/method.md, "Over time"). What
+unlisted values gain or lose stays in the residual, which gives the null distribution of a score.
 """
 
 from collections.abc import Sequence
@@ -62,7 +56,7 @@ MIN_DEVIATE = 1e-3  # of a test: below it an error would be without bound
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
 ) -> Differences:
-    """Estimate the difference of the shares of all `candidates`, in their order, second window less
+    """Estimate the differences of the shares of `candidates`, in their order, second window less
     first. Raises DecodeError for windows of different parameters."""
     if before.params != after.params:
         raise DecodeError(
@@ -82,8 +76,7 @@ def compare_windows(
 
 @dataclass(frozen=True)
 class Window:
-    """The counts of one window, and the values followed: `found` indices into `tensor`. direct:
-    each value has a bit of its own."""
+    """The counts of one window, and the values followed: `found` indices into `tensor`."""
 
     aggregate: Aggregate
     tensor: Positions
@@ -97,7 +90,7 @@ class Window:
         return np.array(self.aggregate.reports_per_cohort) > 0
 
     def observed(self, cohorts: Flags) -> Observed:
-        """The debiased counts of `cohorts`, with the positions of the compared values."""
+        """The debiased counts of `cohorts`, with the positions of the values followed."""
         followed = self.tensor if self.direct else self.tensor[self.found]
         return observe(self.aggregate, followed, self.repeats, cohorts)
 
@@ -116,56 +109,15 @@ class Window:
 
 
 def change(before: Window, after: Window, level: float = DEFAULT_LEVEL) -> Differences:
-    """Fit the difference of the bit shares in the cohorts that both windows have, (D,)."""
+    """Fit the difference of the bit shares in the cohorts that both windows have, (D,). A belief
+    N(0, 1) gives values which the cohorts cannot tell apart wide errors instead of none."""
     common = before.present & after.present
     first, second = before.observed(common), after.observed(common)
     if before.direct:
-        difference, errors = independent(_direct(first), _direct(second))
-        return differences(difference[before.found], errors[before.found], level=level)
-    difference, errors, freedom = _fit_differences(first, second)
-    return differences(difference, errors, level=level, freedom=freedom)
-
-
-def _direct(observed: Observed) -> tuple[Floats, Floats]:
-    """Shares and standard errors of all values of a metric with one bit a value."""
-    estimate = (by_boolean if observed.bit_shares.shape[1] == 1 else by_bit)(observed, 0.95)
-    return estimate.shares, estimate.std_errors
-
-
-def _first_shares(observed: Observed, columns: Floats) -> Floats:
-    """Shares of a first, unweighted fit, by which the noise is known."""
-    return np.asarray(np.linalg.lstsq(columns, observed.centerd.ravel(), rcond=None)[0])
-
-
-class _Fitted(NamedTuple):
-    """Posterior means e and covariance H of the differences, V_-i^-1 z_i (n, D), the balance.
-
-    weighed: S^-1 z_i, S the noise of the cohorts, (n, D).  own: variance of each value's sampling
-    in each cohort, (m, D), which is part of S.
-    """
-
-    means: Floats
-    covariance: Floats
-    directions: Floats
-    columns: Floats
-    balance: Balance
-    weighed: Floats
-    own: Floats
-
-
-def _fit_differences(first: Observed, second: Observed) -> tuple[Floats, Floats, float]:
-    """Differences of shares, second window less first, with standard errors, (D,), and degrees
-    of freedom, by least squares on the difference of two windows' bit shares.
-
-    Each difference has a belief N(0, 1), so that values which the cohorts cannot tell apart have
-    wide errors instead of none. Where the residual is noisier than the windows' repetition says,
-    reports are taken to repeat more: that widens the errors of heavy values, whose sampling
-    repeats, more than those of the others. Errors reach as far as the null distribution says.
-
-    Raises ConvergenceError where the values leave nothing of the rows over.
-    """
+        shares, errors = independent(_direct(first), _direct(second))
+        return differences(shares[before.found], errors[before.found], level=level)
     fitted = _fit(first, second)
-    for _ in range(LOUDER):
+    for _ in range(LOUDER):  # noisier than the windows say: reports repeat more, heavy values' most
         if fitted.balance.ratio <= 1:
             break
         repeats = first.noise.repetition_of(fitted.balance.ratio)
@@ -182,7 +134,31 @@ def _fit_differences(first: Observed, second: Observed) -> tuple[Floats, Floats,
         if exact > p[i]:
             deviate = -float(stdtrit(freedom, min(exact, 1.0) / 2))
             errors[i] = abs(shares[i]) / max(deviate, MIN_DEVIATE)
-    return shares, errors, freedom
+    return differences(shares, errors, level=level, freedom=freedom)
+
+
+def _direct(observed: Observed) -> tuple[Floats, Floats]:
+    """Shares and standard errors of all values of a metric with one bit a value."""
+    estimate = (by_boolean if observed.bit_shares.shape[1] == 1 else by_bit)(observed, 0.95)
+    return estimate.shares, estimate.std_errors
+
+
+def _first_shares(observed: Observed, columns: Floats) -> Floats:
+    """Shares of a first, unweighted fit, by which the noise is known."""
+    return np.asarray(np.linalg.lstsq(columns, observed.centerd.ravel(), rcond=None)[0])
+
+
+class _Fitted(NamedTuple):
+    """Posterior means e and covariance H of the differences; V_-i^-1 z_i, z_i and S^-1 z_i (n, D),
+    S the noise of the cohorts; own: part of S that is each value's sampling, (m, D)."""
+
+    means: Floats
+    covariance: Floats
+    directions: Floats
+    columns: Floats
+    balance: Balance
+    weighed: Floats
+    own: Floats
 
 
 def _fit(first: Observed, second: Observed) -> _Fitted:
@@ -211,11 +187,10 @@ def _fit(first: Observed, second: Observed) -> _Fitted:
 
 
 def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
-    """The chance that a value without change has a score as far up as that of value i.
+    """The chance that a value without change has a score as far up as that of value i, turned up.
 
     The residual is V^-1 y, V without the belief in i and without its sampling, U C U' of V: the
     blocks of U are z_i of each cohort. To the score that sampling adds a variance of its own.
-    Either sign of the change is turned upwards.
     """
     balance, H = fitted.balance.solution.residual, fitted.covariance
     (m, k), sign = balance.shape, np.sign(fitted.means[i])
@@ -239,13 +214,8 @@ def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
 
 @dataclass(frozen=True)
 class Series:
-    """Shares of D values in W windows.
-
-    whole: the decoding of all windows together, which found the values.  windows: their counts.
-    shares, std_errors, low, high: (W, D); unbiased, not clipped,
-    with intervals at the level of the options.  changes: from each window to the next, then from
-    the first to the last.
-    """
+    """Unbiased shares of D values in W windows with their intervals, (W, D), and the changes to the
+    next, and from first to last. whole: of all windows together, which found the values."""
 
     whole: Decoding
     values: tuple[str, ...]
@@ -281,10 +251,8 @@ def decode_over_time(
             fits.append(window.fit())
             progress("windows", done, len(windows))
         names = tuple(row.value for row in whole.detected)[: len(found)]
-        changes = [
-            WindowChange(i, j, names, change(windows[i], windows[j], options.level))
-            for i, j in pairs
-        ]
+        changes = [WindowChange(i, j, names, change(windows[i], windows[j], options.level))
+                   for i, j in pairs]  # fmt: skip
     shares, errors, freedoms = (np.array(part) for part in zip(*fits, strict=True))
     quantiles = -np.asarray(stdtrit(freedoms, (1 - options.level) / 2))
     margin = quantiles[:, None] * errors

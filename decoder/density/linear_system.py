@@ -14,8 +14,7 @@ from scipy.special import chdtrc, chdtri
 
 from decoder.density.field_prior import RESERVED_PRECISION
 from decoder.errors import DecodeError
-from decoder.model.counts import unbiased
-from decoder.model.design_matrix import design_matrix
+from decoder.model.counts import design_matrix, unbiased
 from decoder.model.noise import BitNoise
 from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Floats, Indices

@@ -1,9 +1,9 @@
 """Scores of prefixes, as compiled loops, and the unbiased bucket shares that they are made of.
 
-A bucket of a cohort holds the shares of all strings whose prefix falls on it. The model of the fit:
-the prefixes that are named, and all others together, which fall on every bucket alike. Positions
-are those of `rappor_core.hashing.mmh3_positions` of `PrefixGroups.key`: MurmurHash3 x64 128 of at
-most eight bytes, then a SplitMix64 stream over the cohorts.
+A bucket of a cohort holds the shares of all strings whose prefix falls on it: of those named, and
+of all others together, which fall on every bucket alike. Positions are those of
+`rappor_core.hashing.mmh3_positions` of `PrefixGroups.key`: MurmurHash3 x64 128 of at most eight
+bytes, then a SplitMix64 stream over the cohorts.
 """
 
 from __future__ import annotations
@@ -156,8 +156,7 @@ def best_extensions(
     least: float,
     half_least: float,
 ) -> tuple[Indices, Prefixes, Floats]:
-    """The extensions of prefixes by `more` bits, to `num_bits` bits, whose score is `least` or
-    more.
+    """Find the extensions of prefixes by `more` bits whose score is `least` or more.
 
     Args:
         prefixes: of num_bits - more bits, (P,).
@@ -192,8 +191,7 @@ _RIDGE = 1e-9  # of the diagonal: prefixes that share every bucket are distingui
 
 @dataclass(frozen=True)
 class GroupShares:
-    """The data of one group: its cohorts with reports (m,), their reports, bucket shares (m, k),
-    and the bits of the prefixes that it hashes."""
+    """A group's cohorts with reports (m,), bucket shares (m, k), and bits of its prefixes."""
 
     cohorts: Indices
     reports: Floats
@@ -219,18 +217,19 @@ class GroupShares:
     def fit(
         self, prefixes: Prefixes, noise: BitNoise | None = None, repetition: float = 1.0
     ) -> Fit:
-        """Fit the shares of distinct prefixes, and of all other strings together, by least
-        squares weighted by reports.
+        """Fit distinct prefixes, and all other strings together, by weighted least squares.
 
-        Returns estimates with the variance that the residuals show. A bucket of a strong prefix
-        varies more than others, and so do prefixes that share it: a second fit allows for that.
-        noise: of one bit; None: all are taken to vary alike.
-        repetition: reports of a device, sum r^2 / sum r.
+        Variances are those that the residuals show. A bucket of a strong prefix varies more than
+        others: a second fit allows for that.
+
+        Args:
+            prefixes: (P,).
+            noise: of one bit; None: all are taken to vary alike.
+            repetition: rho of the reports.
         """
 
         def solved(weights: Floats) -> tuple[Floats, Floats, float, float]:
-            """Shares, diagonal of the inverse, variance and skewness of what an ordinary bucket of
-            one report leaves."""
+            """Shares, diagonal of the inverse, variance and skewness of what a report leaves."""
             normal, right = self._equations(design, weights)
             normal[np.diag_indices(len(normal))] *= 1 + _RIDGE
             inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
@@ -256,12 +255,11 @@ class GroupShares:
         return Fit(shares, np.sqrt(variance * inverse), skewness, total)
 
     def pursue(self, prefixes: Prefixes, most: int) -> Floats:
-        """Score distinct prefixes, most of which are wrong, by orthogonal matching pursuit,
-        (P,).
+        """Score distinct prefixes, most of which are wrong, by orthogonal matching pursuit, (P,).
 
-        The best prefix enters the fit, and its part is taken from all others, up to `most` times.
-        (A joint fit of all would share the part of a true one among the wrong ones that were
-        chosen because they share its buckets. Pati, Rezaiifar, Krishnaprasad 1993.)
+        The best prefix enters the fit, and its part is taken from all others, up to `most` times
+        (Pati, Rezaiifar, Krishnaprasad 1993). A joint fit of all would share the part of a true one
+        among the wrong ones that share its buckets.
         """
         normal, right = self._equations(self._design(prefixes), self._weights)
         unit = self._spread * np.sqrt(np.diag(normal)[:-1])
@@ -307,8 +305,7 @@ class GroupShares:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted shares of the prefixes, and standard errors if nobody holds them, (P,) each. skewness:
-    of such an estimate."""
+    """Fitted shares of the prefixes, and standard errors if nobody holds them, (P,) each."""
 
     shares: Floats
     null_errors: Floats

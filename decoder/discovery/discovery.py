@@ -35,13 +35,8 @@ NEARLY_ALL = 0.95  # of estimates that pass the crowd
 
 @dataclass(frozen=True)
 class DiscoverOptions(Levels):
-    """Options of a discovery.
-
-    alpha: the chance that any string of the list is wrong.  crowd: no string with fewer estimated
-    reports is named, 1 or more.
-
-    Raises DecodeError with the bad value.
-    """
+    """Options of a discovery. alpha: the chance that any string of the list is wrong.  crowd: no
+    string with fewer estimated reports is named. Raises DecodeError with a bad value."""
 
     crowd: int = DEFAULT_CROWD
 
@@ -58,11 +53,9 @@ class FoundString:
 
     string: text that devices chose: not to be trusted, nor published before a person has read it.
     whole: False where its code is longer than what is hashed: any string that begins so.
-    estimate, std_error: unbiased share.  low, high: interval that allows for the choice.
-    p_value, p_adjusted: of the test that nobody holds it, and allowing for all that were tested.
-    declared: `fallback` or `no_data` where the metric itself sends it, else "".
-    code: all bits of its code that are hashed, in hexadecimal; two rows never have the same.
-    rest: in hexadecimal, bytes after `string` that are the beginning of one more character.
+    low, high: interval that allows for the choice.  p_value: of the test that nobody holds it.
+    declared: `fallback` or `no_data` where the metric itself sends it.  code: the bits of its code
+    that are hashed, rest: bytes that begin one more character, in hexadecimal.
     """
 
     string: str
@@ -82,10 +75,9 @@ class FoundString:
 class Discovery(DecodedWindow):
     """The strings found, largest share first, and how far they can be trusted.
 
-    num_tested: strings at which the search ended, which the p-values allow for.
-    num_below_crowd: strings that were told from chance but are held by too few to be named.
-    half_found, most_found: shares of which half and nearly all are named: told from chance, and
-    held by a crowd.  half_by_noise: of which half are told from chance, whatever the crowd.
+    num_tested: strings at which the search ended.  num_below_crowd: told from chance, but held by
+    too few to be named.  half_found, most_found: shares of which half and nearly all are named.
+    half_by_noise: of which half are told from chance, whatever the crowd.
     """
 
     options: DiscoverOptions
@@ -100,17 +92,13 @@ class Discovery(DecodedWindow):
 def discover(
     aggregate: Aggregate, options: DiscoverOptions | None = None, progress: Progress = silent
 ) -> Discovery:
-    """Find frequent strings in the reports of a metric of kind `discover`.
-
-    Deterministic: the same aggregate and options give the same result.
+    """Find frequent strings in the reports of a metric of kind `discover`, always the same ones.
+    Raises DecodeError for another kind, and for a group of cohorts without reports.
 
     Args:
         aggregate: with its definition, which holds the code.
         options: alpha, level, crowd.
         progress: called for each level of the search.
-
-    Raises:
-        DecodeError: no metric of this kind, or a group of cohorts without reports.
     """
     options = options or DiscoverOptions()
     if not aggregate.definition:
@@ -159,7 +147,7 @@ def named_shares(
         groups: of the metric's prefixes.
         options: crowd.
         num_reports: of the window.
-        repeats: reports of a device, sum r^2 / sum r.
+        repeats: rho of the reports.
     """
     unit = math.sqrt(repeats * noise.p_star * (1 - noise.p_star) / num_reports)
     by_noise, most_by_noise = (min(1.0, number * unit / noise.gap) for number in FOUND_AT)
@@ -185,8 +173,7 @@ def declared_groups(metric: Metric) -> PrefixGroups:
 def group_shares(
     aggregate: Aggregate, groups: PrefixGroups, noise: BitNoise
 ) -> tuple[GroupShares, ...]:
-    """Unbiased bucket shares of each group, from its cohorts with reports. Raises DecodeError for a
-    group that has none."""
+    """Unbiased bucket shares of each group. Raises DecodeError for one without reports."""
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     cohorts = np.arange(len(reports))

@@ -1,15 +1,10 @@
 """The search for strings: prefixes are extended level by level, and the most probable are kept;
 then their shares are estimated from groups of cohorts that had no part in finding them.
 
-A prefix whose code has ended is a string: it leaves the search, and no later group has chosen it.
-(PEM, Wang, Li, Jha 2017, arXiv:1708.06674, over a compressed code.) A string that ended at level l
-was chosen by the groups up to l; each later group, and the one that only counts, is new data about
-it. So no estimate carries the choice of the search, and a p-value is one.
-
-The search itself decides how many strings are tested: how many end at the levels after l is decided
-by the groups that test those of level l. So what is spent of alpha at level l follows from the
-groups up to l alone: the share of Bonferroni, with room left for as many strings as the search can
-keep.
+A prefix whose code has ended is a string, and leaves the search (PEM, Wang, Li, Jha 2017,
+arXiv:1708.06674, over a compressed code). A string that ended at level l was chosen by groups up to
+l; each later group, and the one that only counts, is new data about it: no estimate carries the
+choice of the search. Of alpha, too, what is spent at level l follows from the groups up to l alone.
 """
 
 from codecs import getincrementaldecoder
@@ -29,8 +24,8 @@ from rappor_core.codes.prefix_groups import PrefixGroups
 
 
 def text_of(data: bytes, *, whole: bool) -> str | None:
-    """Decode a string's bytes as UTF-8; None where they are not. Unless they are the whole of it,
-    the last character may be cut, and is left out."""
+    """Decode bytes as UTF-8; None where they are not. A cut last character is left out, unless
+    they are the whole string."""
     try:
         return getincrementaldecoder("utf-8")().decode(data, whole)
     except UnicodeDecodeError:
@@ -51,11 +46,8 @@ PARENT_LEAD = 1.5  # how far the mean of the parents' scores counts beyond a pre
 
 @dataclass(frozen=True)
 class CompletedString:
-    """A string that the search found and that is not counted yet.
-
-    bits: its whole code, zeros after END.  data: its bytes, as far as the bits go.
-    whole: END was read.  level: the last group that had a part in choosing it.
-    """
+    """A string that the search found: its whole code with zeros after END, its bytes as far as the
+    bits go, whether END was read, and the last group that had a part in choosing it."""
 
     bits: int
     data: bytes
@@ -124,11 +116,8 @@ def _extended(
 
 
 class LevelDecision(NamedTuple):
-    """The test's decision on each string, arrays of shape (M,).
-
-    detected: by Holm's rule within each level.  adjusted: p-values; least alpha of a detection.
-    bounds: p-value at which a string is detected whatever the others are.
-    """
+    """The decision on each string by Holm's rule within each level, (M,). bounds: p-value at which
+    a string is detected whatever the others are."""
 
     detected: Flags
     adjusted: Floats
@@ -180,17 +169,13 @@ SYMMETRIC = 1e-3  # skewness below which the normal law serves
 
 @dataclass(frozen=True)
 class CountedStrings:
-    """Shares of the strings, (M,) each.
-
-    null_errors: standard errors if nobody holds the string.  std_errors: given its share.
-    skewness: of the estimate if nobody holds it.  reports: that the estimate rests on.
-    """
+    """Shares of the strings, (M,) each. null_errors: standard errors if nobody holds the string;
+    skewness: of the estimate then.  std_errors: given its share."""
 
     shares: Floats
     null_errors: Floats
     std_errors: Floats
     skewness: Floats
-    reports: Floats
 
     @property
     def p_values(self) -> Floats:
@@ -216,7 +201,7 @@ def count(
         fresh: bucket shares of all groups, in order; the last one only counts.
         found: what the search came to.
         noise: of one bit.
-        repetition: reports of a device, sum r^2 / sum r.
+        repetition: rho of the reports.
     """
     size = len(found)
     weights, sums, thirds, reports = (np.zeros(size) for _ in range(4))
@@ -239,12 +224,11 @@ def count(
     more = noise.q_star * (1 - noise.q_star) - noise.p_star * (1 - noise.p_star)
     variance = held * more / noise.gap**2 + held * (1 - held)
     variance = null_errors**2 + np.maximum(repetition * variance / reports, 0)
-    return CountedStrings(shares, null_errors, np.sqrt(variance), thirds / weights**1.5, reports)
+    return CountedStrings(shares, null_errors, np.sqrt(variance), thirds / weights**1.5)
 
 
 def upper_tail(z: Floats, skewness: Floats) -> Floats:
-    """P(Z >= z) of Pearson's type III law of mean 0, variance 1 and a skewness; normal for 0 or
-    less."""
+    """P(Z >= z) of Pearson's type III law of mean 0, variance 1 and a skewness; normal below 0."""
     normal = ndtr(-z)
     skewed = skewness > SYMMETRIC
     if not skewed.any():

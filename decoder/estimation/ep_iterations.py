@@ -1,7 +1,4 @@
-"""Expectation propagation, the fit of `cavity`: iterate until the scores converge.
-
-Expectation propagation (Minka 2001), from nothing or from where the fit of a like window ended.
-"""
+"""Expectation propagation (Minka 2001), the fit of `cavity`: iterate until the scores converge."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -59,13 +56,10 @@ STAGE = "rounds of the fit"
 class FitProblem:
     """The data and options of a fit by expectation propagation.
 
-    centerd: debiased bit shares less their mean under random strings, y - a, (m, k).
-    positions: index tensor of M candidates, (M, m, h).
-    noise_of: shares (M,) -> covariance of the noise of each cohort, (m, k, k).
-    may_be_full: whether all candidates may take part in the fit.
-    damping: part of the step from the last sites to those that match, in (0, 1].
-    others: those of the tensor that the fit knows, where it leaves some out, (L,); their order is
-        that of all arrays of the fit. None: all. A tensor of them alone would be a copy.
+    centerd: y - a, (m, k).  noise_of: shares (M,) -> covariance of each cohort's noise, (m, k, k).
+    may_be_full: whether all candidates may take part.  damping: part of a step that is taken.
+    others: the candidates that the fit knows, where it leaves some out, (L,), in the order of all
+    its arrays: a tensor of them alone would be a copy.
     """
 
     centerd: Floats
@@ -95,16 +89,17 @@ class FitProblem:
     @property
     def full(self) -> bool:
         """Whether all candidates take part in the fit, or only the probable ones."""
-        return self.may_be_full and all_may_take_part(*self._size)
+        shape = self.centerd.shape[0], self.centerd.shape[1]
+        return self.may_be_full and all_may_take_part(self.number, shape, self.positions.shape[2])
 
     def work(self, active: int) -> float:
-        """Approximate multiplications of an iteration in which so many candidates take part, or
-        all."""
+        """Approximate multiplications of an iteration with `active` candidates, or with all."""
+        size = (self.centerd.shape[0], self.centerd.shape[1]), self.positions.shape[2]
         if self.full:
-            return work_of_all(*self._size)
+            return work_of_all(self.number, *size)
         active = min(active, most_active(self.centerd.size))
         each = WORK_OF_BIT * float(self.positions[:1].size) + WORK_OF_CANDIDATE
-        return self.number * each + work_of_all(active, *self._size[1:])
+        return self.number * each + work_of_all(active, *size)
 
     def members(self, sites: Sites) -> Positions:
         """Index tensor of the candidates that take part, (A, m, h)."""
@@ -116,16 +111,11 @@ class FitProblem:
         sums = centerd_sums(self.positions, residual, self.random)
         return sums if self.others is None else sums[self.others]
 
-    @property
-    def _size(self) -> tuple[int, tuple[int, int], int]:
-        cohorts, num_bits = self.centerd.shape
-        return self.number, (cohorts, num_bits), self.positions.shape[2]
-
 
 @dataclass(frozen=True)
 class EpIteration:
-    """One iteration of the fit: EP sites, the linear solve with them, new scores and prior. cavity:
-    variance of each estimate without its own site, before kappa, (M,)."""
+    """Sites, the solve with them, new scores and prior. cavity: variance of each estimate without
+    its own site, before kappa, (M,)."""
 
     sites: Sites
     noise: Floats
@@ -150,14 +140,12 @@ def run_ep(
     near: EpIteration | None = None,
     most: int = MAX_ITERATIONS,
 ) -> EpResult:
-    """Iterate until no z-score moves by `tolerance`, at most `most` times.
-
-    near: from `warm_start`; then most iterations reuse the covariance of an earlier one, which is
-    the costly part; the last never does.
-    """
+    """Iterate until no z-score moves by `tolerance`, at most `most` times. near: from `warm_start`;
+    most iterations then reuse the covariance of an earlier one, which is the costly part."""
     start, now = (NEAR, near) if near else (2, None)
     if now is None:  # a fit in which no candidate takes part
-        sites = Sites.none(problem.number)
+        nothing = np.zeros(problem.number)
+        sites = Sites(nothing, nothing, nothing > 0, nothing)
         noise = problem.noise_of(sites.shrunken)
         fitted = _solve(problem, noise, sites, 0.0)
         cavity = _cavity(fitted, sites)
@@ -182,12 +170,8 @@ def run_ep(
 
 
 def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
-    """Build a warm start from the fit of a similar window; None if the windows differ too much.
-
-    end: of the same candidates and cohorts, all of which took part. Too much is a factor of 2 in
-    the noise or in the residual ratio. The prior is learnt again. No site stays more than 10 times
-    as precise as its cavity: one that is certain of a 0 would delay convergence.
-    """
+    """Start from the end of a similar window's fit of all candidates; None if they differ too much.
+    A site that is certain of a 0 would delay convergence: it is made wider."""
     noise = problem.noise_of(end.sites.shrunken)
     louder = np.trace(noise, axis1=1, axis2=2) / np.trace(end.noise, axis1=1, axis2=2)
     fitted = _weighed(problem, end.sites, end.fitted)
@@ -205,21 +189,15 @@ def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
 def _next(
     problem: FitProblem, now: EpIteration, iteration: int, *, refresh_noise: bool, lag: bool
 ) -> EpIteration:
-    """New sites from the scores and the prior, and what follows from them.
-
-    Sites of negative precision that leave no proper posterior are cut off to positive ones. With
-    `lag` the covariance, and all that it alone decides, is that of an earlier round: a score is
-    free of its own site whatever symmetric matrix weighs the residual, so that this is as good a
-    step, for a product instead of an inverse.
-    """
+    """New sites from the scores and the prior, and what follows; `lag`: by an old covariance."""
     limit, frozen = most_active(problem.centerd.size), iteration > FREEZE_ACTIVE_AFTER
     noise = now.noise
-    for least in (MIN_PRECISION, CUT_OFF):
+    for least in (MIN_PRECISION, CUT_OFF):  # positive ones where others leave no proper posterior
         sites = now.sites.updated(
             now.scores, now.prior, limit, full=problem.full, frozen=frozen, least=least,
             damping=problem.damping
         )  # fmt: skip
-        if lag:
+        if lag:  # a score is free of its own site whatever symmetric matrix weighs the residual
             fitted, cavity = _weighed(problem, sites, now.fitted), now.cavity
             break
         if refresh_noise:
@@ -245,8 +223,7 @@ def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
 
 
 def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
-    """One solve with the present sites, in the space of the rows or, where they are fewer, of the
-    candidates; tau is improved from its last value."""
+    """One solve in the space of the rows or of the candidates; tau begins at its last value."""
     members, variance = problem.members(sites), sites.variance[sites.active]
     in_rows = len(members) > problem.centerd.size // 2
     make, steps = (solver_in_rows, 2) if in_rows else (candidate_solver, 4)
@@ -269,8 +246,7 @@ def _information(fitted: Balance, sites: Sites) -> Floats:
 
 
 def _cavity(fitted: Balance, sites: Sites) -> Floats:
-    """(1 - s_i^2 d_i) / d_i, (M,): variance of the estimates of `_leave_one_out`, before kappa.
-    Raises ImproperError where negative sites leave a cavity without a positive variance."""
+    """(1 - s_i^2 d_i) / d_i, (M,): variance of the estimates of `_leave_one_out`, before kappa."""
     information = _information(fitted, sites)
     cavity = left(sites.variance, information) / information
     if (cavity <= 0).any():

@@ -1,8 +1,5 @@
-"""Sites of expectation propagation: each candidate's prior as a Gaussian, by moment matching.
-
-Expectation propagation (Minka 2001): a candidate's site is the Gaussian which, multiplied with its
-cavity estimate, has the mean and variance of the true posterior.
-"""
+"""Sites of expectation propagation: each candidate's prior as a Gaussian, which, multiplied with
+its cavity estimate, has the mean and variance of the true posterior (Minka 2001)."""
 
 from __future__ import annotations
 
@@ -49,23 +46,16 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class Sites:
-    """Mean and variance of each candidate's EP site (Gaussian approximation of its prior), (M,),
-    both 0 outside the fit.
+    """Mean and variance of each candidate's site, which of them take part, and the posterior means
+    of those, (M,) each; 0 outside the fit.
 
     A negative variance is a site that widens its cavity: a share that may be 0 or large.
-    active: who takes part, (M,).  shrunken: posterior means of the active, 0 elsewhere, (M,).
     """
 
     mean: Floats
     variance: Floats
     active: Flags
     shrunken: Floats
-
-    @classmethod
-    def none(cls, num_candidates: int) -> Sites:
-        """EP sites with which no candidate takes part."""
-        nothing = np.zeros(num_candidates)
-        return cls(nothing, nothing, np.zeros(num_candidates, dtype=bool), nothing)
 
     def updated(
         self,
@@ -78,11 +68,11 @@ class Sites:
         least: float = MIN_PRECISION,
         damping: float = DAMPING,
     ) -> Sites:
-        """The next EP sites, from the posteriors under `prior`.
+        """Match the next sites to the posteriors under `prior`.
 
         full: all take part; otherwise the most probable ones, at most `limit`, and once `frozen`
         the same ones as now.  least: precision of a site, relative to its cavity's.
-        damping: part of the step from the last sites that is taken, in (0, 1].
+        damping: part of the step that is taken, in (0, 1].
         """
         z = scores.z
         outside = np.where(self.active, -np.inf, z)  # of one error: the largest scores may enter
@@ -97,26 +87,15 @@ class Sites:
         else:
             chosen = posterior.local_fdr < ACTIVE_LOCAL_FDR
             if chosen.sum() > limit:
-                order = np.argsort(posterior.local_fdr, kind="stable")
-                chosen = np.zeros(len(order), dtype=bool)
-                chosen[order[:limit]] = True
+                chosen[np.argsort(posterior.local_fdr, kind="stable")[limit:]] = False
         near = Scores(near.estimates[chosen], near.std_errors[chosen])
         posterior = Posterior(*(column[chosen] for column in posterior))
         return self._matched(contenders[chosen], near, posterior, least, damping)
 
     def _matched(
-        self,
-        members: Indices,
-        near: Scores,
-        posterior: Posterior,
-        least: float,
-        damping: float,
+        self, members: Indices, near: Scores, posterior: Posterior, least: float, damping: float
     ) -> Sites:
-        """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last.
-
-        Where the damped precision is clipped, the shift is made again to go with it: cavity and
-        site then have the posterior's mean, whatever the precision.
-        """
+        """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last."""
         cavity = 1 / near.std_errors**2
         precision = 1 / np.maximum(posterior.variance, 1e-300) - cavity
         precision = np.maximum(precision, least * cavity)
@@ -128,6 +107,7 @@ class Sites:
         shift[old] = damping * shift[old] + (1 - damping) * old_shift
         damped, precision = precision, np.maximum(precision, least * cavity)
         precision = np.copysign(np.maximum(np.abs(precision), CUT_OFF * cavity), precision)
+        # where the damped precision is clipped, cavity and site keep the posterior's mean
         matched = posterior.mean * (cavity + precision) - near.estimates * cavity
         shift = np.where(precision == damped, shift, matched)
         mean, variance, active, shrunken = np.zeros((4, len(self.mean)))
@@ -145,12 +125,8 @@ def refit_prior(
     null_z: Floats | None = None,
     steps: int = EM_STEPS,
 ) -> SharePrior:
-    """Re-estimate the weights of the prior from all scores; its ladder of bumps is rebuilt when
-    the errors have moved.
-
-    null_z: their deviates if the share is 0, (M,); None: the scores themselves.  steps: of
-    expectation maximization.
-    """
+    """Estimate the prior's weights anew from all scores; where errors have moved, its bumps too.
+    null_z: their deviates if the share is 0, (M,); None: the scores themselves."""
     lowest = lowest_bump(scores.std_errors)
     if prior is None or (may_rebuild and abs(lowest / prior.centers[0] - 1) > LADDER_MOVED):
         prior = flat_prior(ladder(scores.estimates, scores.std_errors))
@@ -177,10 +153,9 @@ def _summarize(
 
 
 def work_of_all(candidates: int, shape: tuple[int, int], num_hashes: int) -> float:
-    """Approximate multiplications of an iteration in which all candidates take part. shape:
-    cohorts, bits (m, k).
+    """Approximate multiplications of an iteration in which all candidates take part.
 
-    It is solved in the space of the candidates or, where they are more than half, of the rows.
+    shape: (m, k). It is solved in the space of the candidates or, where they are many, of the rows.
     """
     cohorts, num_bits = shape
     rows, members = float(cohorts * num_bits), float(candidates)

@@ -1,14 +1,18 @@
 """The three estimators behind one interface: cavity, LASSO and refit, direct (one bit a value).
 
 Each gives, for every candidate, an unbiased share, its error, and a score of known null law.
+Where a value has a bit of its own (basic RAPPOR, a boolean) its share is the debiased frequency of
+the bit. Its interval is the score interval (Wilson 1927), which behaves for shares near 0 and 1.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import expit
+from numpy.typing import NDArray
+from scipy.special import betainc, expit, ndtri, ndtri_exp
 
 from decoder.errors import DecodeError
 from decoder.estimation.ep_iterations import FitProblem
@@ -23,10 +27,10 @@ from decoder.estimation.least_squares import (
     null_variance,
 )
 from decoder.estimation.leave_one_out import FEW_COHORTS, WarmStarts, fit_cavity
-from decoder.estimation.one_bit import DirectFit, Directions, fit_direct, own_directions
 from decoder.inference.intervals import score_freedom, widened_interval
 from decoder.inference.multiple_testing import p_values
 from decoder.model.counts import Observed
+from decoder.model.noise import BitNoise, CohortNoise
 from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
 from decoder.model.share_prior import SharePrior
 from decoder.numerics.bit_tensor import scatter_sums
@@ -36,17 +40,18 @@ from decoder.typing import Floats, Indices
 _PRIOR_STEPS = 80  # of expectation maximization, from finished scores
 _FEW = 20  # values below which a prior cannot be learnt from their own estimates
 
+Directions: TypeAlias = Callable[[Indices], Floats]  # of candidates (B,): (n, B)
+
 
 @dataclass(frozen=True)
 class Estimate:
     """What an estimator says of M candidates; every array is (M,) but `fitted` (m, k).
 
     shares: unbiased.  shrunken: posterior means.  low, high: not selected, not clipped to [0, 1].
-    prior: None where none was learnt.  fitted: bit shares that the fit explains.
-    missing: tau, with its error; ratio: of the noise to the model's; excess: kappa, at least 1;
-    freedom: of the t distribution of the scores; unfitted: part of the rows' freedom that the fit
-    left over, in [0, 1].  tail: null distribution of the scores.  method: `cavity` or others below.
-    directions: of given candidates (B,), by how much each share follows each bit share, (n, B).
+    fitted: bit shares that the fit explains.  missing: tau; ratio: of the noise to the model's;
+    excess: kappa, at least 1; freedom: of the t distribution of the scores; unfitted: part of the
+    rows' freedom that the fit left over, in [0, 1].  tail: null distribution of the scores.
+    directions: by how much each share follows each bit share.
     """
 
     shares: Floats
@@ -90,11 +95,7 @@ class Estimate:
 
     @property
     def has_few_cohorts(self) -> bool:
-        """Whether `cavity` fitted so few cohorts that too few p-values may be near 1.
-
-        Those of weak candidates, which no fit without them gave, rarely are, and strings that share
-        a heavy bit have theirs in common.
-        """
+        """Whether `cavity` fitted so few cohorts that too few p-values may be near 1."""
         return self.method == "cavity" and len(self.fitted) <= FEW_COHORTS
 
     def _upper_tail(self, deviates: Floats) -> Floats:
@@ -110,8 +111,7 @@ def by_cavity(
     warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit. full: all candidates may
-    take part in it.  warm_starts, weights: as in `fit_cavity`."""
+    """Leave-one-out scores over a sparse, positive fit (`fit_cavity`). full: all may take part."""
     repeated = observed.noise.repetition > 1
     problem = _problem(observed, full=full)
     fit = fit_cavity(problem, progress, warm_starts, weights, repeated=repeated)
@@ -131,7 +131,7 @@ def by_lasso(
     progress: Progress = silent,
     weights: Floats | None = None,
 ) -> Estimate:
-    """LASSO at a penalty set by the noise, least squares on what it selects; weights as above."""
+    """LASSO at a penalty set by the noise, and least squares on what it selects."""
     random, problem = observed.noise.random, _problem(observed)
     chosen = select(problem, alpha, progress)
     members, fitted, balance = chosen.members, chosen.fitted, chosen.fitted.balance
@@ -165,6 +165,60 @@ def _problem(observed: Observed, *, full: bool = True) -> FitProblem:
     return FitProblem(observed.centerd, observed.positions, random, observed.noise_of, full)
 
 
+class DirectFit(NamedTuple):
+    """For each bit: share, standard error, score interval, z-score under a share of 0; (k,)."""
+
+    estimates: Floats
+    std_errors: Floats
+    low: Floats
+    high: Floats
+    z: Floats
+
+
+def fit_direct(
+    bit_shares: Floats, reports: Floats, noise: BitNoise, repetition: float, level: float
+) -> DirectFit:
+    """Average each bit's debiased share (m, k) over cohorts by reports (m,). repetition: rho."""
+    total = float(reports.sum())
+    estimates = reports @ bit_shares / total
+    # N Var(estimate) = v0 + v1 t + v2 t^2 at share t: the mechanism's noise is linear in t,
+    # sampling adds rho t (1 - t).
+    zero, one = noise.mechanism_variance(np.array([0.0, 1.0]), repetition).tolist()
+    constant, linear, square = zero, one - zero + repetition, -repetition
+    clipped = np.clip(estimates, 0.0, 1.0)
+    variance = (constant + linear * clipped + square * clipped**2) / total
+    z = np.asarray(estimates / np.sqrt(constant / total))
+    if repetition <= 1:  # a binomial count's own tail: heavier where few lies are expected
+        shown, chance = np.rint(total * (noise.p_star + noise.gap * estimates)), noise.p_star
+        if noise.gap < 0:
+            shown, chance = total - shown, 1 - chance
+        with np.errstate(divide="ignore"):
+            exact = -ndtri_exp(np.log(betainc(shown, total - shown + 1, chance)))  # P(X >= shown)
+        z = np.where(np.isfinite(exact), exact, z)
+    # All t with (estimate - t)^2 <= z^2 Var(t): the roots of a quadratic.
+    scale = float(ndtri((1 - level) / 2)) ** 2 / total
+    constant, linear, square = (scale * part for part in (constant, linear, square))
+    a, b, c = 1 - square, -2 * estimates - linear, estimates**2 - constant
+    root = np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0))
+    low, high = (np.clip((-b + sign * root) / (2 * a), 0, 1) for sign in (-1, 1))
+    return DirectFit(estimates, np.sqrt(variance), low, high, z)
+
+
+def _own_directions(
+    noise: CohortNoise, bits: NDArray[np.integer[Any]], signs: Floats
+) -> Directions:
+    """The mean over cohorts of bits (m, M), or of the complement where `signs` (M,) are -1."""
+    weights, num_bits = noise.reports / noise.reports.sum(), noise.random.num_bits
+
+    def directions(candidates: Indices) -> Floats:
+        found = np.zeros((len(weights), num_bits, len(candidates)))
+        cohorts, numbers = np.arange(len(weights))[:, None], np.arange(len(candidates))
+        found[cohorts, bits[:, candidates], numbers] = weights[:, None] * signs[candidates]
+        return found.reshape(-1, len(candidates))
+
+    return directions
+
+
 def by_bit(observed: Observed, level: float) -> Estimate:
     """Each value has a bit of its own (`direct`); positions[:, j, 0] says which."""
     bits = observed.positions[:, :, 0].T
@@ -177,7 +231,7 @@ def by_bit(observed: Observed, level: float) -> Estimate:
     fitted = np.where(
         listed, scatter_sums(observed.positions, shares, num_bits), observed.bit_shares
     )
-    return _direct_estimate(fit, fitted, own_directions(noise, bits, np.ones(len(shares))))
+    return _direct_estimate(fit, fitted, _own_directions(noise, bits, np.ones(len(shares))))
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:
@@ -188,7 +242,7 @@ def by_boolean(observed: Observed, level: float) -> Estimate:
     both = DirectFit(*(np.concatenate(pair) for pair in zip(true, false, strict=True)))
     fitted = np.full(bit.shape, np.clip(true.estimates[0], 0, 1))
     bits, signs = np.zeros((len(bit), 2), dtype=np.intp), np.array([1.0, -1.0])
-    return _direct_estimate(both, fitted, own_directions(noise, bits, signs))
+    return _direct_estimate(both, fitted, _own_directions(noise, bits, signs))
 
 
 def _direct_estimate(fit: DirectFit, fitted: Floats, directions: Directions) -> Estimate:
@@ -220,14 +274,9 @@ def _estimate(
     quieter: float = 1.0,
     **more: Any,
 ) -> Estimate:
-    """Intervals, prior and posteriors of the scores, against their null distribution.
-
-    scores, z: of all, (M,).  tail: the null distribution of z.  law: that of a score against the
-    residual of all.  held: the shares that the fit gives, 0 outside it, (M,).  left: of the freedom
-    of the rows, by the fit.  prior: where it has one.  quieter: of the errors, how large the
-    scatter of scores is, where a selection took noise out of the rest: with the whole errors all
-    look like shares.  more: fields of the estimate.
-    """
+    """Intervals, prior and posteriors of the scores. held: shares of the fit, 0 outside it, (M,).
+    quieter: part of the errors that scores scatter by, where a selection took noise out of the
+    rest: with the whole errors all look like shares.  more: fields of the estimate."""
     null_z, random = tail.deviate(z), observed.noise.random
     near = Scores(scores.estimates, scores.std_errors * quieter)
     prior = refit_prior(prior, near, held != 0, null_z=null_z, steps=_PRIOR_STEPS)
@@ -258,7 +307,7 @@ def _estimate(
 def fitted_directions(
     observed: Observed, balance: Balance, selected: tuple[Indices, Floats] | None = None
 ) -> Directions:
-    """The direction V^-1 z_i / (z_i'V^-1 z_i) in which an estimate reads the data. selected:
+    """The directions V^-1 z_i / (z_i'V^-1 z_i) in which estimates read the data. selected:
     candidates without a belief, ascending, and V_-i^-1 z_i of theirs, (n, A)."""
 
     def directions(candidates: Indices) -> Floats:

@@ -2,12 +2,8 @@
 
 Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4, select with the LASSO. Following
 the path to its end selects noise; we stop at the penalty that a string which nobody holds rarely
-reaches. scikit-learn's `Lasso` fits the columns that can enter; all are scored by a gather-sum over
-the index tensor, to choose those and to check the optimality conditions.
-
-What a selection keeps, it keeps because its score was high, and the values that it keeps beside a
-wrong string were chosen together with that string. So the LASSO and the refit are run again without
-each selected candidate (docs/method.md, "The LASSO estimator").
+reaches. What a selection keeps beside a wrong string was chosen together with that string: so LASSO
+and refit are run again without each selected candidate (docs/method.md, "The LASSO estimator").
 """
 
 import warnings
@@ -72,11 +68,10 @@ def noise_penalty(
 ) -> float:
     """The LASSO penalty, as a fraction of the Bonferroni quantile of an absent string's score.
 
-    weights: 1 / variance of each row, (m, k). The score z_i' W noise has variance sum tr(C W_j).
-    strict: the whole quantile for a list longer than the rows, so that hardly any wrong string of
-    it is selected.
+    weights: 1 / variance of each row, (m, k).  strict: the whole quantile for a list longer than
+    the rows, so that hardly any wrong string of it is selected.
     """
-    sigma = float(np.sqrt(random.variance * weights.sum()))
+    sigma = float(np.sqrt(random.variance * weights.sum()))  # of the score z_i' W noise
     quantile = max(-float(ndtri(alpha / num_candidates)), _MIN_QUANTILE)
     factor = SHORT_LIST_FACTOR
     if num_candidates > weights.size:
@@ -94,7 +89,7 @@ def fit_lasso(
     start: tuple[Indices, Floats] | None = None,
     left_out: int | None = None,
 ) -> LassoFit:
-    """Minimize sum w (y - a - Z b)^2 / 2 + penalty sum b over b >= 0.
+    """Minimize sum w (y - a - Z b)^2 / 2 + penalty sum b over b >= 0. Raises ConvergenceError.
 
     Args:
         centerd: y - a, (m, k).
@@ -104,9 +99,6 @@ def fit_lasso(
         penalty: > 0.
         start: Indices and shares near the solution.
         left_out: A candidate that takes no part.
-
-    Raises:
-        ConvergenceError: The optimality conditions could not be met.
     """
     root = np.sqrt(weights).reshape(-1, 1)
     target = root.ravel() * centerd.ravel()
@@ -175,12 +167,8 @@ _MIN_RESPONSE = 0.25  # .62 is the least that was measured
 
 
 class Selected(NamedTuple):
-    """The selection of the LASSO and its refit by least squares.
-
-    fit: of the LASSO.  members: those of its selection that are refitted, ascending, (A,).
-    columns: theirs, centerd, (n, A).  fitted: their refit.  noise: the covariance that the refit
-    took, (m, k, k).
-    """
+    """The selection of the LASSO; those of it that are refitted, ascending, (A,), their centerd
+    columns (n, A), their refit, and the covariance that it took, (m, k, k)."""
 
     fit: LassoFit
     members: Indices
@@ -190,11 +178,8 @@ class Selected(NamedTuple):
 
 
 def select(problem: FitProblem, alpha: float, progress: Progress = silent) -> Selected:
-    """Select by the LASSO and refit, again until the penalty fits the unexplained noise.
-
-    What the list lacks is noise to the selection, as the reports' own is. It is first taken as
-    all that the bare data show, and falls with every value that is found; the penalty with it.
-    """
+    """Select by the LASSO and refit, again until the penalty fits the unexplained noise: at first
+    all that the bare data show, less with every value that is found."""
     random, shares = problem.random, np.zeros(len(problem.positions))
     noise, nothing = problem.noise_of(shares), np.empty((problem.centerd.size, 0))
     missing = refit(noise, problem.centerd, nothing, random).balance.missing
@@ -226,10 +211,9 @@ def left_out(
     """Test each selected candidate against a selection that never saw it, and read its share
     there, (M,) each.
 
-    first: shares, scores and null tail against the refit of all, (M,) each; what they say of the
-    candidates that were not selected stands: a selection without those is the same. A score is
-    returned on the scale of that tail, at the same tail probability as in its own. The shares and
-    errors of those that were not selected are divided by `_response`.
+    first: shares, scores and null tail against the refit of all, (M,) each. A score is returned on
+    the scale of that tail, at the same tail probability as in its own. The shares and errors of
+    those that were not selected are divided by `_response`.
     weights: (M,), by which p-values will be divided.
     """
     (estimates, errors), z, tail = first
@@ -240,12 +224,11 @@ def left_out(
     leasts = -ndtri(largest_p)
     worth = chosen[tail.deviate(z[chosen]) > leasts[chosen]]
     for done, i in enumerate(worth.tolist(), start=1):
-        least = float(leasts[i])
         without = _Without(problem, selected, i, float(estimates[i]), alpha)
         score, residual = without.score(0.0)
-        deviate = float(null_tail(residual, problem.random).deviate(np.array([score]))[0])
-        z[i] = tail.score(np.array([deviate]))[0]
-        if deviate > least:
+        deviate = null_tail(residual, problem.random).deviate(np.array([score]))
+        z[i] = tail.score(deviate)[0]
+        if deviate[0] > leasts[i]:
             try:
                 estimates[i], errors[i] = without.share(float(estimates[i]), float(errors[i]))
             except ConvergenceError:  # of so little data that selections hang on every move
@@ -260,12 +243,9 @@ def left_out(
 def _response(
     problem: FitProblem, selected: Selected, others: Indices, errors: Floats, alpha: float
 ) -> float:
-    """By what part of a share, on average, the estimate of one that was not selected rises with it.
-
-    The refit alone answers to the whole share. But with more of it in the data the LASSO selects
-    others that are like it, the more the longer the list: they take over the rest. Of a few that
-    are selected few can: then few probes are enough. 1 where no probe tells.
-    """
+    """By what part of a share, on average, the estimate of one that was not selected rises with it:
+    with more of it in the data the LASSO selects others that are like it, which take over the rest.
+    Of a few that are selected few can: then few probes are enough. 1 where no probe tells."""
     if not (len(selected.members) and len(others)):
         return 1.0
     number = min(_PROBES, len(selected.members), len(others))
@@ -353,11 +333,8 @@ def _weights(problem: FitProblem, noise: Floats, missing: float) -> Floats:
 
 
 def _refittable(problem: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]:
-    """What of a selection least squares can tell apart, largest shares first; with its columns.
-
-    At most half of the rows' freedom, and no column that those before it make up: candidates that
-    share few bits and cohorts may be one another's sums.
-    """
+    """What of a selection least squares can tell apart, with its columns: at most half of the rows'
+    freedom, and no column that those of larger shares make up."""
     columns = centerd_columns(problem.positions[chosen.selected], problem.random)
     most = problem.freedom // 2
     gram = columns.T @ columns

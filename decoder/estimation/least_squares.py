@@ -47,12 +47,8 @@ class Solution(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """A solution, the estimated variance tau of unlisted strings in it, and the ratio of noise
-    that is left.
-
-    ratio: observed over expected variance of the score of an absent string, > 0; 1 where a tau
-    makes them equal, below 1 where the noise is less than the model says.
-    """
+    """A solution, the variance tau of unlisted strings in it, and the ratio of the observed to the
+    expected variance of an absent string's score: 1 where a tau makes them equal."""
 
     solution: Solution
     missing: float
@@ -95,8 +91,7 @@ def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Ba
     """Find tau >= 0 at which scores of absent strings vary as much as V says (secant steps).
 
     The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj); 1 - 1/ratio is about linear in tau. What
-    `steps` leave open, or a tau of 0 cannot give, is in the ratio, so that the null variance is
-    right in any case.
+    `steps` leave open is in the ratio, so that the null variance is right in any case.
     """
     tau, history = start, []
     for taken in range(steps + 1):
@@ -124,12 +119,12 @@ def unexplained(solution: Solution, missing: float, random: RandomString) -> Bal
 def left_out_scores(
     residual: Floats, columns: Floats, directions: Floats, shares: Floats, random: RandomString
 ) -> Floats:
-    """Score of each column against the residual of a fit without it, in units of its null
-    deviation.
+    """Score of each column z_i (n, B) against the residual of a fit without it, in units of its
+    null deviation, (B,).
 
-    residual: u of the fit of all, (m, k).  columns: z_i, (n, B).  directions: V_-i^-1 z_i, V_-i
-    without the belief in i, (n, B).  shares: what the fit gives to i, (B,). Without i the residual
-    is u_-i = u + share_i V_-i^-1 z_i, and z_i' u_-i has variance sum u_-ij' C u_-ij. (B,)
+    residual: u of the fit of all, (m, k).  directions: V_-i^-1 z_i, V_-i without the belief in i,
+    (n, B).  shares: what the fit gives to i, (B,). Without i the residual is
+    u_-i = u + share_i V_-i^-1 z_i, and z_i' u_-i has variance sum u_-ij' C u_-ij.
     """
     without = residual.ravel()[:, None] + directions * shares
     sums = np.einsum("nb,nb->b", columns, without)
@@ -144,10 +139,8 @@ def missing_error(balanced: Balance, freedom: float) -> float:
 def row_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> Solver:
-    """Make a solver in the space of the rows, for many candidates: cost n^3 + A (m h)^2.
-
-    noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,).
-    """
+    """Make a solver in the space of the rows, for many candidates: cost n^3 + A (m h)^2. Arguments
+    of all solvers: noise (m, k, k), target y - Z m (m, k), variances s^2 (A,)."""
     (m, k), a, C = target.shape, random.mean, random.covariance_matrix
     positive, negative = np.maximum(variances, 0.0), variances < 0
     sums = scatter_sums(positions, positive, k).ravel()
@@ -182,10 +175,9 @@ def contrast_solver(
 ) -> Solver:
     """Make a solver where each cohort has two symbols with equal noise: cost m^3 + A m^2.
 
-    One symbol's share is 1 less the other's, so that a cohort tells one number, its contrast: the
-    first share less the second, over the root of 2. A candidate's column lies along the contrasts,
-    and the noise does not mix them with the sums. V is then a matrix of m contrasts, an eighth of
-    the work of inverting 2 m rows, and a diagonal one of m sums. Arguments as of `row_solver`.
+    A cohort then tells one number, its contrast: the first share less the second, over the root of
+    2. Columns lie along the contrasts, and the noise does not mix them with the sums: V is a matrix
+    of m contrasts, an eighth of the work of 2 m rows, and a diagonal one of m sums.
     """
     columns = np.sqrt(0.5) - np.sqrt(2.0) * positions[:, :, 0]  # Z' of the contrasts, (A, m)
     negative, spread = variances < 0, random.variance - random.covariance
@@ -214,8 +206,7 @@ def contrast_solver(
 def solver_in_rows(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> Solver:
-    """A solver for many active candidates: in contrasts of two symbols where possible, else in
-    the rows; arguments as of `row_solver`."""
+    """Make a solver for many candidates: in contrasts of two symbols where possible, or rows."""
     two = (random.num_bits, random.num_hashes) == (2, 1)
     alike = two and np.abs(noise[:, 0, 0] - noise[:, 1, 1]) <= _ALIKE * noise[:, 0, 0]
     make = contrast_solver if np.all(alike) else row_solver
@@ -263,7 +254,7 @@ class CandidateSolver:
 def candidate_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> CandidateSolver:
-    """Make a CandidateSolver; arguments as of `row_solver`."""
+    """Make a CandidateSolver."""
     return CandidateSolver(noise, target, centerd_columns(positions, random), 1 / variances, random)
 
 
@@ -278,8 +269,8 @@ class Refit(NamedTuple):
 
 
 def refit(noise: Floats, target: Floats, centerd: Floats, random: RandomString) -> Refit:
-    """Fit the shares of given columns Z_A (n, A) by weighted least squares; they may be negative.
-    Raises ConvergenceError where the columns leave nothing of the rows over."""
+    """Fit shares of columns Z_A (n, A) by weighted least squares. Raises ConvergenceError where
+    these leave nothing of the rows over."""
     num_columns, freedom = centerd.shape[1], target.size - len(target)
     if num_columns >= freedom:
         raise ConvergenceError(

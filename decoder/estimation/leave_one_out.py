@@ -26,11 +26,7 @@ from decoder.estimation.ep_iterations import (
     warm_start,
 )
 from decoder.estimation.ep_sites import Scores, most_active
-from decoder.estimation.least_squares import (
-    centerd_columns,
-    left_out_scores,
-    null_variance,
-)
+from decoder.estimation.least_squares import centerd_columns, left_out_scores, null_variance
 from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
 from decoder.numerics.bit_tensor import Positions
 from decoder.progress import Progress, silent
@@ -53,12 +49,10 @@ REFIT_STAGE = "fits without a candidate"
 
 
 class CavityFit(NamedTuple):
-    """Results of the cavity fit for M candidates.
+    """What the cavity fit says of M candidates.
 
-    scores: unbiased shares and their standard errors, (M,).  z: of the test that nobody holds the
-    candidate, standardized, (M,).  tail: the null distribution of z.  law: that of scores against
-    the residual.  last: the iteration at which it ended.  freedom: degrees left in the residual.
-    converged: the z-scores did.  full: all candidates took part.
+    scores: unbiased shares and errors.  z: of the test that nobody holds the candidate, (M,); tail:
+    its null distribution.  law: that of scores against the residual.  freedom: what the fit leaves.
     """
 
     scores: Scores
@@ -74,22 +68,22 @@ class CavityFit(NamedTuple):
 
 @dataclass(frozen=True)
 class WarmStarts:
-    """Results of the last two cold fits, from which fits of similar windows may start.
+    """Ends of the last two cold fits, from which fits of similar windows may start.
 
     Two: weekends may be unlike other days, and `pipeline` may fit a window twice. Not where much of
-    the rows is fitted: the posterior then has several modes, and a cold fit finds better ones. All
-    that is held of a fit are the covariance of its rows and some arrays of their size.
+    the rows is fitted: the posterior then has several modes, and a cold fit finds better ones.
     """
 
     kept: deque[tuple[Positions, EpIteration]] = field(default_factory=lambda: deque(maxlen=2))
 
     def near(self, problem: FitProblem) -> EpIteration | None:
         """The iteration to start from, of the fit of a similar window; None without one."""
-        if not _worth_a_start(problem):
-            return None
-        same = (end for positions, end in self.kept
-                if np.array_equal(positions, problem.positions))  # fmt: skip
-        return next(filter(None, (warm_start(problem, end) for end in same)), None)
+        if _worth_a_start(problem):
+            for positions, end in self.kept:
+                same = np.array_equal(positions, problem.positions)
+                if same and (start := warm_start(problem, end)):
+                    return start
+        return None
 
     def keep(self, problem: FitProblem, found: EpResult) -> None:
         """Keep a fit that was started cold, as a start for later windows."""
@@ -99,8 +93,7 @@ class WarmStarts:
 
 
 def _worth_a_start(problem: FitProblem) -> bool:
-    """Where all candidates take part, since other fits are quick, and rows are neither too many nor
-    so few that fits without a candidate in turn are what costs."""
+    """Whether all take part, of rows neither too many nor so few that refits are what costs."""
     return problem.full and not problem.few_rows and problem.centerd.size <= MAX_ROWS
 
 
@@ -112,11 +105,10 @@ def fit_cavity(
     *,
     repeated: bool = False,
 ) -> CavityFit:
-    """Score all candidates. Deterministic: no random numbers, fixed orders of summation.
+    """Score all candidates, without random numbers and with fixed orders of summation.
 
-    warm_starts: one for all windows of a series: the fit starts from that of a similar window.
-    weights: (M,), by which p-values will be divided: whoever a rule may then name is tested.
-    repeated: devices report more than once, as often as was declared or shown at most.
+    warm_starts: one for all windows of a series.  weights: (M,), by which p-values will be divided:
+    whoever a rule may then name is tested.  repeated: devices may report more than once.
     """
     problem, (now, iterations, converged) = _until_converged(problem, progress, warm_starts)
     freedom = _freedom(problem, now)
@@ -125,16 +117,24 @@ def fit_cavity(
     doubtful = _doubtful(problem, freedom / problem.freedom, tail.deviate(z), weights)
     if len(doubtful):
         z, tail = _refitted(problem, tail.deviate(z), doubtful, progress), NORMAL_TAIL
-    ended = now, freedom, iterations, converged, problem.full
-    return CavityFit(_fitting(problem, now, freedom, repeated), z, tail, law, *ended)
+    errors, ratio = now.scores.std_errors, now.fitted.ratio
+    if not problem.full:
+        # more had a claim to take part, and what the best of them leave is less than the noise
+        crammed = int(now.sites.active.sum()) >= most_active(problem.centerd.size)
+        errors = errors * problem.freedom / freedom if crammed else errors
+    elif not repeated and ratio <= 1 - QUIETER * np.sqrt(2 / freedom):
+        # the bumps of the prior have a width, and hold shares for more unlike than they are; where
+        # devices may repeat, `pipeline` decides
+        errors = errors * np.sqrt(ratio)
+    scores = now.scores._replace(std_errors=errors)
+    return CavityFit(scores, z, tail, law, now, freedom, iterations, converged, problem.full)
 
 
 def _until_converged(
     problem: FitProblem, progress: Progress, warm_starts: WarmStarts | None
 ) -> tuple[FitProblem, EpResult]:
-    """Run EP from a warm start, if there is one that converges, else from nothing: of all
-    candidates, of the probable ones, at last both with more damping. Returns the problem that was
-    solved, too."""
+    """Run EP from a warm start, else from nothing: of all, of the probable, both with more damping.
+    Returns the problem that was solved, too."""
     near = warm_starts.near(problem) if warm_starts else None
     if near is not None:
         with suppress(ImproperError):
@@ -155,55 +155,28 @@ def _until_converged(
 def _doubtful(
     problem: FitProblem, left: float, deviates: Floats, weights: Floats | None
 ) -> Indices:
-    """Candidates that are to be tested against fits that never saw them, weakest first, (D,).
-
-    left: part of the rows' freedom that the fit leaves over. Where it leaves much and cohorts are
-    many, (3) is right to first order, and enough. Where not, or where a threshold says who takes
-    part, whoever a rule may name. In few cohorts one bit that a heavy unlisted value sets is a
-    large part of a score, and its sharers respond to each other beyond first order: there all are
-    tested that ten wrong strings of the list would be expected to reach.
-    """
+    """Candidates to be tested against fits that never saw them, weakest first, (D,). left: part of
+    the rows' freedom that the fit leaves over."""
     if problem.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
     alone = len(problem.positions) == 1  # without it there is nothing that could respond to it
     many = len(problem.centerd) > FEW_COHORTS
-    if alone or (problem.full and left > MOSTLY_OVER and many):
+    if alone or (problem.full and left > MOSTLY_OVER and many):  # (3) is right to first order
         return np.zeros(0, dtype=np.intp)
     p = ndtr(-deviates) if weights is None else ndtr(-deviates) / weights
     ranked = np.sort(p)
     # Benjamini and Hochberg's rule; Storey's at .05 accepts no more if a quarter or more is wrong
     named = ranked[ranked <= MAY_BE_NAMED * np.arange(1, len(p) + 1) / len(p)]
+    # In few cohorts one bit of a heavy unlisted value is a large part of a score, and its sharers
+    # respond to each other beyond first order: then also what ten wrong strings would reach.
     limit = max(named.max(initial=0.0), 0.0 if many else EXPECTED / len(p))
     doubtful = np.flatnonzero((p <= limit) & (deviates > WORTH_LEAVING_OUT))
     strength = deviates if weights is None else -p
     return doubtful[np.argsort(strength[doubtful], kind="stable")]
 
 
-def _fitting(problem: FitProblem, now: EpIteration, freedom: float, repeated: bool) -> Scores:
-    """Scores with the errors that what the fit leaves over has shown.
-
-    Where all take part and the residual is quieter than chance explains, the prior holds shares
-    for more unlike than they are, as its bumps have a width. Of the data less a share of a
-    candidate (1) is true at its true share: the variance that u itself has is that of its score.
-    Not where devices repeat: how often is a bound then, which `pipeline` decides. Where more had a
-    claim to take part, the part that fits best was chosen: what it leaves over is less than the
-    noise, and the errors are larger by what the fit used up.
-    """
-    scores, ratio, errors = now.scores, now.fitted.ratio, now.scores.std_errors
-    if not problem.full:
-        crammed = int(now.sites.active.sum()) >= most_active(problem.centerd.size)
-        errors = errors * problem.freedom / freedom if crammed else errors
-    elif not repeated and ratio <= 1 - QUIETER * np.sqrt(2 / freedom):
-        errors = errors * np.sqrt(ratio)
-    return scores._replace(std_errors=errors)
-
-
 def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
-    """Scores for the test that nobody holds a candidate, each with its exact null variance, (M,).
-
-    A site takes its candidate's own score out of the residual, from which the variance of
-    unlisted strings and of every score is read: left in, it would sharpen its own evidence.
-    """
+    """Scores, with exact null variance, of the test that nobody holds a candidate, (M,)."""
     solution, sites = now.fitted.solution, now.sites
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
     worth = np.abs(z[active]) > WORTH_LEAVING_OUT
@@ -222,15 +195,8 @@ def _refitted(
 ) -> Floats:
     """Normal deviates of the test; those of the doubtful against fits that never saw them, (M,).
 
-    Where rows are few and much of them is fitted, the others' sites depend on each candidate. Then
-    (1) holds to the letter: sites, prior and noise come from a fit that never saw it, started over,
-    since from the present sites it would stay near an explanation that the candidate took part
-    in. Only the test may assume that nobody holds the candidate: a share is that of the fit of
-    all, since without a heavy candidate others like it take over its share.
-
-    Each fit has a residual of its own, hence a null distribution of its own. Both are right
-    whether or not the fit has converged. Where a fit for each would take too long, candidates of
-    like strength share one that saw none of them.
+    Fits are started over: from the present sites they would stay near an explanation that the
+    candidate took part in. Where a fit for each would take too long, those of like strength share.
     """
     work = problem.work(len(doubtful))
     number = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
@@ -248,8 +214,7 @@ def _refitted(
 def _unseen(problem: FitProblem, group: Indices) -> Floats:
     """Normal deviates of the tests of a group (B,) against a fit that saw none; 0 without a fit.
 
-    Each is tested against what is left when the others of the group may hold any share: to the
-    residual u of the fit their columns are fitted with a belief N(0, 1), which depends on nothing.
+    To its residual the columns of the others are fitted with a belief N(0, 1).
     """
     try:
         rest = run_ep(_without(problem, group), tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS)
@@ -264,8 +229,7 @@ def _unseen(problem: FitProblem, group: Indices) -> Floats:
     for i in range(len(group)):
         shares = together - inverse[:, i] * (together[i] / inverse[i, i])  # of the others: i has 0
         residual = solution.residual - (weighed @ shares).reshape(problem.centerd.shape)
-        score = sums[i] - gram[i] @ shares
-        z = slack * score / np.sqrt(null_variance(residual, problem.random))
+        z = slack * (sums[i] - gram[i] @ shares) / np.sqrt(null_variance(residual, problem.random))
         deviates[i] = null_tail(residual, problem.random).deviate(np.array([z]))[0]
     return deviates
 

@@ -1,11 +1,9 @@
 """Whether cohorts are equal, reports repeated, candidates hashed at random, and counts possible.
 
-Every honest report represents 1 to h bits of a value (0 or 1 where a value has a bit of its own).
-So the debiased counts of a cohort, summed over its bits and divided by its reports, estimate a
-number between these limits, whatever values the devices hold. Forged reports do not keep to it: one
-with the value's bits alone counts as (h - k p*) / (q* - p*) bits, some hundred below zero. A cohort
-with such counts, or plainly unlike the others, is left out: one that fits nothing raises the noise
-of all.
+Every honest report represents 1 to h bits of a value (0 or 1 where a value has a bit of its own):
+so does the mean of the debiased counts of a cohort, whatever values devices hold. Forged reports do
+not keep to it: one with the value's bits alone counts as (h - k p*) / (q* - p*) bits, some hundred
+below zero. A cohort that fits nothing raises the noise of all, and is left out.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
-from decoder.model.design_matrix import design_matrix
+from decoder.model.counts import design_matrix
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Floats, Indices
@@ -27,8 +25,7 @@ AGREE = 3.0  # factor within which the sizes of cohorts and the noise tell the s
 
 
 def balance_p_value(reports: Floats, repetition: float) -> float:
-    """P-value of equal cohorts, chi-squared; 1 for a single one. repetition: rho, by which whole
-    devices make the reports vary more."""
+    """P-value of equal cohorts, chi-squared; 1 for a single one. repetition: rho."""
     if len(reports) < 2:
         return 1.0
     mean = float(reports.mean())
@@ -37,13 +34,9 @@ def balance_p_value(reports: Floats, repetition: float) -> float:
 
 
 def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> float:
-    """The repetition of reports that both the cohorts' sizes and their noise indicate; 1 where
-    they do not.
-
-    Repeated reports of one device go to one cohort, so that sizes vary by rho as much as those
-    of single reports; values that are not on the list add noise, and leave the sizes alone.
-    missing, excess: tau and kappa of a fit that took each report for a device of its own.
-    """
+    """The repetition that both the sizes of the cohorts and their noise indicate, or 1: reports of
+    one device go to one cohort, while unlisted values leave the sizes alone. missing, excess: tau
+    and kappa of a fit that took each report for a device of its own."""
     reports = noise.reports
     if len(reports) < 2 or balance_p_value(reports, 1.0) > SIZES_ALARM:
         return 1.0
@@ -75,16 +68,11 @@ class Alike(NamedTuple):
 
 
 def alike_candidates(positions: Positions, random: RandomString) -> Alike | None:
-    """Test whether a list's bits are hashed at random; None where nothing contradicts it.
+    """Test whether bits of candidates (G, m, h) are hashed at random; None if that may be.
 
     The overlap of two candidates is the number of bits, over all cohorts, that both set. Its mean
     squared deviation over all pairs, in units of its variance under random hashing, is 1 with a
-    standard error of sqrt((2 + 1 / mean) / pairs). It grows where all use the same few bits, and
-    where some have nearly the same.
-
-    Args:
-        positions: of candidates that differ in some bit, (G, m, h).
-        random: the law of the bits of a string.
+    standard error of sqrt((2 + 1 / mean) / pairs).
     """
     size = len(positions)
     chosen = np.arange(size)
@@ -110,16 +98,13 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
 
 FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all cohorts together
 PLAINLY = 1e-6  # chance that any cohort of honest reports has so large a residual
+ALARM = 1e-3  # chance of a false alarm: about any cohort, their sizes, the sum of shares
 MAX_LEFT_OUT = 0.5  # of the reports: beyond that it is the model that does not hold
 
 
 class Impossible(NamedTuple):
-    """The finding that reports have more or fewer bits than any values give.
-
-    mean: bits of a value in a report; that of all reports, or of the cohorts named.
-    least, most: what it may be.  forged: smallest part of these reports that, forged, gives it.
-    cohorts: those that go beyond by themselves, empty where all reports together do.
-    """
+    """The finding that reports have more or fewer bits than any values give: the mean of all
+    reports, or of the cohorts named, what it may be, and the least part of them that is forged."""
 
     mean: float
     least: float
@@ -131,18 +116,14 @@ class Impossible(NamedTuple):
 def impossible_counts(
     params: RapporParams, reports: Floats, counts: Floats, repetition: float
 ) -> Impossible | None:
-    """Test whether the mean number of bits, in all reports and in each cohort, is one that
-    values can give.
+    """Test whether the mean number of bits, of all reports and else of each cohort, is one that
+    values can give: wrong about honest reports with probability `FALSE_ALARM` at most.
 
     Args:
         params: of the metric; with symbols nothing is tested, since every report shows one.
         reports: N_j, (m,).
         counts: c_ij, (m, k).
         repetition: rho, by which repeated permanent noise widens the variance of a sum.
-
-    Returns:
-        The finding about all reports if there is one, else about cohorts. Wrong about honest
-        reports with probability `FALSE_ALARM` at most, by the normal approximation.
     """
     bits = _Bits.of(params, reports, counts, repetition)
     every = np.arange(len(bits.sums))
@@ -155,10 +136,8 @@ def impossible_counts(
 class _Bits(NamedTuple):
     """Bits of values in the cohorts that report, and what they may be; none with symbols.
 
-    cohorts: their numbers.  limits: of the bits of a report.  variances: of a report's sum where it
-    is at either limit, (2,): a bit that is set has another noise than one that is not, so that
-    reports of few bits may scatter much more than those of many.  step: what one bit of a report
-    moves a sum by.  ends: of the sum of a forged report.
+    limits: of the bits of a report.  variances: of a report's sum at either limit, (2,), since a
+    set bit has another noise.  step: what one bit moves a sum by.  ends: of a forged report's sum.
     """
 
     cohorts: Indices
@@ -182,11 +161,8 @@ class _Bits(NamedTuple):
         return cls(present, number, sums, limits, variances, step, (low, high))
 
     def beyond(self, total: float, reports: float, level: float) -> bool:
-        """Whether a mean is outside its limits by more than noise, two-sided at this level.
-
-        The third moment of a mean is at most what a bit moves it by, times the variance: few
-        reports with few wrong bits scatter as a Poisson law, not as a normal one.
-        """
+        """Whether a mean is outside its limits by more than noise, two-sided at this level. Few
+        reports with few wrong bits scatter as a Poisson law, not as a normal one."""
         if not reports:
             return False
         mean, z = total / reports, -float(ndtri(level / 2))
@@ -213,22 +189,16 @@ class _Bits(NamedTuple):
 def forged_cohorts(
     params: RapporParams, reports: Floats, counts: Floats, repetition: float, scores: Floats
 ) -> Indices:
-    """Find the cohorts whose counts no values give, or whose residuals are far beyond noise.
-
-    Args:
-        params: of the metric.
-        reports: N_j, (m,), 0 where a cohort is left out already.
-        counts: c_jb, (m, k).
-        repetition: rho of the reports.
-        scores: size of each cohort's residual as a normal deviate, (m,); NaN without reports.
-    """
+    """Find the cohorts whose counts no values give (`impossible_counts`), or whose residuals are
+    far beyond noise. scores: residuals as normal deviates, (m,); NaN without reports."""
     bits = _Bits.of(params, reports, counts, repetition)
-    return np.union1d(plainly_odd(scores), bits.cohorts[bits.odd])
+    return np.union1d(odd_cohorts(scores, PLAINLY), bits.cohorts[bits.odd])
 
 
-def plainly_odd(scores: Floats) -> Indices:
-    """Find the cohorts whose residuals, normal deviates (m,) or NaN, are far beyond noise."""
-    limit = -float(ndtri(PLAINLY / max(len(scores), 1)))
+def odd_cohorts(scores: Floats, chance: float = ALARM) -> Indices:
+    """Find the cohorts whose residuals, normal deviates (m,) or NaN, are beyond noise. chance: that
+    any cohort of honest reports is, at most."""
+    limit = -float(ndtri(chance / max(len(scores), 1)))
     return np.flatnonzero(np.nan_to_num(scores) > limit)
 
 

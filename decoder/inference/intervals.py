@@ -1,5 +1,4 @@
-"""Intervals of a share: for any candidate, and for one that was selected because its estimate
-was large."""
+"""Intervals of a share: for any candidate, and for one selected because its estimate was large."""
 
 from __future__ import annotations
 
@@ -42,10 +41,8 @@ class ShareTable(NamedTuple):
 def fieller(
     part: tuple[Floats, Floats], whole: tuple[Floats, Floats], covariance: Floats, quantile: float
 ) -> ShareTable:
-    """Divide estimates, with Fieller's intervals (1954).
-
-    An interval holds every ratio r for which part - r whole is within `quantile` standard errors
-    of 0. It is infinite, and so is the standard error, where the whole is not told from 0.
+    """Divide estimates, with Fieller's intervals (1954): of all ratios r for which part - r whole
+    is within `quantile` standard errors of 0.
 
     Args:
         part: Estimates and their variances, (n,) each.
@@ -54,7 +51,7 @@ def fieller(
         quantile: Of the distribution of the errors, for half of what the level leaves out.
 
     Returns:
-        The ratios, NaN where the whole is not above 0; standard errors are of first order.
+        The ratios, NaN where the whole is not above 0; infinite errors where it is not told from 0.
     """
     top, bottom = part[0], whole[0]
     square = bottom**2 - quantile**2 * whole[1]
@@ -81,13 +78,8 @@ def widened_interval(
     freedom: float,
     level: float,
 ) -> tuple[Floats, Floats]:
-    """The plain interval (M,), widened where the null distribution of the scores or the
-    candidate's test asks for it.
-
-    One heavy unlisted value in few cohorts makes a null score stray further than a normal one:
-    `law`, that of the residual, says how far. And the interval reaches 0 where the test of the
-    candidate, with its `deviates` (M,), does not reveal the share from 0 (docs/method.md).
-    """
+    """The plain interval (M,), widened as far as null scores stray (`law`, that of the residual),
+    and to 0 where the test, with its `deviates` (M,), does not tell the share from 0."""
     low, high = plain_interval(estimates, std_errors, freedom, level)
     normal = -float(ndtri((1 - level) / 2))
     upwards, downwards = np.abs(law.score(np.array([normal, -normal])))
@@ -109,10 +101,8 @@ def selected_interval(
 ) -> tuple[Floats, Floats]:
     """Interval of a share given that its estimate passed a cutoff (D,), clipped to [0, 1].
 
-    An estimate that is seen only when it lies above c follows a normal distribution truncated at
-    c. The interval inverts it: b is inside where neither tail of the truncated distribution at
-    the estimate is below (1 - level) / 2. No prior. (Zhong and Prentice 2008; Weinstein,
-    Fithian, Benjamini 2013.)
+    Inverts the normal distribution truncated at the cutoff: neither tail at the estimate is below
+    (1 - level) / 2. (Zhong and Prentice 2008; Weinstein, Fithian, Benjamini 2013.)
     """
     tail, passed = (1 - level) / 2, np.minimum(cutoffs, estimates)
 
@@ -140,12 +130,7 @@ def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Flo
 
 def score_freedom(freedom: float, unfitted: float) -> float:
     """Degrees of freedom of a score's t distribution: those left over, divided by the fitted
-    fraction.
-
-    Given a residual that no fit has touched, the variance of a null score is known, not estimated
-    (normal). Only the part that the fit has shaped makes it uncertain. A fit that has used up much
-    of the rows has shaped all of it: then what is left.
-    """
+    fraction: only what a fit has shaped makes the variance of a null score uncertain."""
     if unfitted < LITTLE_FITTED:
         return freedom
     return float(min(freedom / max(1 - unfitted, 1e-6), 1e9))

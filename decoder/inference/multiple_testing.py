@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from scipy.special import ndtr
 
-from decoder.errors import DecodeError
 from decoder.typing import Flags, Floats, Indices
 
 Correction = Literal["bonferroni", "bh", "fdr", "fdr-eb", "none"]
@@ -30,13 +29,12 @@ SHORT_LIST = 20  # candidates below which too few p-values are expected above la
 
 
 class ListDecision(NamedTuple):
-    """The decision of a correction for multiplicity on a list of candidates.
+    """The decision of a correction for multiplicity on a list of candidates, (M,).
 
-    detected: (M,).  adjusted: corrected p-values (M,); for `fdr-eb`, the mean local fdr of the
-    list that ends with the candidate.  cutoff: the rule's own threshold, on the p-value or, for
-    `fdr-eb`, on the local fdr; 0 where nothing is accepted; of a candidate of weight 1.
-    weights: (M,), of mean 1; None where all are 1.  most: no p-value above it is accepted.
-    alone: (M,), those that were tested each by itself, at level `alpha`; None: none.
+    adjusted: corrected p-values; for `fdr-eb`, the mean local fdr of the list that ends with the
+    candidate.  cutoff: the rule's own threshold for weight 1, on the p-value or, for `fdr-eb`, the
+    local fdr; 0 where nothing is accepted.  most: no p-value above it is accepted.  alone: those
+    that were tested each by itself, at level `alpha`.
     """
 
     detected: Flags
@@ -108,24 +106,12 @@ def decide(
     return ListDecision(detected, adjusted, cutoff, weights, most, alone, alpha)
 
 
-def check_weighted(correction: Correction, weights: object | None) -> None:
-    """Refuse weights for a rule that has no level to divide. Raises DecodeError."""
-    if weights is not None and correction not in WEIGHTED:
-        raise DecodeError(
-            f"correction = {correction!r} takes no weights: they divide the level of "
-            f"{', '.join(WEIGHTED)}"
-        )
-
-
 def null_share(p: Floats, weights: Floats | None = None, *, careful: bool = False) -> float:
     """Storey's estimate of the share of candidates that nobody holds; 1 for short lists.
 
-    Not cut off at 1: only where it may exceed 1 is the mean of 1 / estimate at most 1 / truth, on
-    which the proof of the level rests (Storey, Taylor and Siegmund 2004, theorem 3). With weights
-    it is the share of weight (Ramdas, Barber, Wainwright and Jordan 2019).
-
-    careful: whether too few p-values may be near 1: those above .5 are counted, too, and the larger
-    estimate is taken.
+    Not cut off at 1: the proof of the level rests on it (Storey, Taylor and Siegmund 2004, theorem
+    3). With weights it is the share of weight (Ramdas, Barber, Wainwright and Jordan 2019).
+    careful: too few p-values may be near 1, so that the estimate from those above .5 counts, too.
     """
     if len(p) < SHORT_LIST:
         return 1.0
@@ -152,11 +138,7 @@ def _adjust(ranked: Floats, share: float, correction: Correction) -> Floats:
 
 
 def _cutoff(
-    statistic: Floats,
-    detected: Flags,
-    share: float,
-    correction: Correction,
-    alpha: float,
+    statistic: Floats, detected: Flags, share: float, correction: Correction, alpha: float
 ) -> float:
     """The threshold that the rule itself sets on p / weight, given how many it accepts."""
     total, accepted = len(statistic), int(detected.sum())

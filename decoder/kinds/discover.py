@@ -96,17 +96,13 @@ KIND = Discoveries()
 
 
 def discovery_result(found: Discovery) -> Result:
-    """The result of a discovery. Its summary says how many strings there are, and names none;
-    results.json has them unescaped."""
+    """The result of a discovery. Its summary names no string; results.json has them unescaped."""
     options, sentences = found.options, list(statement(found))
-    counts = {
-        name: getattr(found, name) for name in ("num_tested", "num_below_crowd", "half_found")
-    }
+    names = ("num_tested", "num_below_crowd", "half_found", "most_found", "half_by_noise")
+    counts = {name: getattr(found, name) for name in names}
     content = {
         **found.described(),
         **counts,
-        "most_found": found.most_found,
-        "half_by_noise": found.half_by_noise,
         "statement": sentences,
         "options": asdict(options),
         "warning": "strings are text that devices chose: a person must read them before they are "
@@ -116,7 +112,7 @@ def discovery_result(found: Discovery) -> Result:
     summary = {
         "num_reports": found.num_reports,
         "num_found": len(found.found),
-        **counts,
+        **{name: counts[name] for name in names[:3]},
         "statement": sentences,
         "headline": f"{len(found.found):,} strings found",
         "warnings": [],
@@ -142,8 +138,7 @@ def string_id(row: FoundString) -> str:
 
 
 def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
-    """The strings of some ids that fit a list: whole, and on one line; none of another kind of
-    result. content: results.json."""
+    """The strings of some ids that fit a list: whole, and on one line. content: results.json."""
     wanted = set(ids)
     rows = [row_of(FoundString, one) for one in json.loads(content).get("found", ())]
     return [
@@ -203,8 +198,7 @@ def role(row: FoundString) -> str:
 
 
 def statement(discovery: Discovery) -> Iterator[str]:
-    """Yield sentences: how many strings are named, which shares can be found, which rows are only
-    beginnings."""
+    """Yield how many strings are named, which shares can be found, which rows are beginnings."""
     below, found = discovery.num_below_crowd, len(discovery.found)
     crowd, reports = discovery.options.crowd, counted(discovery.num_reports, "report")
     if not found and not below:

@@ -1,8 +1,7 @@
 """`KindDecoder`: what the counts of one kind of metric say, and how that is shown.
 
-A new kind is a subclass in a module of its own and a line in `DECODERS`. The command line, the
-service and its pages ask this class; nothing else compares the name of a kind. A kind without
-parts of its own for a page is shown by its tables.
+A new kind is a subclass in a module of its own and a line in `DECODERS`; nothing else compares the
+name of a kind. A kind without parts of its own for a page is shown by its tables.
 """
 
 from __future__ import annotations
@@ -44,14 +43,11 @@ DECODERS = {
 class KindDecoder:
     """The decoder of a kind of metric.
 
-    title: of a result.  purpose: what a decoding finds out, to follow the name of a job.
-    members: of a job's specification, in addition to its options, that the kind takes.
-    operations: of `decode`, `series`, `compare` those that it has.
-    schemas: of the tables of a decoding, the main one first.
-    published: files that a release can be made of.
-    unshared: why its results are not shown to viewers; "" where they may be.
-    command: of `rappor`, which makes the same files.  rows_apart: whether results.json lacks the
-    rows of the main table, which may be too many.
+    purpose: what a decoding finds out, to follow the name of a job.  members: of a job's
+    specification, in addition to its options, that the kind takes.  schemas: of the tables of a
+    decoding, the main one first.  published: files that a release can be made of.  unshared: why
+    its results are not shown to viewers.  command: of `rappor`, which makes the same files.
+    rows_apart: whether results.json lacks the rows of the main table, which may be too many.
     """
 
     title = "Result"
@@ -74,14 +70,11 @@ class KindDecoder:
                 raise CandidatesError(f"{self.no_candidates}: leave weights out")
 
     def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
-        """Decode a window.
+        """Decode a window. Raises RapporError for what the counts, a file or the decoder refuse.
 
         Args:
             counts: of the window; of a location those of every slot, level and part of it.
-            question: what is wanted, which `check` has passed, and whom to tell of the work.
-
-        Raises:
-            RapporError: what the counts, a file or the decoder refuse.
+            question: what is wanted, which `check` has passed.
         """
         raise NotImplementedError
 
@@ -105,8 +98,7 @@ class KindDecoder:
         return comparison(self.series(windows, question))
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """The parts of the page of a decoding: every table, the main one first, with search, sort
-        and pages by the query."""
+        """The parts of the page of a decoding: every table, the main one by the query."""
         from pyarrow import parquet
 
         found, shown = stored.json(), []

@@ -43,7 +43,7 @@ from decoder.output.density_text import (
 )
 from decoder.output.map_picture import write_picture
 from decoder.progress import Progress
-from decoder.sources.density_windows import Groups, SlotWindow, group_by_slot
+from decoder.sources.windows import Groups, SlotWindow, group_by_slot
 from decoder.tables.format import count
 from decoder.tables.geo_files import (
     NO_GEOPACKAGE,

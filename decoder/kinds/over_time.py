@@ -1,7 +1,6 @@
-"""Series of windows and differences of two windows, in the form that every kind of metric has.
+"""Series of windows, and comparisons, which are series of two, in the form that every kind has.
 
-A quantity is a value, an edge of a metric of numbers or a distance band; `string` names it. A
-comparison is a series of two windows.
+A quantity is a value, an edge of a metric of numbers or a distance band; `string` names it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,10 +100,8 @@ MORE, LESS, UNCHANGED = "More", "Less", "No change shown"
 class SeriesFound:
     """What a kind found in windows, oldest first.
 
-    quantities: names of the shares.  shares: of each window the columns `proportion`, `std_error`,
-    `low` and `high`, with a row for each quantity.  changes: of quantities.  means: of each window
-    that has one, with its days, `estimate`, `low`, `high`, `geometric` and `clipped_to`.  unit: of
-    the means.
+    shares: of each window the columns `proportion`, `std_error`, `low` and `high`, with a row for
+    each quantity.  means: of each window that has one, with its days, in a unit.
     """
 
     windows: Sequence[Aggregate | DecodedWindow]
@@ -165,7 +162,6 @@ def series_result(whole: Result, found: SeriesFound, options: DecodeOptions) -> 
 
 
 def _series_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Rows of a series as a table; days are days."""
     return SERIES.of_records(
         [row | {name: date.fromisoformat(row[name]) for name in SERIES.names[:2]} for row in rows]
     )
@@ -182,6 +178,10 @@ def _trend(content: Mapping[str, Any]) -> Table:
     return TREND.of_rows(rows, f"{content['metric']}: {values} in {windows}")
 
 
+def _surest(row: Mapping[str, Any]) -> tuple[float, float]:
+    return row["p_adjusted"], -abs(row["difference"])
+
+
 def comparison(series: Result) -> Result:
     """Make the result of a comparison from a series of two windows."""
     found, shares = series.content, shares_of(series.content)
@@ -193,7 +193,7 @@ def comparison(series: Result) -> Result:
                          **{name: row[name] for name in COMPARISON.names[3:]}})  # fmt: skip
     named = ("metric", "windows", "level", "alpha", "warnings", "reason", "whole")
     content = {name: found[name] for name in named} | {"rows": rows}
-    ranked = sorted(rows, key=lambda row: (row["p_adjusted"], -abs(row["difference"])))
+    ranked = sorted(rows, key=_surest)
     summary = {name: value for name, value in series.summary.items() if name != "latest"}
     return Result(
         content,
@@ -206,14 +206,11 @@ def comparison(series: Result) -> Result:
     )
 
 
-def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> dict[str, Any]:
+def _differences(rows: list[dict[str, Any]], query: TableQuery) -> dict[str, Any]:
     """A page of differences and the axis of their picture, in percent of its width."""
     groups = (MORE, LESS, UNCHANGED)
-    ordered = sorted(
-        rows,
-        key=lambda row: (groups.index(row["group"]), row["p_adjusted"], -abs(row["difference"])),
-    )
-    table = page_of(ordered, "string", query)
+    rows.sort(key=lambda one: (groups.index(one["group"]), *_surest(one)))
+    table = page_of(rows, "string", query)
     shown = table.rows if len(table.rows) <= MAX_MARKS else ()
     top = max((abs(row[end]) for row in shown for end in ("low", "high")), default=1.0) or 1.0
     step, end = axis_step(top, most=3)
@@ -241,7 +238,7 @@ def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
         group = MORE if row["difference"] > 0 else LESS
         rows.append(row | {"group": group if row["p_adjusted"] <= alpha else UNCHANGED})
     view = {
-        "differences": _page(rows, query),
+        "differences": _differences(rows, query),
         "changed": sum(1 for row in rows if row["group"] != UNCHANGED),
         "windows": windows,
         "alpha": alpha,
@@ -262,7 +259,7 @@ def chart_csv(content: Mapping[str, Any], values: Sequence[str], first: str, las
         content: of results.json of a series.
         values: those that are drawn.
         first: ISO day of the first window, "" for no end.
-        last: ISO day of the last window, "" for no end.
+        last: the same of the last.
     """
     ends = ("first_day", "last_day")
     wanted = {tuple(map(one.get, ends)) for _, one in windows_between(content, first, last)}

@@ -18,27 +18,24 @@ from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
 
 _SHARE, _TEXT = ColumnType.SHARE, ColumnType.TEXT
-_CELLS = (
-    Column("estimate", _SHARE, "Unbiased share of all reports.", "share", shown=True),
-    Column("std_error", _SHARE, "Standard error of `estimate`."),
-    Column("low", _SHARE, "Lower end of the interval of the share.", shown=True),
-    Column("high", _SHARE, "Upper end of the interval of the share.", shown=True),
-    Column("fitted", _SHARE, "Share in the nearest table without negative shares."),
-    Column("shrunk", _SHARE, "Share drawn towards independence as far as evidence is weak."),
-    Column("of_first", _SHARE, "Share among the reports with this first value.", shown=True),
-    Column("of_first_low", _SHARE, "Lower end of its interval."),
-    Column("of_first_high", _SHARE, "Upper end of its interval."),
-    Column("of_second", _SHARE, "Share among the reports with this second value."),
-    Column("of_second_low", _SHARE, "Lower end of its interval."),
-    Column("of_second_high", _SHARE, "Upper end of its interval."),
-)
 CELLS = TableSchema(
     "joint",
     "Pairs of values",
     (
         Column("first", _TEXT, "Value of the first side.", shown=True),
         Column("second", _TEXT, "Value of the second side.", shown=True),
-        *_CELLS,
+        Column("estimate", _SHARE, "Unbiased share of all reports.", "share", shown=True),
+        Column("std_error", _SHARE, "Standard error of `estimate`."),
+        Column("low", _SHARE, "Lower end of the interval of the share.", shown=True),
+        Column("high", _SHARE, "Upper end of the interval of the share.", shown=True),
+        Column("fitted", _SHARE, "Share in the nearest table without negative shares."),
+        Column("shrunk", _SHARE, "Share drawn towards independence as far as evidence is weak."),
+        Column("of_first", _SHARE, "Share among the reports with this first value.", shown=True),
+        Column("of_first_low", _SHARE, "Lower end of its interval."),
+        Column("of_first_high", _SHARE, "Upper end of its interval."),
+        Column("of_second", _SHARE, "Share among the reports with this second value."),
+        Column("of_second_low", _SHARE, "Lower end of its interval."),
+        Column("of_second_high", _SHARE, "Upper end of its interval."),
     ),
 )
 MARGINS = TableSchema(
@@ -47,8 +44,7 @@ MARGINS = TableSchema(
     (
         Column("side", _TEXT, "Name of the side.", shown=True),
         Column("value", _TEXT, "The value.", shown=True),
-        Column("estimate", _SHARE, "Unbiased share of all reports.", "share", shown=True),
-        Column("std_error", _SHARE, "Standard error of `estimate`."),
+        *CELLS.columns[2:4],
         Column("low", _SHARE, "Lower end of the interval.", shown=True),
         Column("high", _SHARE, "Upper end of the interval.", shown=True),
     ),
@@ -84,13 +80,31 @@ KIND = Pairs()
 
 def joint_result(table: JointTable, options: DecodeOptions) -> Result:
     """The result of a joint table. options: that it was made by."""
-    content, test = joint_content(table), table.independence
-    rows, margin_rows = _cell_rows(table), _margin_rows(table)
+    test, rows, margin_rows = table.independence, _cell_rows(table), _margin_rows(table)
+    tables = CELLS.of_rows(rows), MARGINS.of_rows(margin_rows)
+    content: dict[str, Any] = {
+        "metric": table.metric,
+        "of": list(table.of),
+        "reports": table.num_reports,
+        "first_day": table.first_day and table.first_day.isoformat(),
+        "last_day": table.last_day and table.last_day.isoformat(),
+        "level": table.level,
+        "independence": {
+            "statistic": test.statistic,
+            "degrees_of_freedom": test.freedom,
+            "p_value": test.p_value,
+            "alpha": test.level,
+            "refuted": test.rejected,
+        },
+        "cells": tables[0].records(),
+        "margins": tables[1].records(),
+        "warnings": list(table.warnings),
+    }
     cells = sorted(content["cells"], key=lambda cell: -cell["fitted"])
     names = ("first", "second", "estimate", "low", "high")
     outcome = "rejected" if test.rejected else "not rejected"
     summary = {
-        "num_reports": content["reports"],
+        "num_reports": table.num_reports,
         "of": content["of"],
         "num_cells": len(cells),
         "independence": content["independence"],
@@ -114,35 +128,12 @@ def joint_result(table: JointTable, options: DecodeOptions) -> Result:
     return Result(
         content,
         summary,
-        (CELLS.of_rows(rows), MARGINS.of_rows(margin_rows)),
+        tables,
         manifest=manifest_of(table, options),
         notes=(independence, *table.warnings),
         files={"covariance.npy": write_covariance},
         printed=(CELLS.of_rows(largest, title), MARGINS.of_rows(margins)),
     )
-
-
-def joint_content(table: JointTable) -> dict[str, Any]:
-    """The contents of results.json for a joint table, as plain values (unknown as null)."""
-    test = table.independence
-    return {
-        "metric": table.metric,
-        "of": list(table.of),
-        "reports": table.num_reports,
-        "first_day": table.first_day and table.first_day.isoformat(),
-        "last_day": table.last_day and table.last_day.isoformat(),
-        "level": table.level,
-        "independence": {
-            "statistic": test.statistic,
-            "degrees_of_freedom": test.freedom,
-            "p_value": test.p_value,
-            "alpha": test.level,
-            "refuted": test.rejected,
-        },
-        "cells": CELLS.of_rows(_cell_rows(table)).records(),
-        "margins": MARGINS.of_rows(_margin_rows(table)).records(),
-        "warnings": list(table.warnings),
-    }
 
 
 def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:

@@ -27,13 +27,8 @@ _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of counts. A kind refuses what it would have to ignore.
-
-    candidates: the values to look for.  options: level, correction and the like.
-    maps: of a location.  crowd: of a discovery, the fewest reports of a string that is named.
-    flows: of a flow.  progress: called with (stage, done, total) while it is answered.
-    note: called with a sentence on what was left out or taken.
-    """
+    """What is asked of counts. A kind refuses what it would have to ignore. crowd: of a discovery,
+    the fewest reports of a string that is named."""
 
     candidates: CandidateChoice = field(default_factory=CandidateChoice)
     options: DecodeOptions = field(default_factory=DecodeOptions)
@@ -48,12 +43,11 @@ class Question:
 class Result:
     """What was found, in memory.
 
-    content: of results.json, plain values.  summary: a short form for lists of results, with
-    `headline`, `num_reports` and `warnings`.  tables: the main one first.  manifest: of
-    manifest.json, by which the result can be repeated.  notes: what a reader should know, in order
-    of importance.  files: further files, pictures among them, as functions that write one.
-    documents: further JSON files, which scripts of pages read.
-    printed: tables for the console, those of the files if empty; each row that matters is first.
+    content: of results.json, plain values.  summary: for lists of results, with `headline`,
+    `num_reports` and `warnings`.  tables: the main one first.  manifest: of manifest.json.  notes:
+    what a reader should know, in order of importance.  files: further ones, as functions that write
+    one.  documents: further JSON files, for scripts of pages.  printed: tables for the console,
+    those of the files if empty.
     """
 
     content: dict[str, Any]
@@ -71,9 +65,8 @@ class Result:
 class StoredResult:
     """The files of a result, as a page reads them.
 
-    operation: `decode`, `series` or `compare`.  files: their names.  read: the bytes of one.
-    own: whether the reader may see the whole list of candidates.  address: of the result in a
-    service, "" of a page that is a file.  documents: JSON files that are in memory.
+    read: the bytes of one.  own: whether the reader may see the whole list of candidates.  address:
+    of the result in a service, "" of a page that is a file.  documents: JSON files in memory.
     """
 
     operation: str
@@ -93,12 +86,8 @@ class StoredResult:
 
 @dataclass(frozen=True)
 class PageParts:
-    """What the page of a result shows.
-
-    template: of `decoder/output/templates`, filled with the variables.  lead: a sentence below the
-    title.  guarantee: what each device was promised, which `page_parts` adds for every kind.
-    map: whether the page draws a map.
-    """
+    """What the page of a result shows. template: of `decoder/output/templates`.  lead: a sentence
+    below the title.  guarantee: what each device was promised.  map: whether it draws one."""
 
     template: str
     variables: Mapping[str, Any]
@@ -108,15 +97,12 @@ class PageParts:
 
 
 def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any) -> dict[str, Any]:
-    """Describe counts and options.
+    """Describe counts and options: the contents of manifest.json, without clock or machine.
 
     Args:
         counts: that were decoded, or what was made of them.
         options: of the decoding.
         **more: what the kind adds, or says otherwise.
-
-    Returns:
-        The contents of manifest.json; nothing in it depends on the clock or the machine.
     """
     params = counts.params
     cohorts = options.without_cohorts if isinstance(options, DecodeOptions) else ()

@@ -46,7 +46,7 @@ def decode_counts(
     progress: Progress,
     note: Note,
 ) -> Result:
-    """Decode by the decoder of the metric's kind.
+    """Decode by the decoder of the metric's kind. Raises RapporError for what that refuses.
 
     Args:
         operation: `decode`, of one group of counts; `series`, of one group with an aggregate for
@@ -55,9 +55,6 @@ def decode_counts(
         question: what is wanted.
         progress: called with (stage, done, total).
         note: called with a sentence on what was left out or taken.
-
-    Raises:
-        RapporError: what the counts, a file or the decoder refuse.
     """
     kind = kind_of(counts[0])
     if operation not in kind.operations:
@@ -97,23 +94,14 @@ def write_result(
 ) -> tuple[Path, ...]:
     """Write the files of a result, all or none; return their paths.
 
-    Tables are CSV and Parquet. Files that an earlier result left there and this one does not have
-    are deleted. Nothing depends on the clock or the machine: the same input gives the same bytes.
-    tiles: behind the maps of the page.
-
-    Raises:
-        OutputError: a file cannot be written.
+    Files that an earlier result left there and this one does not have are deleted. The same input
+    gives the same bytes. tiles: behind the maps of the page. Raises OutputError.
     """
-    stored = in_memory(result, operation)
-    files: dict[str, Callable[[Path], object]] = {
-        **_tables(result),
-        **{
-            name: partial(_write_json, one, None if name in result.documents else 2)
-            for name, one in stored.documents.items()
-        },
-        **result.files,
-        PAGE: lambda path: path.write_text(render_page(kind, stored, tiles), encoding="utf-8"),
-    }
+    stored, files = in_memory(result, operation), _tables(result)
+    for name, one in stored.documents.items():
+        files[name] = partial(_write_json, one, None if name in result.documents else 2)
+    files |= result.files
+    files[PAGE] = lambda at: at.write_text(render_page(kind, stored, tiles), encoding="utf-8")
     try:  # the files of an earlier result, if its manifest says
         before = json.loads((folder / MANIFEST).read_bytes())["files"]
     except (OSError, ValueError, KeyError, TypeError):

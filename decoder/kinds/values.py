@@ -224,8 +224,7 @@ def decoding_result(decoding: Decoding) -> Result:
 def write_outputs(
     decoding: Decoding, directory: str | Path, progress: Progress = silent
 ) -> tuple[Path, ...]:
-    """Write all files of a decoding into a directory, made if needed; return their paths. Raises
-    OutputError."""
+    """Write all files of a decoding into a directory; return their paths. Raises OutputError."""
     return write_result(decoding_result(decoding), KIND, "decode", Path(directory), progress)
 
 

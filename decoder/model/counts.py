@@ -1,9 +1,8 @@
-"""From counts of noisy bits to unbiased shares of set bits, with their covariance, and how often
-devices report.
+"""From counts of noisy bits to unbiased shares of set bits, with their noise; how often devices
+report; and which candidates set the same bits. (Erlingsson, Pihur, Korolova 2014,
+arXiv:1407.6981, section 4.)
 
-Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4. rho = sum r^2 / sum r, if device i
-sent r_i reports in the window; it never exceeds the largest r, which the definition of the metric
-bounds.
+rho = sum r^2 / sum r, if device i sent r_i reports in the window; it never exceeds the largest r.
 """
 
 from __future__ import annotations
@@ -11,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
-from decoder.numerics.bit_tensor import Positions
+from decoder.numerics.bit_tensor import Positions, gather_sums
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate, periods_ended
 from rappor_core.calendar import PERIOD_DAYS
@@ -24,8 +25,7 @@ from rappor_core.metrics.metric import Metric
 
 @dataclass(frozen=True)
 class Observed:
-    """What was seen, without the empty cohorts: debiased shares (m, k), positions (M, m, h) of the
-    candidates, and the covariance of the noise."""
+    """Debiased shares (m, k), positions (M, m, h) and noise of the cohorts with reports."""
 
     bit_shares: Floats
     positions: Positions
@@ -52,16 +52,10 @@ class Observed:
 
 
 def observe(
-    aggregate: Aggregate,
-    positions: Positions,
-    repeats: float = 1.0,
-    cohorts: Flags | None = None,
+    aggregate: Aggregate, positions: Positions, repeats: float = 1.0, cohorts: Flags | None = None
 ) -> Observed:
-    """Debias the cohorts that have reports, or those of them in `cohorts` (m,).
-
-    positions: of the candidates, (M, m, h).  repeats: rho, how often devices report, >= 1. Raises
-    DecodeError if no cohort has reports.
-    """
+    """Debias the cohorts that have reports, or those of them in `cohorts` (m,). repeats: rho.
+    Raises DecodeError if no cohort has reports."""
     params = aggregate.params
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
@@ -82,11 +76,8 @@ def observe(
 
 
 def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> Floats:
-    """t_ij / N_j = (c_ij / N_j - p*) / (q* - p*): unbiased shares of set bits, (m, k).
-
-    bit_counts: (m, k).  reports_per_cohort: (m,), all above 0. Values may leave [0, 1]: they are
-    unbiased, not clipped. Raises DecodeError where reports hold no information.
-    """
+    """t_ij / N_j = (c_ij / N_j - p*) / (q* - p*): unbiased shares of set bits, (m, k), of counts
+    (m, k) and reports (m,) above 0. Raises DecodeError where reports hold no information."""
     if noise.gap == 0:
         raise DecodeError("q_star = p_star: the reports hold no information (f = 1 or p = q)")
     return unbiased(bit_counts / reports_per_cohort[:, None], noise)
@@ -98,12 +89,8 @@ def unbiased(frequencies: Floats, noise: BitNoise) -> Floats:
 
 
 def repetition(aggregate: Aggregate, repeats: float | None) -> float:
-    """rho = sum r^2 / sum r: as the analyst gave it, or the largest that the definition allows;
-    >= 1.
-
-    A definition bounds r by max_reports_per_period times the periods that the window touches,
-    and by max_reports. rho never exceeds the largest r. Without a definition: 1.
-    """
+    """rho >= 1: as the analyst gave it, or the largest that the definition allows: reports a period
+    times the periods that the window touches, and max_reports. 1 without a definition."""
     if repeats is not None:
         return float(repeats)
     definition = aggregate.definition
@@ -121,13 +108,8 @@ def repetition(aggregate: Aggregate, repeats: float | None) -> float:
 def location_repetition(
     aggregate: Aggregate, metric: Metric, location: Location, repeats: float | None
 ) -> float:
-    """rho of a location metric: as the analyst gave it, or the largest that its definition
-    allows; >= 1.
-
-    A report is dated by the last day of its period, so there is at most one for each such day in
-    the window; in mode `window` one in `window` of them, or in each block that they can touch. Of a
-    window without days: `repetition`.
-    """
+    """rho of a location metric, as `collected_repetition`; in mode `window` a device sends one in
+    `window` of the reports, or in each block that they can touch."""
     if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
         return repetition(aggregate, repeats)
     ends = periods_ended(metric.period, aggregate.first_day, aggregate.last_day)
@@ -136,14 +118,41 @@ def location_repetition(
 
 
 def collected_repetition(aggregate: Aggregate, repeats: float | None) -> float:
-    """rho of a metric that is reported after each period: as the analyst gave it, or its bound;
-    >= 1.
-
-    A report is dated by the last day of its period, so a device has at most one for each such day
-    in the window, and `max_reports` in all. Of a window without days: `repetition`.
-    """
+    """rho of a metric that is reported after each period: as given, or one for each last day of a
+    period in the window, and max_reports in all. Of a window without days: `repetition`."""
     if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
         return repetition(aggregate, repeats)
     unit = str(aggregate.definition.get("period", "day"))
     ends = periods_ended(unit, aggregate.first_day, aggregate.last_day)
     return float(max(1, min(ends, aggregate.definition.get("max_reports") or ends)))
+
+
+def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
+    """Build X (m*k, M), 0/1, from the index tensor (M, m, h): X[j*k + b, i] = 1 where candidate i
+    sets bit b in cohort j. The fits use the index tensor instead."""
+    num_candidates, num_cohorts, _ = positions.shape
+    offsets = (np.arange(num_cohorts, dtype=np.int32) * num_bits)[:, None]
+    set_bits = positions < num_bits
+    rows = (positions.astype(np.int32) + offsets)[set_bits]
+    ends = np.concatenate([[0], np.cumsum(set_bits.sum(axis=(1, 2)))]).astype(np.int32)
+    shape = (num_cohorts * num_bits, num_candidates)
+    return sparse.csc_array((np.ones(len(rows)), rows, ends), shape=shape)
+
+
+def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
+    """Find for each candidate the first one that sets the same bits in every cohort, (M,).
+
+    Candidates are first compared by a sum of codes of their bits, which is exact in a double
+    whatever the order of the bits; only those of equal sum are compared bit by bit.
+    """
+    group = np.arange(len(positions))
+    largest = 2**53 // max(positions.shape[1] * positions.shape[2], 1)  # sums stay exact
+    codes = np.random.default_rng(0).integers(0, largest, (positions.shape[1], num_bits))
+    sums = gather_sums(positions, codes.astype(np.float64))
+    ranked = np.sort(sums)
+    doubtful = np.flatnonzero(np.isin(sums, ranked[1:][np.diff(ranked) == 0]))
+    if len(doubtful):
+        rows = np.sort(positions[doubtful], axis=2).reshape(len(doubtful), -1)
+        _, first, member = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        group[doubtful] = doubtful[first[member.ravel()]]
+    return group

@@ -1,9 +1,5 @@
-"""The noise between true shares and debiased bit shares: of the mechanism, and of sampling.
-
-`BitNoise` splits a report's variance by round, because a device that reports r times draws its
-permanent bits once. `RandomString` has the moments of a string that nobody holds. Together they
-give the covariance of the debiased bit shares of a cohort (docs/method.md, "What we see").
-"""
+"""The noise between true shares and debiased bit shares: of the mechanism, and of sampling
+(docs/method.md, "What we see")."""
 
 from __future__ import annotations
 
@@ -21,11 +17,8 @@ MIN_VARIANCE = 1e-6  # of a report bit: a probability of 0 or 1 is noiseless, th
 
 @dataclass(frozen=True)
 class BitNoise:
-    """The probabilities of both rounds for one bit, in [0, 1].
-
-    keep_one, keep_zero: P(B'=1) for B=1 and for B=0 (p1, q1).
-    show_one, show_zero: P(S=1) for B'=1 and for B'=0 (p2, q2).
-    """
+    """The probabilities of both rounds for one bit: P(B'=1) for B=1 and for B=0 (p1, q1), P(S=1)
+    for B'=1 and for B'=0 (p2, q2)."""
 
     keep_one: float
     keep_zero: float
@@ -40,12 +33,12 @@ class BitNoise:
 
     @property
     def q_star(self) -> float:
-        """Probability that a report bit is 1 where the Bloom bit is 1: P(S=1 given B=1)."""
+        """P(S=1 given B=1)."""
         return self.keep_one * self.show_one + (1 - self.keep_one) * self.show_zero
 
     @property
     def p_star(self) -> float:
-        """Probability that a report bit is 1 where the Bloom bit is 0: P(S=1 given B=0)."""
+        """P(S=1 given B=0)."""
         return self.keep_zero * self.show_one + (1 - self.keep_zero) * self.show_zero
 
     @property
@@ -72,23 +65,17 @@ class BitNoise:
 
     def mechanism_variance(self, share: Floats, repetition: float) -> Floats:
         """Variance of one report's bit around the device's own, averaged over bits set with
-        `share`.
-
-        In units of the debiased share (divided by d^2), for rho = sum r^2 / sum r over devices; the
-        sampling of the population is not in it.
-        """
+        `share`, in units of the debiased share; repetition: rho. Without the sampling."""
         one = self.within(1) + repetition * self.between(1)
         zero = self.within(0) + repetition * self.between(0)
         drawn = np.maximum(share * one + (1 - share) * zero, MIN_VARIANCE)
         return np.asarray(drawn / self.gap**2)
 
     def symbol_covariance(self, shares: Floats, repetition: float) -> Floats:
-        """Covariance between two of the g symbols of one report, which exclude each other;
-        negative.
+        """Covariance between two of the g symbols of one report, off the diagonal, (m, g, g), for
+        shares (m, g) of sum 1 of the devices whose own symbol each is.
 
-        shares: of the devices whose own symbol each is, (m, g), rows of sum 1.  Returns
-        (m, g, g), off the diagonal; `mechanism_variance` is on it, in the same units. A report
-        has a 1 in one place: given the device, E S_b S_c = 0, so that what is fresh is
+        A report has a 1 in one place: given the device, E S_b S_c = 0, so that what is fresh is
         -E S_b E S_c, and the permanent symbol adds (rho - 1) times its own.
         """
         pairs = shares[:, :, None] + shares[:, None, :]
@@ -146,21 +133,14 @@ class RandomString:
 
 @dataclass(frozen=True)
 class CohortNoise:
-    """Covariance of the debiased bit shares of each cohort, about the population's.
-
-    reports: N_j, (m,), above 0.  repetition: rho = sum r^2 / sum r over devices, >= 1.
-    symbols: a report is one of k symbols, not k bits with noise of their own.
-    """
+    """Covariance of the debiased bit shares of each cohort, about the population's. repetition:
+    rho.  symbols: a report is one of k symbols, not k bits with noise of their own."""
 
     bits: BitNoise
     random: RandomString
     reports: Floats
     repetition: float
     symbols: bool = False
-
-    def shown_repetition(self, ratio: float) -> float:
-        """The repetition in [1, rho] at which the noise is `ratio` times that of this model."""
-        return min(self.repetition_of(ratio), self.repetition)
 
     def repetition_of(self, ratio: float) -> float:
         """The repetition, at least 1, at which the noise is `ratio` times that of this model."""
@@ -174,16 +154,12 @@ class CohortNoise:
         return mechanism + repetition * self.random.variance
 
     def covariance(self, positions: Positions, shares: Floats) -> Floats:
-        """Covariance S_j, (m, k, k), when the candidates hold `shares` (M,) and random strings
-        the rest.
+        """Covariance when the candidates hold `shares` (M,) and random strings the rest, (m, k, k).
 
         S_j = (diag(mechanism noise at the fitted bit shares) + rho Cov(bits of one device)) / N_j.
-        Symbols have the noise of a multinomial instead of a diagonal; those of a cohort sum to its
-        reports, so S_j is 0 along the ones. Negative shares count as 0, and shares that sum to
-        more than 1 are scaled down, so that Cov is that of a real distribution, hence positive
-        semi-definite.
+        Symbols have the noise of a multinomial instead; S_j is then 0 along the ones.
         """
-        held = np.maximum(shares, 0.0)
+        held = np.maximum(shares, 0.0)  # so that Cov is a distribution's, positive semi-definite
         held = held / max(float(held.sum()), 1.0)
         rest, random = max(1.0 - float(held.sum()), 0.0), self.random
         listed = scatter_sums(positions, held, random.num_bits)

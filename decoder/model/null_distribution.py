@@ -1,12 +1,9 @@
 """The null distribution of a score beyond its variance: exact, or a saddlepoint approximation.
 
 Given the residual u, the score of a string that nobody holds is a sum over cohorts of the entries
-of u at h random positions, each bit counted once: its whole distribution is known, not only its
-variance. One heavy unlisted value leaves a few large entries in u and skews it, the more so the
-fewer the cohorts. Where they are few it is exact: in one cohort the sets of bits can be listed,
-each with its chance; with several cohorts the sums add up, so that their distributions are put on a
-fine grid and convolved. Otherwise we take r* of Barndorff-Nielsen (1986) on the cumulants of that
-sum; see docs/method.md.
+of u at h random positions, each bit counted once. One heavy unlisted value leaves a few large
+entries in u and skews it. Of few cohorts the sets of bits are listed and their distributions
+convolved; otherwise r* of Barndorff-Nielsen (1986) on the cumulants of that sum (docs/method.md).
 """
 
 from dataclasses import dataclass
@@ -90,9 +87,8 @@ def _cumulants(
     """K(s) = sum_j log E exp(s z_j' u_j) over the bits of a random string, K' and K'', (T,) each.
 
     A string sets r given bits and no other with probability p_r = S(h, r) r! / k^h, S the Stirling
-    numbers of the second kind. So E exp(s x_j' u_j) = sum_r p_r e_r, with e_r the elementary
-    symmetric polynomials of exp(s u_jb), r from 1 to the lesser of h and k; taken relative to the
-    largest entry of the cohort. NaN for a tilt at which no double holds a term of the sum.
+    numbers of the second kind: E exp(s x_j' u_j) = sum_r p_r e_r, e_r the elementary symmetric
+    polynomials of exp(s u_jb), relative to the cohort's largest. NaN where no double holds a term.
     """
     k, h = random.num_bits, random.num_hashes
     sizes = np.arange(1, min(h, k) + 1)
@@ -126,13 +122,8 @@ def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, F
 
 
 def _listed_tail(residual: Floats, random: RandomString) -> tuple[Floats, Floats]:
-    """P(z'u >= x) at all x that occur (one cohort), or at the points of a grid, for u (m, k).
-
-    h positions hit exactly r given bits with probability S(h, r) r! / k^h, S the Stirling numbers
-    of the second kind. On the grid a chance is that of a score lower by 1.7 standard deviations of
-    what the grid rounds off, hence rarely too small. Those below 1e-11, which the convolution
-    loses, are left out.
-    """
+    """P(z'u >= x) at all x that occur (one cohort), or at the points of a grid, for u (m, k). On
+    the grid a chance is that of a score lower by 1.7 deviations of what the grid rounds off."""
     k, h, cohorts = random.num_bits, random.num_hashes, len(residual)
     parts, odds = [], []
     for size in range(1, min(h, k) + 1):

@@ -1,11 +1,11 @@
 """An empirical-Bayes prior for shares: a point mass at 0 and a ladder of bumps above it.
 
-share ~ w_0 delta_0 + sum_g w_g N(gamma_g, (.17 gamma_g)^2). The weights are fitted to unbiased
-estimates with known standard errors by expectation maximization; the bumps overlap enough (ratio
-1.35) to follow any smooth distribution of shares, and lie six standard deviations above 0, so that
-a share below 0 has a chance of 2e-9 before it is estimated, and none where an estimate is below 0.
+share ~ w_0 delta_0 + sum_g w_g N(gamma_g, (.17 gamma_g)^2). The weights are fitted by expectation
+maximization; the bumps overlap enough (ratio 1.35) to follow any smooth distribution of shares, and
+lie six standard deviations above 0, so that a share below 0 has a chance of 2e-9.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,20 +32,6 @@ class Posterior(NamedTuple):
     local_fdr: Floats
 
 
-class Held(NamedTuple):
-    """The posterior of shares that are not 0: weights, means, deviations of bumps, (M, G)."""
-
-    weights: Floats
-    means: Floats
-    deviations: Floats
-
-    def below(self, limits: Floats) -> Floats:
-        """The chance that each share is below its limit >= 0, (M,). No share is below 0."""
-        above = ndtr((self.means - limits[:, None]) / self.deviations)
-        possible = np.maximum(ndtr(self.means / self.deviations), _TINY)
-        return np.asarray((self.weights * (1 - above / possible)).sum(axis=1))
-
-
 @dataclass(frozen=True)
 class SharePrior:
     """A prior of shares: weights (G+1,), the first that of 0, and centers (G,) of the bumps."""
@@ -61,8 +47,7 @@ class SharePrior:
     def posterior(
         self, estimates: Floats, std_errors: Floats, null_z: Floats | None = None
     ) -> Posterior:
-        """Combine the prior with unbiased estimates (M,) and their standard errors (M,). null_z:
-        their deviates if the share is 0, (M,); None: estimate / error."""
+        """Combine the prior with unbiased estimates, (M,). null_z: deviates if the share is 0."""
         null_z = estimates / std_errors if null_z is None else null_z
         parts = []
         for start in range(0, max(len(estimates), 1), _ROWS):
@@ -74,12 +59,22 @@ class SharePrior:
             parts.append((mean, np.maximum(second - mean**2, 0.0), weights[:, 0]))
         return Posterior(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def held(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Held:
-        """The posterior of each share given that it is not 0; arguments as in `posterior`."""
+    def held_below(
+        self, estimates: Floats, std_errors: Floats, null_z: Floats
+    ) -> Callable[[Floats], Floats]:
+        """The chance that each share is below a limit >= 0, given that it is not 0, as a function
+        of the limits (M,); arguments as in `posterior`."""
         weights = responsibilities(self, estimates, std_errors, null_z)[:, 1:]
+        weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), _TINY)
         means, variances = self.given_bumps(estimates, std_errors)
-        total = np.maximum(weights.sum(axis=1, keepdims=True), _TINY)
-        return Held(weights / total, means, np.sqrt(variances))
+        deviations = np.sqrt(variances)
+        possible = np.maximum(ndtr(means / deviations), _TINY)  # no share is below 0
+
+        def below(limits: Floats) -> Floats:
+            above = ndtr((means - limits[:, None]) / deviations)
+            return np.asarray((weights * (1 - above / possible)).sum(axis=1))
+
+        return below
 
     def given_bumps(self, estimates: Floats, std_errors: Floats) -> tuple[Floats, Floats]:
         """Posterior means and variances of the shares for each bump of the prior, (M, G) each."""
@@ -108,28 +103,18 @@ def flat_prior(centers: Floats) -> SharePrior:
 
 
 def fit_weights(
-    prior: SharePrior,
-    estimates: Floats,
-    std_errors: Floats,
-    null_z: Floats,
-    counts: Floats,
-    steps: int,
-) -> SharePrior:
-    """Fit the weights of the prior by expectation maximization, with one pseudo-count on 0.
-
-    null_z: deviates of the estimates if the share is 0, (M,).  counts: (M,), how many candidates
-    each row represents.
-    """
+    prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats, counts: Floats,
+    steps: int
+) -> SharePrior:  # fmt: skip
+    """Fit the weights of the prior by expectation maximization, with one pseudo-count on 0. counts:
+    (M,), how many candidates each row represents."""
     rows = likelihoods(prior, estimates, std_errors, null_z)
     return SharePrior(improved(prior.weights, rows, counts, steps), prior.centers)
 
 
 def improved(weights: Floats, rows: Floats, counts: Floats, steps: int) -> Floats:
-    """One or more steps of expectation maximization of the weights of one list, (G+1,), or of R
-    lists, (G+1, R).
-
-    rows: from `likelihoods`, (M, G+1).  counts: of each row, (M,) or (M, R).
-    """
+    """Steps of expectation maximization of the weights of one list, (G+1,), or of R, (G+1, R).
+    rows: from `likelihoods`, (M, G+1).  counts: of each row, (M,) or (M, R)."""
     for _ in range(steps):
         scaled = counts / (rows @ weights)
         weights = weights * (rows.T @ scaled)
@@ -147,14 +132,12 @@ def responsibilities(
 
 
 def likelihoods(prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats) -> Floats:
-    """Density of each estimate under 0 and each bump, up to a factor for the row: (M, G+1).
-
-    Where the deviate of the test and estimate / error disagree, as with few cohorts, the nearer to
-    0 counts: a bump below the error would otherwise explain what the test alone finds unusual.
-    """
+    """Density of each estimate under 0 and each bump, up to a factor for the row: (M, G+1)."""
     means = np.concatenate([[0.0], prior.centers])
     variances = std_errors[:, None] ** 2 + (_WIDTH * means) ** 2
     squares = (estimates[:, None] - means) ** 2 / variances
+    # Where the deviate of the test and estimate / error disagree, the nearer to 0 counts: a bump
+    # below the error would otherwise explain what the test alone finds unusual.
     squares[:, 0] = np.minimum(null_z**2, squares[:, 0])
     logs = -0.5 * (squares + np.log(variances))
     # The chance that a share is above 0 given its bump and its estimate: without it a bump far

@@ -1,8 +1,8 @@
-"""Changes of a metric of numbers from one window to another, with intervals that replicates give.
+"""Changes of a metric of numbers from one window to another.
 
-Devices repeat their memoized answers in both windows, which makes a difference quieter than two
-independent windows would; how much, the cohorts that ask the same question tell. Without two of
-them, windows are taken as independent, which is on the safe side (docs/method.md, "Numbers").
+Devices repeat their memoized answers in both windows, which makes a difference quieter; how much,
+the cohorts that ask the same question tell. Without two of them, windows are taken as independent,
+which is on the safe side (docs/method.md, "Numbers").
 """
 
 import math
@@ -34,11 +34,8 @@ MEAN = "mean"  # begins the names of quantities that are no shares
 
 @dataclass(frozen=True)
 class NumberChange(WindowChange):
-    """All differences from one window to another.
-
-    quantities: an edge (the share of all devices at or above it), "any data", or "mean" (of all
-    devices with data).  p_any: of no change at any edge.
-    """
+    """All differences from one window to another: of the share at or above an edge, of "any data",
+    or of the "mean". p_any: of no change at any edge."""
 
     p_any: float
 
@@ -68,11 +65,8 @@ def decode_numbers_over_time(
 def compare_numbers(
     before: Aggregate, after: Aggregate, options: DecodeOptions | None = None
 ) -> NumberChange:
-    """Estimate the differences of the shares at or above each cut, and of the mean where one is
-    asked.
-
-    Raises DecodeError for metrics of different meaning.
-    """
+    """Estimate the differences of the shares at or above each cut, and of a mean that is asked.
+    Raises DecodeError for metrics of different meaning."""
     options = options or DecodeOptions()
     if (before.metric, before.params_id) != (after.metric, after.params_id):
         raise DecodeError(f"{before.metric!r} and {after.metric!r} have different meanings")
@@ -120,11 +114,7 @@ def _factor(
     sides: Sequence[tuple[CutCounts, Survival]],
     mechanism: TwoRoundMechanism,
 ) -> tuple[float, float]:
-    """kappa of differences and its freedom: measured, or the bound of the worse window.
-
-    At least the part of a report's variance that is drawn afresh for each report, which no
-    repetition takes out of a difference: few replicates may be equal by chance.
-    """
+    """kappa of differences and its freedom: measured, or the bound of the worse window."""
     if max(curve.counts.symbols.shape[1] for _, curve in sides) > 2:
         return 1.0, math.inf  # one report a device for life: windows share none
     with np.errstate(divide="ignore"):
@@ -132,7 +122,8 @@ def _factor(
     measured = replicate_factor(differences, weights)
     if measured is None:
         return max(curve.kappa for _, curve in sides), math.inf
-    least = 4 * mechanism.p2 * mechanism.q2 / PROBABILITY_SCALE**2  # of a variance of 1/4, the most
+    # what each report draws afresh no repetition takes out of a difference: 1/4 is the most
+    least = 4 * mechanism.p2 * mechanism.q2 / PROBABILITY_SCALE**2
     return max(least, measured[0]), measured[1]
 
 

@@ -30,11 +30,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Share of the devices with data whose number is at or above an edge.
-
-    estimate: unbiased, not clipped.  low, high: interval of this edge; band_low, band_high: ends
-    that hold for all edges together.  fitted: of the picture, a guess.  reports: behind it.
-    """
+    """Unbiased share of the devices with data at or above an edge. band_low, band_high: ends that
+    hold for all edges together.  fitted: of the picture, a guess."""
 
     edge: float
     estimate: float
@@ -49,10 +46,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Bin:
-    """Share of the devices with data whose number is from `lower` to below `upper`.
-
-    lower, upper: None where it is open.  fitted: of the picture, a guess.
-    """
+    """Share of the devices with data from `lower` to below `upper`, None where it is open."""
 
     lower: float | None
     upper: float | None
@@ -65,11 +59,8 @@ class Bin:
 
 @dataclass(frozen=True)
 class Quantile:
-    """The number below which a share of the devices with data is.
-
-    low, high: of the interval, low <= quantile < high; None: below the first, above the last edge.
-    fitted: of the picture, a guess; None where it lies outside the edges.
-    """
+    """The number below which a share of the devices with data is, low <= quantile < high; None
+    beyond the edges. fitted: of the picture, a guess."""
 
     share: float
     low: float | None
@@ -81,11 +72,9 @@ class Quantile:
 class Mean:
     """Mean of the numbers of devices with data, each clipped to `clipped_to`.
 
-    estimate, low, high: where no data is the number zero they are unbiased and may be outside
-    `clipped_to`, by chance; of edges the estimate is the middle of `least` and `most`.
-    geometric: of logarithms.  least, most: bounds of the estimate, as far as edges leave it open
-    for a metric that does not ask for a mean; equal where nothing is open.
-    at_or_above_top: share that was clipped above, so that nobody takes the mean for more.
+    Where no data is the number zero it is unbiased and may be outside `clipped_to`, by chance.
+    geometric: of logarithms.  least, most: bounds of the estimate, as far as edges leave it open;
+    the estimate is their middle.  at_or_above_top: share that was clipped above.
     """
 
     estimate: float
@@ -103,9 +92,8 @@ class Mean:
 class NumberDecoding(DecodedWindow):
     """A window of a metric of numbers.
 
-    with_data: share of devices that had data, where no data is an answer `apart`; shares of curve,
-    bins, quantiles and mean are of those.  level: of the intervals; alpha: at which a change is
-    said.  repetition: the bound of it; kappa, freedom: what replicates measured (`Survival`).
+    with_data: share of devices that had data, where no data is an answer `apart`; all else is of
+    those.  repetition: the bound of it; kappa, freedom: what replicates measured (`Survival`).
     fitted: shares of all cells, no data first, sum 1.
     """
 
@@ -124,32 +112,25 @@ class NumberDecoding(DecodedWindow):
     warnings: tuple[str, ...]
 
 
-def linear(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
-    """`constant + weights . shares`, with a normal interval (Student's where kappa is measured)."""
-    value = constant + float(weights @ curve.shares)
-    error = math.sqrt(max(0.0, float(weights @ curve.covariance @ weights)))
-    margin = curve.quantile((1 - level) / 2) * error
-    return Interval(value, error, value - margin, value + margin)
-
-
 def of_those_with_data(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
-    """The linear combination `constant + weights . shares` among devices with data, by Fieller's
-    interval where some have none.
-
-    constant: of the devices with data.
-    """
+    """`constant + weights . shares` among devices with data, with a normal interval (Student's
+    where kappa is measured), or Fieller's where some devices have none."""
+    quantile = curve.quantile((1 - level) / 2)
     if not first_edge(curve.counts.number):
-        return linear(curve, weights, constant, level)
+        value = constant + float(weights @ curve.shares)
+        error = math.sqrt(max(0.0, float(weights @ curve.covariance @ weights)))
+        return Interval(value, error, value - quantile * error, value + quantile * error)
     bottom = np.eye(1, len(weights))[0]
     both = np.stack([weights + constant * bottom, bottom])
     parts, covariance = (both @ curve.shares)[:, None], (both @ curve.covariance @ both.T)
     part, whole = ((parts[i], covariance[[i], i]) for i in (0, 1))
-    found = fieller(part, whole, covariance[[0], 1], curve.quantile((1 - level) / 2))
+    found = fieller(part, whole, covariance[[0], 1], quantile)
     return Interval(*(float(column[0]) for column in found))
 
 
 def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int]:
-    """The questions between which the quantile of `share` lies, at the level.
+    """The last question from below whose cut the quantile of `share` reaches, -1 for none; and the
+    last from above whose cut it does not reach, K for none.
 
     Going down from the highest question, "no more than `share` is below it" is rejected by the
     pooled score of it and its lower neighbors, until that fails; and up from the lowest likewise.
@@ -159,10 +140,6 @@ def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int
         curve: of all devices.
         share: of the quantile among devices with data, in (0, 1).
         level: of the interval.
-
-    Returns:
-        The last question from below whose cut the quantile reaches, -1 for none; and the last from
-        above whose cut it does not reach, K for none.
     """
     start, size = first_edge(curve.counts.number), len(curve.shares)
     wanted, factor = 1 - share, (1 - share) * bool(start)
@@ -196,14 +173,8 @@ def mean_of(curve: Survival, level: float) -> Mean | None:
     With E clip(X) - lo = integral of P(X >= x) from lo to hi, a metric with `ask = "mean"` has an
     unbiased estimate of the integral over each stratum, because each device compares with a
     constant that is uniform in it. A metric of edges has the integrand at the edges alone, which
-    bounds the integral on either side; of whole numbers with an edge at each nothing is left open.
-    Between two bounds the estimate is their middle: as linear in the shares as they are, it has no
-    bias but what the edges leave open. A sum over all devices is not cut to the range, which would
+    bounds the integral on either side. A sum over all devices is not cut to the range, which would
     lift the mean of small numbers under strong noise; a quotient and a geometric mean are.
-
-    Args:
-        curve: shares at or above the cuts, of all devices.
-        level: of the interval.
     """
     number = curve.counts.number
     first, asked, constant = first_edge(number), number.ask == "mean", 0.0
@@ -251,12 +222,8 @@ def strata_weights(number: Number) -> Floats:
 
 
 def _bounds(curve: Survival, low_end: float) -> tuple[Floats, Floats, float]:
-    """Weights of the least and the most that the integral can be, and a constant of the most.
-
-    Between two edges the integrand is at least its value at the upper, at most that at the lower;
-    below the first edge it is at most 1. Of whole numbers the sum over them has the upper edge
-    itself in it.
-    """
+    """Weights of the least and the most that the integral can be, and a constant of the most: the
+    values at the upper and the lower edges, below the first edge 1."""
     number = curve.counts.number
     first = first_edge(number)
     widths = np.diff([low_end, *number.asked[first:]])

@@ -1,10 +1,9 @@
 """Shares of numbers at or above each cut, unbiased, with their covariance and intervals.
 
-A cohort's reports tell how many of its g - 1 cuts are at or below a number (`Number.cuts`), and
-each cut belongs to one set of cohorts. Whether a report's symbol says "at or above cut u" is one
-binomial trial with probability a_u + d S, S the share sought: intervals need no model. Cohorts
-with the same cuts are replicates; in windows of several periods they measure what memoized noise
-does (docs/method.md, "Numbers").
+A cohort's reports tell how many of its g - 1 cuts are at or below a number (`Number.cuts`). Whether
+a symbol says "at or above cut u" is one binomial trial with probability a_u + d S, S the share
+sought: intervals need no model. Cohorts with the same cuts are replicates, which measure what
+memoized noise does (docs/method.md, "Numbers").
 """
 
 import math
@@ -26,12 +25,10 @@ ADDED = 4.0  # reports that say either at random, for the variance of few
 class CutCounts:
     """Counts of the reports of a window, by replicate and question (K questions of the metric).
 
-    number: what was asked.  spread: d, how much more often a report tells the truth than any lie.
-    offset: (K,), a_u, how often a report says "at or above" where none is.
-    reports: (R, K), of the cohort that asks the question.
-    above: (R, K), of them those that say that the number is at or above it.
-    symbols: (sets, g), reports by symbol of each set of cohorts with the same cuts, for the
-        likelihood of a fit.  keep, lie: of the whole coin, P(own symbol), P(each other one).
+    spread: d, how much more often a report tells the truth than any lie.  offset: a_u, how often a
+    report says "at or above" where none is, (K,).  reports, above: of the cohort that asks the
+    question, and those of them that say "at or above", (R, K).  symbols: reports by symbol of each
+    set of cohorts with the same cuts, (sets, g).  lie: P(each other symbol).
     """
 
     number: Number
@@ -40,7 +37,6 @@ class CutCounts:
     reports: Floats
     above: Floats
     symbols: Floats
-    keep: float
     lie: float
 
     @property
@@ -49,12 +45,9 @@ class CutCounts:
         return len(self.symbols)
 
     def rates(self, repetition: float) -> Floats:
-        """Smoothed probability that a report says "at or above", for variances, (K,).
-
-        Of few reports the plain rate may be 0 or 1, which has no variance: 4 reports are added to
-        each set of cohorts, alike for all symbols (Agresti and Coull 1998), `repetition` times as
-        many where devices repeat themselves; and no symbol is rarer than a lie.
-        """
+        """Smoothed probability that a report says "at or above", for variances, (K,): 4 reports,
+        times the repetition, are added to each set of cohorts, alike for all symbols (Agresti and
+        Coull 1998), and no symbol is rarer than a lie."""
         g, rates = self.symbols.shape[1], np.zeros(len(self.offset))
         chances = self.symbols + ADDED * repetition / g
         beyond = np.maximum(chances / chances.sum(axis=1, keepdims=True) - self.lie, 0.0)
@@ -68,12 +61,10 @@ class CutCounts:
 
 @dataclass(frozen=True)
 class Survival:
-    """Shares at or above each of K cuts, of all devices.
+    """Unbiased shares at or above each of K cuts, of all devices, and the reports behind them.
 
-    shares: (K,), unbiased, not clipped.  covariance: (K, K).  reports: (K,) behind each.
     kappa: how much larger variances are than those of independent reports, as the replicates
-    measure or the definition bounds; 1 or more, since reports of one device are alike.
-    freedom: of that measurement; infinite for a bound, or 1.
+    measure or the definition bounds.  freedom: of that measurement; infinite for a bound.
     """
 
     counts: CutCounts
@@ -139,18 +130,13 @@ def cut_counts(aggregate: Aggregate) -> CutCounts:
             f"metric {aggregate.metric!r}: some questions have no reports; choose a longer window"
         )
     spread = params.q_star - params.p_star
-    return CutCounts(number, spread, offset, reports, above, counts.sum(axis=0),
-                     params.q_star, params.p_star)  # fmt: skip
+    symbols = counts.sum(axis=0)
+    return CutCounts(number, spread, offset, reports, above, symbols, params.p_star)
 
 
 def survival(counts: CutCounts, repetition: float) -> Survival:
-    """Estimate the share of numbers at or above each cut.
-
-    Args:
-        counts: of a window.
-        repetition: a bound of how often devices report in it, sum r^2 / sum r; 1 for a single
-            period. Where it is more and there are replicates, these measure what it does.
-    """
+    """Estimate the share of numbers at or above each cut. repetition: a bound of rho; where it is
+    above 1 and there are replicates, these measure what it does."""
     reports = counts.reports.sum(axis=0)
     answered = counts.above.sum(axis=0) / reports
     shares = (answered - counts.offset) / counts.spread
@@ -172,11 +158,11 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
 
 
 def replicate_factor(parts: Floats, weights: Floats) -> tuple[float, float] | None:
-    """Estimate how much more replicate cohorts vary than independent reports would, with its
-    degrees of freedom.
+    """Estimate how much more replicates vary than independent reports would, and its freedom; None
+    where no question has two cohorts.
 
-    parts: (R, K), an estimate in each cohort.  weights: (R, K), one over its variance if reports
-    were independent; 0 for a cohort without reports.  None where no question has two cohorts.
+    parts: an estimate in each cohort, (R, K).  weights: one over its variance if reports were
+    independent, 0 for a cohort without reports, (R, K).
     """
     present = weights > 0
     freedom = float((present.sum(axis=0) - present.any(axis=0)).sum())

@@ -8,10 +8,10 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from decoder.files import row_of
+from decoder.inference.diagnostics import odd_cohorts
 from decoder.inference.multiple_testing import PROMISES
 from decoder.output.charts import forest
 from decoder.results.tables import Detected
-from decoder.results.warnings import odd_cohorts
 from decoder.tables.format import count, fraction, interval, p_text, percent, short
 from decoder.tables.paging import TablePage
 

@@ -1,8 +1,5 @@
-"""`decode_pairs`: the joint table of a pair metric, with margins, conditional shares and a test.
-
-One encoded value has M1 M2 candidates; nothing else is needed (docs/method.md, "Two things
-together").
-"""
+"""`decode_pairs`: the joint table of a pair metric, with margins, conditional shares and a test
+(docs/method.md, "Two things together")."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -34,10 +31,7 @@ TAUS = np.concatenate([[0.0], np.geomspace(1e-12, 1e4, 801)])  # 5 % apart
 
 
 class Independence(NamedTuple):
-    """A test of whether the two sides are independent.
-
-    statistic: chi-squared with `freedom` degrees under independence.  level: of the decision.
-    """
+    """A chi-squared test of whether the two sides are independent, decided at a level."""
 
     statistic: float
     freedom: int
@@ -52,14 +46,11 @@ class Independence(NamedTuple):
 
 @dataclass(frozen=True)
 class JointTable(DecodedWindow):
-    """Shares of reports that hold each pair of values.
+    """Shares of reports that hold each pair of values, unbiased, (M1, M2).
 
-    of: the names of the two sides.  rows, columns: the values of the sides.
-    estimate: unbiased, (M1, M2); may be negative.  covariance: of the cells, row by row.
-    fitted: the nearest table without negative shares, of sum 1.
-    shrunk: the estimate drawn towards the product of the margins as far as the evidence is weak.
-        No interval is of it.
-    independence: the test.  level: of intervals, such as .95.
+    of: the names of the two sides.  covariance: of the cells, row by row.  fitted: the nearest
+    table without negative shares, of sum 1.  shrunk: the estimate drawn towards the product of the
+    margins as far as the evidence is weak. No interval is of it.
     """
 
     of: tuple[str, str]
@@ -86,11 +77,8 @@ class JointTable(DecodedWindow):
         return self._shares(sums @ self.estimate.ravel(), errors)
 
     def conditional(self, given: int) -> ShareTable:
-        """Share of each cell among the reports with the value of side `given`.
-
-        Intervals are Fieller's, exact for a ratio of two normal estimates: from 0 to 1 where the
-        share of the given value is itself not detected.
-        """
+        """Share of each cell among the reports with the value of side `given`, with Fieller's
+        interval: from 0 to 1 where the share of the given value is itself not detected."""
         sums = side_sums(self.estimate.shape, given)
         across = sums @ self.covariance
         place = np.indices(self.estimate.shape)[given].ravel()
@@ -109,14 +97,12 @@ class JointTable(DecodedWindow):
 
 
 def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> JointTable:
-    """The joint table of a pair metric, with margins, conditional shares and a test.
+    """Estimate the joint table of a pair metric. Raises DecodeError for another kind, no reports,
+    or more than 4,000 pairs.
 
     Args:
         aggregate: of a metric of kind `pair`, with its definition.
         options: level and repeats and alpha, the level of the test, count.
-
-    Raises:
-        DecodeError: the metric is no pair, has no reports, or has more than 4,000 pairs.
     """
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
@@ -161,12 +147,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Debiased counts of a pair metric, without empty cohorts.
-
-    shares: debiased shares of set bits, (m, k).  reports: N_j, (m,).
-    designs: 0/1 bits of each pair in each cohort, (m, k, M).  shape: (M1, M2).
-    repetition: rho = sum r^2 / sum r over devices.
-    """
+    """Debiased shares (m, k) of cohorts with reports, and 0/1 bits of each pair, (m, k, M)."""
 
     shares: Floats
     reports: Floats
@@ -303,14 +284,9 @@ def margins(table: Floats) -> tuple[Floats, Floats]:
 def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Floats:
     """The table without negative shares, of sum 1, nearest to an estimate: argmin (q-p)' H (q-p).
 
-    estimate: (M1, M2).  information: H, (M1 M2, M1 M2), symmetric, without a weight on the sum,
-    which is 1 here.  FISTA with restarts (Beck, Teboulle 2009; O'Donoghue, Candes 2015), until no
-    share moves by more than 1e-9 of the sum. Tables differ by changes of sum 0 alone, so a step is
-    as long as the curvature of those allows: that of the sum is v0^2 times as large, v0 the noise
-    of a bit, and would leave strong noise far from the nearest table. SciPy's nnls gives the same
-    table, and takes a minute for 4,000 cells.
-
-    Raises ConvergenceError.
+    estimate: (M1, M2).  information: H, symmetric, without a weight on the sum. FISTA with restarts
+    (Beck, Teboulle 2009; O'Donoghue, Candes 2015), until no share moves by more than 1e-9 of the
+    sum: SciPy's nnls takes a minute for 4,000 cells. Raises ConvergenceError.
     """
     target, size = estimate.ravel(), estimate.size
 
@@ -318,6 +294,8 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
         moved = information @ (change - change.mean())
         return np.asarray(moved - moved.mean())
 
+    # Tables differ by changes of sum 0 alone, so a step is as long as the curvature of those
+    # allows: that of the sum would leave strong noise far from the nearest table.
     largest = float(information[0, 0])  # of one cell there are no changes
     if size > 1:
         start = np.arange(size) - (size - 1) / 2 + 0.1 * (-1.0) ** np.arange(size)
@@ -340,12 +318,11 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
 
 
 def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
-    """The empirical Bayes table: each cell's posterior mean, drawn towards the product of the
-    margins.
+    """The empirical Bayes table: each cell's posterior mean, drawn towards the product of margins.
 
-    What the cells depart by from the product is taken to be normal around 0, with variances of tau
-    times the product; tau is the most likely one, given the part of the departures that the
-    margins leave free.  estimate: (M1, M2).  covariance: of its cells, (M1 M2, M1 M2).
+    What cells depart by from the product is taken to be normal around 0, with variances of tau
+    times the product; tau is the most likely one, given the part of the departures that the margins
+    leave free.  estimate: (M1, M2).  covariance: of its cells, (M1 M2, M1 M2).
     """
     both = margins(estimate)
     product = np.outer(*both)

@@ -8,34 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from decoder.candidates.lists import Candidates
 from decoder.decoded_window import window_fields
 from decoder.estimation.estimate import Estimate
 from decoder.model.counts import Observed
-from decoder.model.design_matrix import Grouping
-from decoder.options import DecodeOptions
 from decoder.results.selective_intervals import EVEN_ODDS, forged
 from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
-from decoder.results.warnings import Facts, StepResults, left_out, plain_warnings, why_nothing
+from decoder.results.warnings import StepResults, left_out, plain_warnings, why_nothing
 from decoder.typing import Floats
-from rappor_core.aggregate import Aggregate
 
 POWER = 0.8  # of a test to find a share of the size that we call detectable
 
 
-def assemble(
-    aggregate: Aggregate,
-    candidates: Candidates,
-    options: DecodeOptions,
-    answer: StepResults,
-    grouping: Grouping,
-) -> Decoding:
-    """Put the answer in the analyst's terms."""
-    estimate = answer.estimate
-    noise = answer.observed.noise_of(estimate.shrunken)
+def assemble(steps: StepResults) -> Decoding:
+    """Put what the steps gave in the analyst's terms."""
+    aggregate, estimate = steps.aggregate, steps.estimate
+    noise = steps.observed.noise_of(estimate.shrunken)
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
-    cohort_z[present] = cohort_scores(answer.observed, estimate, noise)
+    cohort_z[present] = cohort_scores(steps.observed, estimate, noise)
     diagnostics = Diagnostics(
         method=estimate.method,
         shrunk=estimate.prior is not None,
@@ -51,17 +41,16 @@ def assemble(
     )
     decoding = Decoding(
         **window_fields(aggregate),
-        options=options,
-        candidates=_table(candidates, options, answer, grouping),
-        summary=_summary(aggregate, options, answer, noise, len(candidates)),
+        options=steps.options,
+        candidates=_table(steps),
+        summary=_summary(steps, noise),
         diagnostics=diagnostics,
         warnings=(),
         reason=None,
-        notes=str(candidates.notes),
+        notes=str(steps.candidates.notes),
     )
-    facts = Facts(aggregate, candidates, decoding, answer)
     reason = None if decoding.summary.num_detected else why_nothing(decoding.summary)
-    return replace(decoding, warnings=plain_warnings(facts), reason=reason)
+    return replace(decoding, warnings=plain_warnings(steps, decoding), reason=reason)
 
 
 def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
@@ -78,25 +67,22 @@ def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
     return replace(decoding, diagnostics=diagnostics, warnings=(warning, *decoding.warnings))
 
 
-def notes_of(answer: StepResults, options: DecodeOptions) -> NDArray[np.uint8]:
+def notes_of(steps: StepResults) -> NDArray[np.uint8]:
     """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
-    shares, printed = answer.estimate.shares, answer.estimate.shrunken
-    detected = answer.decision.detected
-    reaches = detected & ~(answer.intervals[0] > 0)
-    weak = answer.estimate.p_values > (1 - options.level) / 2
+    shares, printed = steps.estimate.shares, steps.estimate.shrunken
+    detected = steps.decision.detected
+    reaches = detected & ~(steps.intervals[0] > 0)
+    weak = steps.estimate.p_values > (1 - steps.options.level) / 2
     above = (shares > 1) | (detected & (printed > 1))
     notes = np.where(shares < 0, 1, np.where(above, 2, 0))
-    unlikely = answer.estimate.local_fdr > EVEN_ODDS
+    unlikely = steps.estimate.local_fdr > EVEN_ODDS
     reasons = np.select([weak, unlikely], [3, 5], 4)
     return np.where(reaches, reasons, notes).astype(np.uint8)
 
 
-def _table(
-    candidates: Candidates, options: DecodeOptions, answer: StepResults, grouping: Grouping
-) -> CandidateTable:
-    estimate, back, decision = answer.estimate, grouping.back, answer.decision
-    low, high = answer.intervals
-    bounds = forged(answer.observed, estimate, decision.detected, low)
+def _table(steps: StepResults) -> CandidateTable:
+    estimate, group, decision = steps.estimate, steps.group, steps.decision
+    low, high = steps.intervals
     columns: dict[str, NDArray[Any]] = {
         "estimate": estimate.shares,
         "std_error": estimate.std_errors,
@@ -110,17 +96,17 @@ def _table(
         "detected": decision.detected,
         "selected_low": low,
         "selected_high": high,
-        "forged": bounds.whole,
-        "forged_low": bounds.low,
-        "forged_shift": bounds.shift,
-        "note": notes_of(answer, options),
+        **forged(steps.observed, estimate, decision.detected, low),
+        "note": notes_of(steps),
     }
     if decision.weights is not None:
         columns["weight"] = decision.weights
-    if not np.array_equal(back, np.arange(len(back))):  # no copies where all differ
+    first = group == np.arange(len(group))
+    if not first.all():  # no copies where all differ
+        back = (np.cumsum(first) - 1)[group]  # a candidate's group among the groups
         columns = {name: column[back] for name, column in columns.items()}
-    values = [value.decode() for value in candidates.values]
-    return CandidateTable(values=values, group=grouping.group, **columns)
+    values = [value.decode() for value in steps.candidates.values]
+    return CandidateTable(values=values, group=group, **columns)
 
 
 def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floats:
@@ -140,14 +126,12 @@ def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floa
     return np.asarray(((size / freedom) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
 
 
-def _summary(
-    aggregate: Aggregate, options: DecodeOptions, answer: StepResults, noise: Floats, listed: int
-) -> Summary:
-    params, observed, estimate = aggregate.params, answer.observed, answer.estimate
-    detected, random = answer.decision.detected, observed.noise.random
+def _summary(steps: StepResults, noise: Floats) -> Summary:
+    params, observed, estimate = steps.aggregate.params, steps.observed, steps.estimate
+    options, decision, random = steps.options, steps.decision, observed.noise.random
     if observed.noise.symbols:  # without what was added to make it invertible
         noise = observed.noise.covariance(observed.positions, estimate.shrunken)
-    decision = answer.decision  # the rule as it came out
+    # the rule as it came out
     threshold = options.alpha / decision.listed(np.arange(len(estimate.shares))).sum()
     if options.correction == "none":
         threshold = options.alpha
@@ -161,13 +145,13 @@ def _summary(
     explained = min(fit / total, 1.0 - noisy) if total else 0.0
     signal = fit + estimate.missing * random.variance * estimate.fitted.size
     return Summary(
-        num_candidates=listed,
+        num_candidates=len(steps.candidates),
         num_groups=len(estimate.shares),
-        num_detected=int(detected.sum()),
-        num_reports=aggregate.num_reports,
+        num_detected=int(decision.detected.sum()),
+        num_reports=steps.aggregate.num_reports,
         num_cohorts=params.num_cohorts,
         empty_cohorts=params.num_cohorts - len(observed.bit_shares),
-        allocated_share=float(estimate.shrunken[detected].sum()),
+        allocated_share=float(estimate.shrunken[decision.detected].sum()),
         explained=explained,
         missing=1.0 - noisy - explained,
         noise=noisy,

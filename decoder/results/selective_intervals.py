@@ -1,9 +1,8 @@
 """What is said of the values detected: intervals after selection, and how far forged reports reach.
 
-The cutoff of the rule is an estimate, from which the intervals follow. A forger sends whatever bits
-he likes, in whatever cohort: estimates are, to first order, linear in the debiased bit shares, so
-that the best forgery is known bit by bit, and the best choice of cohorts is a fractional knapsack.
-Derivation: docs/method.md, "Forged reports".
+A forger sends whatever bits he likes, in whatever cohort: estimates are, to first order, linear in
+the debiased bit shares, so that the best forgery is known bit by bit, and the best choice of
+cohorts is a fractional knapsack (docs/method.md, "Forged reports").
 """
 
 from __future__ import annotations
@@ -35,22 +34,14 @@ def selected_intervals(
 ) -> tuple[Floats, Floats]:
     """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,).
 
-    They agree with the decision: where the rule accepts no p-value above (1 - level) / 2, the
-    interval of an accepted candidate excludes 0 (docs/method.md, "Intervals and the printed
-    share"). They are of shares, from 0 to 1, and hold the unbiased and the printed share as far
-    as these are.
+    Within 0 and 1; the lower end is raised to what test and prior both exclude. They agree with the
+    decision: where the rule accepts no p-value above (1 - level) / 2, the interval of an accepted
+    candidate excludes 0 (docs/method.md, "Intervals and the printed share").
     """
     low, high = np.full((2, len(estimate.shares)), np.nan)
     found = np.flatnonzero(decision.detected)
-    if len(found):
-        low[found], high[found] = _ends(estimate, decision, options, found)
-    return low, high
-
-
-def _ends(
-    estimate: Estimate, decision: ListDecision, options: DecodeOptions, found: Indices
-) -> tuple[Floats, Floats]:
-    """The conditional interval, its lower end raised to what test and prior both exclude, (D,)."""
+    if not len(found):
+        return low, high
     cutoffs, spread = _cutoffs(estimate, decision, options, found)
     shares, printed = estimate.shares[found], estimate.shrunken[found]
     wrong = estimate.local_fdr[found]
@@ -70,32 +61,27 @@ def _ends(
     lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, tail)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
     lows = np.where(reaching, 0.0, np.minimum(lows, printed))
-    lows = np.where(lows < LEAST, 0.0, lows)  # the row then says why it reaches 0
-    return lows, np.clip(np.maximum(highs, printed), 0, 1)
+    low[found] = np.where(lows < LEAST, 0.0, lows)  # the row then says why it reaches 0
+    high[found] = np.clip(np.maximum(highs, printed), 0, 1)
+    return low, high
 
 
 def _least_held(estimate: Estimate, found: Indices, tail: float) -> Floats:
-    """Below it a part `tail` of the posterior lies if somebody holds the candidate, (D,); above 0.
-
-    What the test of the rule tells from 0 tells it from less than the cutoff, too: by that alone a
-    share far below the cutoff, found since it was overestimated, would be outside its interval.
-    """
+    """Below it a part `tail` of the posterior lies if somebody holds the candidate, (D,): by the
+    test alone a share far below the cutoff, overestimated, would be outside its interval."""
     if estimate.prior is None:
         return np.full(len(found), np.inf)
     shares, errors = estimate.shares[found], estimate.std_errors[found]
-    held = estimate.prior.held(shares, errors, estimate.tail.deviate(estimate.z[found]))
+    below = estimate.prior.held_below(shares, errors, estimate.tail.deviate(estimate.z[found]))
     highest = np.maximum(shares, 0) + _FAR * errors
-    return bisect(lambda limits: held.below(limits) - tail, np.zeros(len(found)), highest)
+    return bisect(lambda limits: below(limits) - tail, np.zeros(len(found)), highest)
 
 
 def _cutoffs(
     estimate: Estimate, decision: ListDecision, options: DecodeOptions, found: Indices
 ) -> tuple[Floats, Floats]:
     """The smallest estimate with which each detected candidate would have been accepted, and what
-    a unit of the test's score is as a share, (D,).
-
-    Where the prior accepts any estimate the first is far below 0: then nothing was selected.
-    """
+    a unit of the test's score is as a share, (D,)."""
     shares, z, errors = (x[found] for x in (estimate.shares, estimate.z, estimate.std_errors))
     spread = np.divide(shares, z, out=errors.copy(), where=shares * z > 0)
     largest, prior = decision.largest(found), estimate.prior
@@ -117,31 +103,20 @@ PER_CENT = 0.01  # of all reports, whose largest effect is stated
 _AT_ONCE = 128  # candidates
 
 
-class Forged(NamedTuple):
-    """The three `forged` columns, (G,); NaN for candidates that were not found.
-
-    whole: smallest part of all reports that, forged, accounts for the whole estimate.  low: for
-    what is above the lower end of its interval.  shift: largest change of the estimate, up or
-    down, that forged reports of 1 % cause.
-    """
-
-    whole: Floats
-    low: Floats
-    shift: Floats
-
-
-def forged(observed: Observed, estimate: Estimate, detected: Flags, low: Floats) -> Forged:
-    """The bounds for the detected. low: of their intervals, (G,)."""
-    columns = Forged(*(np.full(len(detected), np.nan) for _ in Forged._fields))
+def forged(
+    observed: Observed, estimate: Estimate, detected: Flags, low: Floats
+) -> dict[str, Floats]:
+    """The `forged` columns of candidates.csv, (G,), NaN if not detected. low: of the intervals."""
+    whole, above_low, shift = (np.full(len(detected), np.nan) for _ in range(3))
     found = np.flatnonzero(detected)
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
         gains = _gains(observed, estimate, some)
         shares = np.maximum(estimate.shares[some], 0.0)
-        columns.whole[some] = smallest_forgery(gains, shares)
-        columns.low[some] = smallest_forgery(gains, np.maximum(shares - low[some], 0.0))
-        columns.shift[some] = largest_shift(gains, PER_CENT)
-    return columns
+        whole[some] = smallest_forgery(gains, shares)
+        above_low[some] = smallest_forgery(gains, np.maximum(shares - low[some], 0.0))
+        shift[some] = largest_shift(gains, PER_CENT)
+    return {"forged": whole, "forged_low": above_low, "forged_shift": shift}
 
 
 def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains:
@@ -160,11 +135,8 @@ def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains:
 
 
 class Gains(NamedTuple):
-    """The largest shift of B estimates if all reports of a cohort are forged; (m, B) each.
-
-    up, down: shift of an estimate, >= 0 in size, if all reports of a cohort are forged.
-    weights: part of all reports that the cohort has, (m,).
-    """
+    """The largest shifts of B estimates, up and down, if all reports of a cohort are forged,
+    (m, B); weights: part of all reports that the cohort has, (m,)."""
 
     up: Floats
     down: Floats
@@ -195,19 +167,13 @@ def forgery_gains(
 
 
 def smallest_forgery(gains: Gains, shifts: Floats) -> Floats:
-    """The smallest part of all reports that raises each estimate by `shifts` (B,); at most 1.
-
-    Cohorts are filled in the order of what a forged report of theirs gains.
-    """
+    """The smallest part of all reports that raises each estimate by `shifts` (B,); at most 1."""
     gained, spent = _filled(gains.up, gains.weights)
     return _interpolated(shifts, gained, spent)
 
 
 def largest_shift(gains: Gains, fraction: float) -> Floats:
-    """The largest change of each estimate, up or down, by forged reports, (B,).
-
-    fraction: of all reports that are forged, in [0, 1].
-    """
+    """The largest change of each estimate by a forged `fraction` of all reports, (B,)."""
     at = np.full(gains.up.shape[1], fraction)
     sides = (_filled(side, gains.weights) for side in (gains.up, gains.down))
     return np.maximum(*(_interpolated(at, spent, gained) for gained, spent in sides))
@@ -215,12 +181,12 @@ def largest_shift(gains: Gains, fraction: float) -> Floats:
 
 def _interpolated(at: Floats, x: Floats, y: Floats) -> Floats:
     """The values of B functions, one a column of x and y, at one place each, (B,)."""
-    found = [np.interp(one, p, q) for one, p, q in zip(at, x.T, y.T, strict=True)]
-    return np.array(found, dtype=np.float64)
+    return np.array([np.interp(*one) for one in zip(at, x.T, y.T, strict=True)], dtype=np.float64)
 
 
 def _filled(gains: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Shift gained and part of the reports spent as cohorts are filled, (m + 1, B) each."""
+    """Shift gained and part of the reports spent as cohorts are filled, in the order of what a
+    forged report of theirs gains, (m + 1, B) each."""
     order = np.argsort(-gains / weights[:, None], axis=0, kind="stable")
     gained = np.cumsum(np.take_along_axis(gains, order, axis=0), axis=0)
     spent = np.cumsum(weights[order], axis=0)

@@ -30,19 +30,12 @@ MAX_JOINED = 5  # values of a group that cannot be distinguished, that are named
 
 @dataclass(frozen=True)
 class CandidateTable:
-    """The results for all candidates, (M,) each, in the order of the list.
+    """The results for all candidates, (M,) each, in the order of the list; the columns of
+    candidates.csv (docs/results-columns.md), not cut at 0 or 1.
 
-    values: as text.  group: index of the first candidate that sets the same bits in every cohort
-    (its own, if it is the only one).  estimate: unbiased share of the reports.  std_error: its
-    standard error.  low, high: 95 % interval (or the level asked for) about the estimate, not cut
-    at 0 or 1.  shrunken: posterior mean share, the best single guess.  z, p_value, p_adjusted,
-    local_fdr, detected: of the test that nobody holds the value (docs/method.md).
-    selected_low, selected_high: interval that accounts for the choice, within 0 and 1; NaN if not
-    detected.
-    forged, forged_low: smallest part of all reports that, forged, accounts for the estimate, and
-    for what of it is above selected_low; forged_shift: largest change of the estimate by forged
-    reports of 1 %; NaN if not detected.  note: number of one of `NOTES`.
-    weight: by which p-values were divided, of mean 1 over the groups; None where all are 1.
+    group: index of the first candidate that sets the same bits in every cohort.  selected_low,
+    selected_high: within 0 and 1; they and the forged columns are NaN if not detected.  note:
+    number of one of `NOTES`.  weight: of mean 1 over the groups; None where all are 1.
     """
 
     values: Sequence[str]
@@ -67,19 +60,15 @@ class CandidateTable:
 
     @property
     def found(self) -> Indices:
-        """Indices of the first of each detected group with the same bits, largest share first,
-        (D,)."""
+        """Indices of the first of each detected group of same bits, largest share first, (D,)."""
         leaders = np.flatnonzero(self.detected & (self.group == np.arange(len(self.group))))
         return leaders[np.argsort(-self.shrunken[leaders], kind="stable")]
 
 
 @dataclass(frozen=True)
 class Detected:
-    """A value that was found: shares in [0, 1], interval after selection, corrected p-value.
-
-    value: the candidates that set the same bits, joined by " | ".  forged, forged_low,
-    forged_shift: as in `CandidateTable`.  note: why the interval reaches 0, or "".
-    """
+    """A value that was found: shares in [0, 1], interval after selection, corrected p-value. value:
+    the candidates that set the same bits, joined by " | "."""
 
     value: str
     share: float
@@ -100,11 +89,9 @@ class Detected:
 class Summary:
     """The decoding in numbers. Shares and variances are fractions of 1.
 
-    explained, missing, noise: parts of the variance of the bit shares over rows.
-    signal_explained: what the fit explains of what values can explain, listed or not, which is
-    without the noise; None where neither is distinguishable from 0.
-    detectable_share: the smallest share that is found 8 times in 10.
-    repetition: rho = sum r^2 / sum r over devices, as used.
+    explained, missing, noise: parts of the variance of the bit shares over rows.  signal_explained:
+    what the fit explains of all but the noise; None where nothing is distinguishable from 0.
+    detectable_share: the smallest share that is found 8 times in 10.  repetition: rho, as used.
     """
 
     num_candidates: int
@@ -128,15 +115,12 @@ class Summary:
 class Diagnostics:
     """Figures that tell whether the model fits the data.
 
-    method: of the estimates, `cavity`, `lasso` or `direct` (one bit a value).  shrunk: whether
-    `shrunken` is more than the estimate, which needs a list that a prior can be learnt from.
-    cohort_z: (m,), standardized size of each cohort's residual, NaN for an empty one; about
-    normal when the cohort follows the model.  unlisted_squared: tau, the sum of squared shares of
-    values that are not on the list, and its standard error.  excess: kappa, 1 when the variance is
-    as modeled.  freedom: of the t distribution of the scores.
-    iterations, converged, full_fit: of the cavity method (1, True, True otherwise).
-    penalty: of the LASSO, None otherwise.  left_out: cohorts whose counts were plainly not made as
-    the others were; nothing but their cohort_z is of a fit that saw them.
+    method: `cavity`, `lasso` or `direct` (one bit a value).  shrunk: whether a prior was learnt.
+    cohort_z: standardized size of each cohort's residual, about normal when the cohort follows the
+    model, NaN for an empty one, (m,).  unlisted_squared: tau, the sum of squared shares of values
+    that are not on the list.  excess: kappa, 1 when the variance is as modeled.  freedom: of the t
+    distribution of the scores.  left_out: cohorts whose counts were plainly not made as the others
+    were; nothing but their cohort_z is of a fit that saw them.
     """
 
     method: str
@@ -155,10 +139,8 @@ class Diagnostics:
 
 @dataclass(frozen=True)
 class Decoding(DecodedWindow):
-    """The result of `decode`. `warnings` are in plain words, most important first.
-
-    reason: why nothing was found, or None.  notes: what was met while the candidates were read.
-    """
+    """The result of `decode`. warnings: most important first.  reason: why nothing was found, or
+    None.  notes: what was met while the candidates were read."""
 
     options: DecodeOptions
     candidates: CandidateTable

@@ -1,7 +1,6 @@
 """Warnings in plain words: what an analyst must know before trusting a decoding."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,10 +8,16 @@ from scipy.special import ndtri
 
 from decoder.candidates.lists import Candidates
 from decoder.estimation.estimate import Estimate
-from decoder.inference.diagnostics import alike_candidates, balance_p_value, impossible_counts
+from decoder.inference.diagnostics import (
+    ALARM,
+    alike_candidates,
+    balance_p_value,
+    impossible_counts,
+    odd_cohorts,
+)
 from decoder.inference.multiple_testing import FALSE_SHARE, ListDecision
 from decoder.model.counts import Observed, repetition
-from decoder.model.design_matrix import Grouping
+from decoder.options import DecodeOptions
 from decoder.results.tables import Decoding, Summary, join_group
 from decoder.tables.format import percent, short
 from decoder.typing import Floats, Indices
@@ -24,47 +29,29 @@ FEW_FOUND = 10  # values, among which a wrong one is a large part
 MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
 MOSTLY_OVER = 0.7  # of the rows' freedom, left by a fit of probable candidates
-ALARM = 1e-3  # chance of a false alarm: about any cohort, their sizes, the sum of shares
 UNBALANCED = 0.25  # relative distance from the mean
 SUM_TOO_LARGE = 1.1
 _GROUPS_SHOWN = 5
 
 
 class StepResults(NamedTuple):
-    """What the steps of `decode` gave, for candidates that can be distinguished, (G,).
+    """What a decoding was made of, and what its steps gave for the candidates that can be told
+    apart, (G,). group: the first that sets the same bits, (M,).  intervals: of those detected."""
 
-    intervals: lower and upper ends, of those detected.
-    """
-
+    aggregate: Aggregate
+    candidates: Candidates
+    options: DecodeOptions
+    group: Indices
     observed: Observed
     estimate: Estimate
     decision: ListDecision
     intervals: tuple[Floats, Floats]
 
 
-@dataclass(frozen=True)
-class Facts:
-    """A decoding, and what it was made of: what warnings are about."""
-
-    aggregate: Aggregate
-    candidates: Candidates
-    decoding: Decoding
-    answer: StepResults
-
-    @property
-    def hashed(self) -> bool:
-        """Whether values share bits (a Bloom filter) or symbols."""
-        return self.decoding.diagnostics.method != "direct"
-
-    @property
-    def rows(self) -> int:
-        """Bits counted in the cohorts that have reports; of symbols one less in each."""
-        return self.answer.observed.rows
-
-
-def plain_warnings(facts: Facts) -> tuple[str, ...]:
+def plain_warnings(steps: StepResults, decoding: Decoding) -> tuple[str, ...]:
     """All warnings that apply to a decoding, most important first."""
-    return (*_of_the_fit(facts), *_of_the_counts(facts), *_of_the_size(facts))
+    of_all = (_of_the_fit, _of_the_counts, _of_the_size)
+    return tuple(text for about in of_all for text in about(steps, decoding))
 
 
 def why_nothing(summary: Summary) -> str:
@@ -90,27 +77,21 @@ def left_out(cohorts: Sequence[int], summary: Summary) -> str:
     )
 
 
-def odd_cohorts(cohort_z: Floats) -> Indices:
-    """Cohorts whose residual is beyond noise, at a false alarm rate of 1 in 1,000 for any."""
-    limit = -float(ndtri(ALARM / max(len(cohort_z), 1)))
-    return np.flatnonzero(np.nan_to_num(cohort_z) > limit)
-
-
-def _of_the_fit(facts: Facts) -> Iterator[str]:
+def _of_the_fit(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     """Yield what is wrong with the fit, or with what it was made of."""
-    diagnostics, rows = facts.decoding.diagnostics, facts.rows
+    diagnostics, rows = decoding.diagnostics, steps.observed.rows
     if not diagnostics.converged:
         yield (
             f"No fit converged within {diagnostics.iterations} rounds, neither of all candidates "
             "nor of the probable ones alone, also with smaller steps: no value is named, and the "
             "estimates are not to be used. Shorten the list, or use more cohorts, bits or symbols."
         )
-    yield from (*_impossible(facts), *_alike(facts))
+    yield from (*_impossible(steps, decoding), *_alike(steps, decoding))
     # as if errors were independent: of honest draws in seven settings, 400 to 1,500 each, 0 to 1.3
     # of 1,000 were alarmed
-    estimate, detected = facts.answer.estimate, facts.answer.decision.detected
+    estimate, detected = steps.estimate, steps.decision.detected
     by_chance = -float(ndtri(ALARM)) * float(np.linalg.norm(estimate.std_errors[detected]))
-    total = facts.decoding.summary.allocated_share
+    total = decoding.summary.allocated_share
     if total > max(SUM_TOO_LARGE, 1 + by_chance):
         yield (
             f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
@@ -125,9 +106,9 @@ def _of_the_fit(facts: Facts) -> Iterator[str]:
         )
 
 
-def _of_the_counts(facts: Facts) -> Iterator[str]:
+def _of_the_counts(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     """Yield where the counts, or the list, are not what the model takes them for."""
-    diagnostics, summary = facts.decoding.diagnostics, facts.decoding.summary
+    diagnostics, summary = decoding.diagnostics, decoding.summary
     odd = odd_cohorts(diagnostics.cohort_z)
     if len(odd):
         named = ",".join(str(cohort) for cohort in odd[:10])
@@ -146,44 +127,49 @@ def _of_the_counts(facts: Facts) -> Iterator[str]:
         )
     largest = float(np.sqrt(diagnostics.unlisted_squared))
     certain = diagnostics.unlisted_squared > 3 * diagnostics.unlisted_error
-    if not facts.candidates.complete and largest >= MUCH_UNLISTED and certain:
+    if not steps.candidates.complete and largest >= MUCH_UNLISTED and certain:
         yield (
             "Values that are not on the list weigh as much as one value with "
             f"{percent(largest)} of the reports: the list of candidates misses something large."
         )
-    if not_text := facts.candidates.notes.not_text:
+    if not_text := steps.candidates.notes.not_text:
         yield (
             f"Entries of the list of candidates that are not UTF-8 were left out ({not_text:,}): "
             "save the list as UTF-8, or these values cannot be found."
         )
-    table = facts.decoding.candidates
-    if groups := Grouping(table.group).larger_than_one(table.values):
-        named = "; ".join(join_group(list(map(short, group))) for group in groups[:_GROUPS_SHOWN])
+    table = decoding.candidates
+    groups: dict[int, list[str]] = {}
+    for i in np.flatnonzero((np.bincount(table.group) > 1)[table.group]).tolist():
+        groups.setdefault(table.group[i], []).append(table.values[i])
+    if groups:
+        some = list(groups.values())[:_GROUPS_SHOWN]
+        named = "; ".join(join_group(list(map(short, group))) for group in some)
         yield (
             f"{len(groups):,} groups of candidates set the same bits in every cohort and cannot "
             f"be distinguished; each is shown as one: {named}."
         )
 
 
-def _of_the_size(facts: Facts) -> Iterator[str]:
+def _of_the_size(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     """Yield what so many reports, cohorts and candidates cannot show."""
-    summary, asked = facts.decoding.summary, list(facts.decoding.options.without_cohorts)
-    reports = np.delete(np.array(facts.aggregate.reports_per_cohort, float), asked)
+    summary, asked = decoding.summary, list(steps.options.without_cohorts)
+    reports = np.delete(np.array(steps.aggregate.reports_per_cohort, float), asked)
     if summary.detectable_share >= MUCH_UNLISTED:
         yield (
             f"{summary.num_reports:,} reports cannot show shares below "
             f"{percent(summary.detectable_share)}: a smaller share is more often missed than found."
         )
-    cohorts = summary.num_cohorts
-    if facts.hashed and cohorts < FEW_COHORTS:
+    cohorts, hashed = summary.num_cohorts, decoding.diagnostics.method != "direct"
+    if hashed and cohorts < FEW_COHORTS:
         few = "a single cohort" if cohorts == 1 else f"{cohorts} cohorts (fewer than {FEW_COHORTS})"
         yield (
             f"With {few} a string may share all its bits with a frequent one: "
             "treat values with few reports alongside very frequent ones with care."
         )
-    listed, complete, rows = summary.num_groups, facts.candidates.complete, facts.rows
+    listed, complete, rows = summary.num_groups, steps.candidates.complete, steps.observed.rows
     # of maps, whose lists are complete, `cells` says it
-    if not complete and facts.hashed and rows <= MAX_CROWDED_ROWS and listed > rows:
+    crowded = rows <= MAX_CROWDED_ROWS and listed > rows
+    if hashed and crowded and not complete:
         held = (
             ", and intervals of 95 % of values that were found held the truth 88 to 93 times in "
             "100 in such simulations"
@@ -193,7 +179,7 @@ def _of_the_size(facts: Facts) -> Iterator[str]:
             f"explain them about equally well{held if summary.num_detected else ''}. Shorten the "
             "list, or use more cohorts, bits or symbols."
         )
-    yield from _few_found(facts)
+    yield from _few_found(steps, decoding)
     mean = float(reports.mean())
     worst = float(np.abs(reports / mean - 1).max())
     if worst >= UNBALANCED and balance_p_value(reports, summary.repetition) <= ALARM:
@@ -206,19 +192,16 @@ def _of_the_size(facts: Facts) -> Iterator[str]:
         )
     reasons = {"have no reports and were left out": int((reports == 0).sum()),
                "were left out as asked": cohorts - len(reports)}  # fmt: skip
-    reasons_given = [
-        f"{count} of {cohorts} cohorts {why}" for why, count in reasons.items() if count
-    ]
-    if reasons_given:
-        yield "; ".join(reasons_given) + "."
-    yield from _repeats(facts)
+    if said := [f"{count} of {cohorts} cohorts {why}" for why, count in reasons.items() if count]:
+        yield "; ".join(said) + "."
+    yield from _repeats(steps, decoding)
 
 
-def _impossible(facts: Facts) -> Iterator[str]:
-    aggregate = facts.aggregate
+def _impossible(steps: StepResults, decoding: Decoding) -> Iterator[str]:
+    aggregate = steps.aggregate
     both = aggregate.reports_per_cohort, aggregate.bit_counts
     reports, counts = (np.array(one, dtype=np.float64) for one in both)
-    repeats = facts.decoding.summary.repetition
+    repeats = decoding.summary.repetition
     found = impossible_counts(aggregate.params, reports, counts, repeats)
     if found is None:
         return
@@ -238,16 +221,16 @@ def _impossible(facts: Facts) -> Iterator[str]:
     )
 
 
-def _alike(facts: Facts) -> Iterator[str]:
+def _alike(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     """Hashed candidates share more bits than hashing gives."""
-    observed = facts.answer.observed
-    if facts.candidates.complete or not facts.hashed:
+    observed = steps.observed
+    if steps.candidates.complete or decoding.diagnostics.method == "direct":
         return
     alike = alike_candidates(observed.positions, observed.noise.random)
     if alike is None:
         return
-    table = facts.decoding.candidates
-    leaders = np.flatnonzero(Grouping(table.group).first)
+    table = decoding.candidates
+    leaders = np.flatnonzero(table.group == np.arange(len(table.group)))
     first, second = (short(table.values[leaders[i]]) for i in (alike.first, alike.second))
     yield (
         "The bits of the candidates are not those of random hashing: how many two of them share "
@@ -261,32 +244,26 @@ def _alike(facts: Facts) -> Iterator[str]:
     )
 
 
-def _few_found(facts: Facts) -> Iterator[str]:
+def _few_found(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     """Why intervals of few found values hold less often than their level."""
-    found, answer, options = (
-        facts.decoding.summary.num_detected,
-        facts.answer,
-        facts.decoding.options,
-    )
-    if options.correction not in FALSE_SHARE or found > FEW_FOUND or facts.candidates.complete:
-        return
-    p = answer.estimate.p_values
-    named = int((answer.decision.detected & (p * len(p) > options.alpha)).sum())
-    if not named:
-        return
-    yield (
-        f"{named} of the {found} values found would not be named by Bonferroni's rule: the rule "
-        "used bounds the mean share of wrong ones, and among so few a wrong one weighs much. In "
-        "simulations of lists with one to three values to be found .89 to .92 of the 95 % "
-        "intervals of all found held the truth, .95 to .99 of those of values that somebody "
-        "holds: no interval that excludes 0 holds for a wrong one. Look at local_fdr, or decide "
-        "with --correction bonferroni (.93 to .95)."
-    )
+    found, options = decoding.summary.num_detected, steps.options
+    few = options.correction in FALSE_SHARE and found <= FEW_FOUND
+    p = steps.estimate.p_values
+    named = int((steps.decision.detected & (p * len(p) > options.alpha)).sum())
+    if few and named and not steps.candidates.complete:
+        yield (
+            f"{named} of the {found} values found would not be named by Bonferroni's rule: the "
+            "rule used bounds the mean share of wrong ones, and among so few a wrong one weighs "
+            "much. In simulations of lists with one to three values to be found .89 to .92 of the "
+            "95 % intervals of all found held the truth, .95 to .99 of those of values that "
+            "somebody holds: no interval that excludes 0 holds for a wrong one. Look at local_fdr, "
+            "or decide with --correction bonferroni (.93 to .95)."
+        )
 
 
-def _repeats(facts: Facts) -> Iterator[str]:
-    used, declared = facts.decoding.summary.repetition, facts.decoding.options.repeats
-    bound = 1.0 if declared is not None else repetition(facts.aggregate, None)
+def _repeats(steps: StepResults, decoding: Decoding) -> Iterator[str]:
+    used, declared = decoding.summary.repetition, steps.options.repeats
+    bound = 1.0 if declared is not None else repetition(steps.aggregate, None)
     allowed = (
         f"The definition allows a device up to {bound:g} reports in this window, "
         "which repeat its permanent noise"

@@ -11,20 +11,25 @@ from decoder.files import read_aggregate_file
 from decoder.formats.google_rappor import read_counts, read_params
 from decoder.progress import Note, quiet
 from decoder.sources.collector_client import ask_json, fetch_aggregate
-from decoder.sources.density_windows import SplitName, fetch_parts
-from decoder.sources.windows import Each, windows_of_collector, windows_of_files
+from decoder.sources.windows import (
+    Each,
+    SplitName,
+    fetch_parts,
+    windows_of_collector,
+    windows_of_files,
+)
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import HashFamily
 
 
 class AggregateSource(Protocol):
-    """The interface of a source of aggregates."""
+    """A source of aggregates; `note` is called with what is left out."""
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Read a window; `note` is called with what is left out. Raises RapporError for none."""
+        """Read a window. Raises RapporError where there is none."""
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
-        """Read the aggregates of a series of windows, oldest first; otherwise as `read`."""
+        """Read a series of windows, oldest first; otherwise as `read`."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,8 @@ class AggregateFiles:
 
 @dataclass(frozen=True)
 class CollectorWindow:
-    """The closed days of a metric, asked of a collector over HTTP.
-
-    split: of a location, how its days are divided; all its slots and levels are read. None: the
-    metric is read under its own name.
-    """
+    """The closed days of a metric, asked of a collector over HTTP. split: of a location, all slots
+    and levels of which are read, how its days are divided."""
 
     collector: str
     metric: str
@@ -84,10 +86,7 @@ def window_of(
     last: date | None,
     split: SplitName = SplitName.WHOLE,
 ) -> CollectorWindow:
-    """The days of a metric, with all slots and levels if it has them, as the collector lists it.
-
-    Raises RemoteError.
-    """
+    """The days of a metric, with all slots and levels that are listed. Raises RemoteError."""
     listed = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
     in_parts = any(str(row["name"]).startswith(f"{metric}/") for row in listed)
     return CollectorWindow(collector, metric, first, last, split if in_parts else None)

@@ -18,8 +18,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from decoder.comparison.differences import corrected, independent, more_than
+from decoder.inference.diagnostics import odd_cohorts
 from decoder.kinds.result import RESULTS
-from decoder.results.warnings import odd_cohorts
 from decoder.typing import Flags, Floats
 from decoder_service.alarms.rules import Rules, load_alarms
 from decoder_service.jobs.specs import canonical

@@ -32,8 +32,7 @@ from decoder.options import (
     Method,
     Operation,
 )
-from decoder.sources.density_windows import SplitName
-from decoder.sources.windows import Each
+from decoder.sources.windows import Each, SplitName
 from rappor_core.wire.report import MAX_METRIC_BYTES
 from rappor_server.errors import RequestError
 

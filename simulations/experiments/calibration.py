@@ -21,8 +21,7 @@ from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, by_cavity, by_lasso
 from decoder.estimation.least_squares import centerd_columns, refit
 from decoder.inference.multiple_testing import Correction, decide, p_values
-from decoder.model.counts import Observed, debias
-from decoder.model.design_matrix import same_positions
+from decoder.model.counts import Observed, debias, same_positions
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions, mark_repeated
 from decoder.options import DecodeOptions, Method

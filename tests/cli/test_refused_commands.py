@@ -12,7 +12,7 @@ from decoder.kinds.run import decode_counts, write_result
 from decoder.progress import quiet, silent
 from decoder.sources import aggregates
 from decoder.sources.aggregates import window_of
-from decoder.sources.density_windows import SplitName
+from decoder.sources.windows import SplitName
 from rappor_cli.main import main
 from tests.kinds.worlds import DECLARED, World, world_of
 

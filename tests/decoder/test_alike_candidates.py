@@ -5,7 +5,7 @@ import pytest
 
 from decoder import Candidates, decode
 from decoder.inference.diagnostics import MAX_COMPARED, alike_candidates
-from decoder.model.design_matrix import same_positions
+from decoder.model.counts import same_positions
 from decoder.model.noise import RandomString
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.params_support import rappor

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decoder.model.design_matrix import design_matrix
+from decoder.model.counts import design_matrix
 from decoder.numerics import bit_tensor
 
 M, COHORTS, BITS = 40, 11, 7  # more than one tile of rows

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from decoder.estimation.one_bit import fit_direct
+from decoder.estimation.estimate import fit_direct
 from decoder.model.noise import BitNoise
 
 NOISE = BitNoise(0.875, 0.125, 0.75, 0.25)

@@ -42,18 +42,18 @@ def test_negative_estimates_show_no_large_share():
 def test_held_shares_match_quadrature():
     prior = SharePrior(np.array([0.6, 0.3, 0.1]), np.array([1.0, 2.5]))
     estimates, limits = np.array([-1.0, 0.4, 1.7]), np.array([0.5, 0.8, 2.0])
-    held = prior.held(estimates, np.full(3, 0.6), estimates / 0.6)
+    held_below = prior.held_below(estimates, np.full(3, 0.6), estimates / 0.6)
 
     def joint(share, estimate):
         parts = stats.norm.pdf(share, prior.centers, prior.spreads)
         return (prior.weights[1:] * parts).sum() * stats.norm.pdf(estimate, share, 0.6)
 
-    for below, estimate, limit in zip(held.below(limits), estimates, limits, strict=True):
+    for below, estimate, limit in zip(held_below(limits), estimates, limits, strict=True):
         under, total = (
             integrate.quad(joint, 0, end, args=(estimate,), epsabs=1e-13)[0] for end in (limit, 9)
         )
         assert below == pytest.approx(under / total, rel=1e-6)
-    np.testing.assert_allclose(held.below(np.zeros(3)), 0, atol=1e-12)
+    np.testing.assert_allclose(held_below(np.zeros(3)), 0, atol=1e-12)
 
 
 def test_rows_are_independent_of_how_they_are_cut(monkeypatch):

@@ -21,7 +21,7 @@ from decoder.errors import CandidatesError, DecodeError
 from decoder.kinds.number import KIND, numbers_result
 from decoder.kinds.result import Question
 from decoder.kinds.run import write_result
-from decoder.numbers.fit import fitted_shares
+from decoder.numbers.decoding import fitted_shares
 from decoder.numbers.quantities import quantile_ends
 from decoder.numbers.survival import cut_counts, survival
 from decoder.progress import silent

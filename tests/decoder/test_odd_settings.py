@@ -7,9 +7,9 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import ConvergenceError, DecodeError
+from decoder.inference.diagnostics import odd_cohorts
 from decoder.kinds.run import in_memory, render_page
 from decoder.kinds.values import KIND, decoding_result
-from decoder.results.warnings import odd_cohorts
 from rappor_core.aggregate import Aggregate
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.params_support import rappor

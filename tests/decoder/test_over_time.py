@@ -55,6 +55,15 @@ def test_series_follow_values_and_find_the_change(windows, values, shares, tmp_p
     assert "changed, p" in (tmp_path / "report.html").read_text()
 
 
+def test_a_comparison_in_which_nothing_was_found_has_its_page(windows, tmp_path):
+    (tmp_path / "words.txt").write_text("nobody\nno one\n")
+    result = KIND.compare(
+        [windows[0]], [windows[2]], Question(CandidateChoice(tmp_path / "words.txt"))
+    )
+    write_result(result, KIND, "compare", tmp_path / "out", silent)
+    assert "There is no value that both lists hold" in (tmp_path / "out/report.html").read_text()
+
+
 def test_windows_compare_in_their_shared_cohorts(windows, values):
     def without(aggregate, cohort):
         reports, counts = list(aggregate.reports_per_cohort), list(aggregate.bit_counts)

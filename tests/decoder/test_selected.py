@@ -104,9 +104,9 @@ def test_found_values_likelier_wrong_reach_0(fit, local_fdr, note):
     found = decision.detected
     assert found.sum() > 3
     intervals = selected_intervals(estimate, decision, options)
-    answer = StepResults(None, estimate, decision, intervals)
+    answer = StepResults(None, None, options, None, None, estimate, decision, intervals)
     assert ((intervals[0][found] == 0) == (note > 0)).all()
-    assert (notes_of(answer, options)[found] == note).all()
+    assert (notes_of(answer)[found] == note).all()
 
 
 @pytest.mark.parametrize(

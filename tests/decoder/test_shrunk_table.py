@@ -8,7 +8,8 @@ import pytest
 from scipy.linalg import eigh, helmert
 from scipy.optimize import minimize_scalar
 
-from decoder.kinds.pair import joint_content, joint_view
+from decoder.kinds.pair import joint_result, joint_view
+from decoder.options import DecodeOptions
 from decoder.pairs.decoding import Independence, decode_pairs, margins, shrunk_table
 from decoder.tables.paging import TableQuery
 from decoder.typing import Floats
@@ -91,7 +92,9 @@ def test_pictures_show_shrunk_tables_unless_independence_is_rejected() -> None:
     assert "use the shrunk table" in table.warnings[0]
     told = replace(table, independence=Independence(99.0, 9, 1e-9, 0.05))
     for one, shown in ((table, table.shrunk), (told, told.fitted)):
-        heat = joint_view(json.loads(json.dumps(joint_content(one))), TableQuery())["heat"]
+        heat = joint_view(
+            json.loads(json.dumps(joint_result(one, DecodeOptions()).content)), TableQuery()
+        )["heat"]
         texts = [square["text"] for _, squares in heat["rows"] for square in squares]
         assert texts == [f"{100 * share:.0f}" for share in of_rows(shown)]
 

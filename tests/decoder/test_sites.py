@@ -13,7 +13,9 @@ ESTIMATES = np.array([-1.0, 0.5, 2.0, 2.3, 4.5])  # 2.0 and 2.3: a share that ma
 
 def updated(least: float = MIN_PRECISION) -> Sites:
     scores = Scores(ESTIMATES, ERRORS)
-    return Sites.none(5).updated(scores, PRIOR, 5, full=True, frozen=False, least=least)
+    nothing = np.zeros(5)
+    none = Sites(nothing, nothing, nothing > 0, nothing)
+    return none.updated(scores, PRIOR, 5, full=True, frozen=False, least=least)
 
 
 def test_cavity_and_site_make_the_posterior():

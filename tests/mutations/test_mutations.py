@@ -247,8 +247,8 @@ ESTIMATES = (
     Mutation(
         "one-sided-selected-interval", "an interval of what was selected keeps its level",
         "decoder/inference/intervals.py", "tests/decoder/test_intervals.py",
-        "    tail = (1 - level) / 2\n",
-        "    tail = 1 - level\n",
+        "tail, passed = (1 - level) / 2, ",
+        "tail, passed = 1 - level, ",
     ),
     Mutation(
         "bonferroni-not-applied", "Bonferroni counts all candidates",
@@ -259,8 +259,8 @@ ESTIMATES = (
     Mutation(
         "storey-without-one", "Storey's estimate counts one null p-value more than were seen",
         "decoder/inference/multiple_testing.py", "tests/decoder/test_inference.py",
-        "(w[p > STOREY_LAMBDA].sum() + w.max())",
-        "w[p > STOREY_LAMBDA].sum()",
+        "(w[p > above].sum() + w.max())",
+        "w[p > above].sum()",
     ),
     Mutation(
         "alpha-at-each-level", "what one level of a search spends of alpha, later ones lack",

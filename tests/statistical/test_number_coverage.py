@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from decoder.numbers.changes import compare_numbers
-from decoder.numbers.quantities import linear, mean_of, quantile_ends
+from decoder.numbers.quantities import mean_of, of_those_with_data, quantile_ends
 from decoder.numbers.survival import Survival, cut_counts, survival
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
@@ -64,7 +64,7 @@ def test_the_curve_and_the_bins(life: float, mode: str) -> None:
         for j in range(0, len(truth) - 1, 2):  # pairs that share no edge
             weights = np.zeros(len(truth))
             weights[j], weights[j + 1] = 1.0, -1.0
-            one = linear(curve, weights, 0.0, LEVEL)
+            one = of_those_with_data(curve, weights, 0.0, LEVEL)
             bins += one.low <= truth[j] - truth[j + 1] <= one.high
             num_bins += 1
     of_a_set = 1.0 if mode == "memo" else 2.0  # cuts of one set of cohorts are not independent
