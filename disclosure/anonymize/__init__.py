@@ -2,7 +2,7 @@
 
 from disclosure.anonymize.columns import Columns, Hierarchy, IntervalColumn
 from disclosure.anonymize.diversity import ClassDiversity, DiversityRule, class_diversity
-from disclosure.anonymize.greedy import Anonymized, anonymize, specialize, specialize_column
+from disclosure.anonymize.greedy import Anonymized, anonymize, specialize_column
 
 __all__ = [
     "Anonymized",
@@ -13,6 +13,5 @@ __all__ = [
     "IntervalColumn",
     "anonymize",
     "class_diversity",
-    "specialize",
     "specialize_column",
 ]

@@ -116,7 +116,7 @@ def compare(
 
     Args:
         original, published: the same columns. Generalized values are first spread over their leaves
-            (`disclosure.anonymize.specialize`).
+            (`disclosure.anonymize.specialize_column`).
         seed: of the random queries and folds; the same gives the same figures.
         numeric: columns of numbers, for which queries are intervals.
         floor: share of rows that bounds the denominator of the error of a query.
