@@ -15,7 +15,6 @@ from disclosure.anonymize.diversity import DiversityRule, value_counts
 from disclosure.co_clustering.grid import (
     CoClustering,
     GroupGrid,
-    check_cluster_size,
     count_cells,
 )
 from disclosure.co_clustering.merges import (
@@ -101,7 +100,8 @@ def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
 
     Raises TableError for fewer than k rows, or k below 1.
     """
-    check_cluster_size(model.recoded, k)
+    if not 1 <= k <= model.recoded.num_rows:
+        raise TableError(f"k must be in 1 to {model.recoded.num_rows} (the rows), not {k}")
     search = Search(model.recoded, int(model.partition.rows.max()) + 1)
     counts = model.finest.counts
     sizes = np.bincount(model.partition.rows), np.bincount(model.partition.parts)

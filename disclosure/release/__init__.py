@@ -1,6 +1,6 @@
 """Make releases of decoded tables: policy, suppression, files, signature."""
 
-from disclosure.release.build import Release, build_release
+from disclosure.release.build import Audit, Release, audit_releases, build_release
 from disclosure.release.difference import Difference, compare_releases, policy_changes
 from disclosure.release.files import write_release
 from disclosure.release.inference.protection import InferredNumber
@@ -15,7 +15,6 @@ from disclosure.release.signature import (
     sign_manifest,
 )
 from disclosure.release.sources import read_source
-from disclosure.release.suppression import Audit, audit_releases
 from disclosure.release.tables import CellTable, ReleasedTable
 from disclosure.release.verification import (
     Verified,

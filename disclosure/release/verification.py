@@ -18,8 +18,7 @@ from pydantic import AfterValidator, Field, with_config
 from disclosure.errors import ReleaseError, VerificationError
 from disclosure.files import LENIENT, naming, parse, to_json
 from disclosure.release.build import Release
-from disclosure.release.files import MANIFEST, SIGNATURE, digest_file
-from disclosure.release.plain import release_from_json
+from disclosure.release.files import MANIFEST, SIGNATURE, digest_file, release_from_json
 from disclosure.release.signature import check_signature
 from rappor_core.errors import file_problem, shown
 from rappor_core.whole_files import write_whole

@@ -148,7 +148,7 @@ class DisclosureJudge:
         if made is None:
             return None
         self._note(made[1].point)
-        found = self._bounds[target, sign] = made[0], made[1].tight
+        found = self._bounds[target, sign] = made[0], self.model.cone.tight(made[1])
         return found
 
     def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
