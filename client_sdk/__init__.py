@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         UnknownMetricError,
     )
     from client_sdk.lifecycle import Status
-    from client_sdk.randomization.encoder import Encoder
     from client_sdk.randomization.key_derivation import new_secret, system_randomness
+    from client_sdk.randomization.metric_encoder import Encoder
     from client_sdk.recording.bounds import PrivacyLevel
     from client_sdk.recording.recorder import Recorder
     from client_sdk.storage.sqlite import MemoryState
@@ -47,7 +47,7 @@ _MODULES = {
     "client_sdk.errors": "ClientError StateChangedError StateError TransportError "
     "UnknownMetricError",
     "client_sdk.lifecycle": "Status",
-    "client_sdk.randomization.encoder": "Encoder",
+    "client_sdk.randomization.metric_encoder": "Encoder",
     "client_sdk.randomization.key_derivation": "new_secret system_randomness",
     "client_sdk.recording.bounds": "PrivacyLevel",
     "client_sdk.recording.recorder": "Recorder",

@@ -233,7 +233,12 @@ class Client:
         agreed = None if budget is None else check_budget(budget, self._setup.metrics.budget)
         if agreed is not None and not consent:
             raise ParameterError(f"budget = {agreed:g} needs consent")
-        self._decide(consent)
+        if not consent:
+            self._life.withdraw()
+        elif do_not_track():
+            self._life.shut("do_not_track")
+        elif self._life.session is None:
+            self._life.begin(may_create=True)
         session = self._life.session
         if agreed is not None and session is not None:
             try:
@@ -242,14 +247,6 @@ class Client:
             except (StateError, sqlite3.Error, OSError) as error:
                 return self._trouble(session, error)
         return self._life.session is not None if consent else self._life.is_wiped
-
-    def _decide(self, consent: bool) -> None:
-        if not consent:
-            self._life.withdraw()
-        elif do_not_track():
-            self._life.shut("do_not_track")
-        elif self._life.session is None:
-            self._life.begin(may_create=True)
 
     def reset(self) -> None:
         """Start again with a new secret, where `status` says that the state cannot be used.

@@ -42,13 +42,14 @@ def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, 
 
     Raises StateError for a state that is damaged, or locked as a whole.
     """
+    query = "SELECT metric, count(*) FROM queue JOIN sources ON sources.id = source GROUP BY metric"
     with reading(state.path), state.snapshot():
         if budget is None:
             budget = stored_budget(state)
         lines = [_line(state, line) for line in state.lines()]
         return {
             "consent": state.identity().secret is not None,
-            "queued": _queued(state),
+            "queued": dict(state.rows(query)),
             "in_batches": state.rows("SELECT coalesce(sum(reports), 0) FROM batches")[0][0],
             "counters": state.counters(),
             "metrics": lines,
@@ -184,14 +185,6 @@ def _risk(epsilon: float) -> str:
 def _number(value: float) -> float | None:
     """For JSON, which has no infinity."""
     return value if math.isfinite(value) else None
-
-
-def _queued(state: SqliteState) -> dict[str, int]:
-    return dict(
-        state.rows(
-            "SELECT metric, count(*) FROM queue JOIN sources ON sources.id = source GROUP BY metric"
-        )
-    )
 
 
 def sentence(

@@ -183,11 +183,7 @@ class Lifecycle:
             with session.state.transaction():
                 for reason, number in counted.items():
                     session.state.count(reason, number)
-        except (
-            StateError,
-            sqlite3.Error,
-            OSError,
-        ):  # a full disk must not keep an app from closing
+        except (StateError, sqlite3.Error, OSError):  # a full disk: the app must close all the same
             for reason, number in self._counted.items():
                 counted[reason] = counted.get(reason, 0) + number
             self._counted = counted

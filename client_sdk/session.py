@@ -95,24 +95,13 @@ class Session:
         notes |= {NUMBERS + name for name in self._collected & here}
         self.state.keep_notes(notes)  # another metrics file had more
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
-        has_periods = bool(filled or self._located or self._collected)
         if self._located:
             self.places  # noqa: B018 - made before a second thread may ask for it
         if self._collected:
             self.numbers  # noqa: B018
-        self.worker = SenderThread(
-            setup.directory,
-            lock,
-            setup.collector,
-            setup.key,
-            setup.delivery,
-            setup.certificates,
-            setup.randomness,
-            setup.now,
-            self._close_periods if has_periods else None,
-            self.overflow.write_out,
-            self.recorder.forget_metric,
-        )
+        chore = self._close_periods if filled or self._located or self._collected else None
+        stopped = self.recorder.forget_metric
+        self.worker = SenderThread(setup, lock, chore, self.overflow.write_out, stopped)
         try:
             self.worker.start()
         except RuntimeError as error:  # no more threads, or the interpreter is ending

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from client_sdk import Client
-from client_sdk.randomization.encoder import Encoder
+from client_sdk.randomization.metric_encoder import Encoder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.sqlite import MemoryState
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of

@@ -286,16 +286,11 @@ def _is_sound(row: Row) -> bool:
     """Whether counts are from 0 on, other numbers from -1 (a life), and a ledger is JSON."""
     *others, last = row
     if isinstance(last, str):  # of a tombstone
-        return _is_legible(last)
+        with suppress(*PARSERS):
+            return not last.startswith("{") or isinstance(json.loads(last), dict)
+        return False
     numbers = (cell for cell in others if isinstance(cell, int))
     return 0 <= last < MOST and all(cell >= -1 for cell in numbers)
-
-
-def _is_legible(ledger: str) -> bool:
-    try:
-        return not ledger.startswith("{") or isinstance(json.loads(ledger), dict)
-    except PARSERS:
-        return False
 
 
 def _outlives(row: Row) -> bool:

@@ -8,7 +8,7 @@ a parser reaches the app.
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from functools import cache
 
 from client_sdk.errors import StateBusyError, StateError
@@ -74,7 +74,9 @@ def trouble(path: str, error: Exception) -> StateError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in BUSY:
             return busy(path)
-        if code in PLACE and not (code == sqlite3.SQLITE_READONLY and _writable(path)):
+        places = path, os.path.dirname(path) or "."
+        writable = code == sqlite3.SQLITE_READONLY and all(os.access(p, os.W_OK) for p in places)
+        if code in PLACE and not writable:  # else the head of the file is damaged
             return unavailable(path, text)
         if code == sqlite3.SQLITE_ERROR and any(words in text for words in UNKNOWN_TO_LIBRARY):
             return unavailable(path, f"SQLite {sqlite3.sqlite_version}: {text}")
@@ -162,10 +164,3 @@ def _wrong_types(database: sqlite3.Connection, table: str) -> str:
 def unavailable(path: str, text: object) -> StateError:
     """The error for a file or directory of which the system gives no use now."""
     return StateError(f"{path} cannot be used: {text}; it is tried again every minute")
-
-
-def _writable(path: str) -> bool:
-    """Then a file that cannot be written has a damaged head."""
-    with suppress(OSError):
-        return os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK)
-    return False
