@@ -20,12 +20,13 @@ from client_sdk.errors import StateBusyError, StateChangedError, StateError, bla
 from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, NOT_DELIVERED, SENTENCES, Lifecycle, Status
 from client_sdk.randomization.key_derivation import Randomness, system_randomness
 from client_sdk.recording.bounds import PrivacyLevel, agree_budget, check_budget
-from client_sdk.session import Session, do_not_track
-from client_sdk.setup import (
+from client_sdk.session import (
+    Session,
     Setup,
     check_consent,
     delivery_by,
     directory_of,
+    do_not_track,
     environment_certificates,
 )
 from client_sdk.storage.damage import trouble

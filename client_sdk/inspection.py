@@ -159,7 +159,10 @@ def _stopped(state: SqliteState) -> list[dict[str, Any]]:
 
 
 def _device(lines: list[dict[str, Any]], budget: float | None) -> dict[str, Any]:
-    so_far, ever = _total(lines, "epsilon_spent"), _total(lines, "epsilon_committed")
+    so_far, ever = (
+        sum(math.inf if line[name] is None else line[name] for line in lines)
+        for name in ("epsilon_spent", "epsilon_committed")
+    )
     bound = "whether a bound over all metrics is declared is not known: no client has opened it yet"
     if budget is not None:
         bound = f"of {budget:g} allowed"
@@ -171,10 +174,6 @@ def _device(lines: list[dict[str, Any]], budget: float | None) -> dict[str, Any]
         "budget": None if budget is None else _number(budget),
         "sentence": f"This device, all metrics together: {_risk(so_far)} ({bound}).",
     }
-
-
-def _total(lines: list[dict[str, Any]], name: str) -> float:
-    return sum(math.inf if line[name] is None else line[name] for line in lines)
 
 
 def _risk(epsilon: float) -> str:

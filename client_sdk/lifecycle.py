@@ -12,8 +12,7 @@ from typing import Any
 from client_sdk import fork_hooks as forks
 from client_sdk.errors import StateError
 from client_sdk.recording.withdrawal import Withdrawal, reset
-from client_sdk.session import DO_NOT_TRACK, Session
-from client_sdk.setup import Setup
+from client_sdk.session import DO_NOT_TRACK, Session, Setup
 from client_sdk.storage.damage import reading
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.frozen import Frozen

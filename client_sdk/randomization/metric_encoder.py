@@ -153,7 +153,7 @@ class Encoder:
     randomness: the source of the instantaneous responses.
     """
 
-    __slots__ = ("_encoders", "_metrics", "_randomness", "_report", "_secret")
+    __slots__ = ("_encoders", "_report")
 
     def __init__(
         self,
@@ -162,18 +162,21 @@ class Encoder:
         randomness: Randomness = system_randomness,
     ) -> None:
         """Raises ParameterError for a secret that has not 32 bytes."""
+        from rappor_core.wire.report import Report  # an app's device does not need it
+
         if len(secret) != SECRET_BYTES:
             raise ParameterError(
                 f"a secret has {SECRET_BYTES} bytes, not {len(secret)}: make it with "
                 "new_secret(system_randomness), once for a device"
             )
-        self._metrics = metrics
-        self._secret = secret
-        self._randomness = randomness
-        from rappor_core.wire.report import Report  # an app's device does not need it
+
+        def prepared(name: str) -> MetricEncoder:
+            if name not in metrics:
+                raise UnknownMetricError(name, metrics)
+            return MetricEncoder(metrics[name], secret, randomness)
 
         self._report = Report
-        self._encoders: dict[str, MetricEncoder] = {}
+        self._encoders = _Remembered(prepared)
 
     def encode(self, name: str, value: object, day: date) -> Report:
         """Make a fresh report of a value, by both rounds.
@@ -182,19 +185,14 @@ class Encoder:
             UnknownMetricError: The metric is not declared.
             ValueRefusedError: The metric cannot encode the value.
         """
-        encoder = self._encoders.get(name) or self.metric(name)
+        encoder = self._encoders[name]
         bits = encoder.report_bits(encoder.value_bits(value))
         # as Report(...), which a generated constructor makes half as fast
         return tuple.__new__(self._report, (name, encoder.params_id, encoder.cohort, day, bits))
 
     def metric(self, name: str) -> MetricEncoder:
         """Return the encoder of one metric on this device. Raises UnknownMetricError."""
-        encoder = self._encoders.get(name)
-        if encoder is None:
-            if name not in self._metrics:
-                raise UnknownMetricError(name, self._metrics)
-            encoder = MetricEncoder(self._metrics[name], self._secret, self._randomness)
-            self._encoders[name] = encoder
+        encoder: MetricEncoder = self._encoders[name]
         return encoder
 
 

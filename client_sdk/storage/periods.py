@@ -20,15 +20,9 @@ SPARE_PERIODS = 32  # more than that many too many: the ones far from the presen
 
 # How many periods of the second unit one period of the first can share days with, at most.
 MAX_TOUCHED = {
-    ("day", "day"): 1,
-    ("day", "week"): 1,
-    ("day", "month"): 1,
-    ("week", "day"): 7,
-    ("week", "week"): 1,
-    ("week", "month"): 2,
-    ("month", "day"): 31,
-    ("month", "week"): 6,
-    ("month", "month"): 1,
+    "day": {"day": 1, "week": 1, "month": 1},
+    "week": {"day": 7, "week": 1, "month": 2},
+    "month": {"day": 31, "week": 6, "month": 1},
 }
 
 
