@@ -88,16 +88,16 @@ class Client:
         """
         check_consent(consent)
         setup = Setup(
-            metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
             directory_of(state_dir),
             collector,
             key,
-            PrivacyLevel.of(privacy_level),
             delivery_by(relay, delivery),
-            development,
             randomness,
             clock,
             environment_certificates(),
+            metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
+            PrivacyLevel.of(privacy_level),
+            development,
         )
         client = cls(setup)
         client.set_consent(consent)

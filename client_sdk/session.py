@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
 from client_sdk.delivery.addresses import check_key, check_key_is_hidden, split_url
-from client_sdk.delivery.options import Delivery
+from client_sdk.delivery.options import Delivery, SenderSetup
 from client_sdk.delivery.thread import SenderThread
 from client_sdk.errors import ClientError, StateBusyError, StateError, UnknownMetricError, blame
-from client_sdk.randomization.key_derivation import Randomness
 from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import check_ledger
 from client_sdk.recording.overflow import Overflow
@@ -27,7 +26,6 @@ from client_sdk.storage.damage import trouble
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.interface import NUMBERS, VISITS
 from rappor_core.errors import ParameterError, shown
-from rappor_core.frozen import Frozen
 from rappor_core.hashing import hash_problem
 from rappor_core.metrics.metrics_file import MetricsFile
 
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from client_sdk.numbers import NumberRecorder
 
 DO_NOT_TRACK = "DO_NOT_TRACK"
-LAST_SECOND = 253_370_764_800.0  # 9999-01-01
 
 
 def environment_certificates() -> tuple[str | None, str | None]:
@@ -49,24 +46,15 @@ def environment_certificates() -> tuple[str | None, str | None]:
     return file, directory
 
 
-class Setup(Frozen):
+class Setup(SenderSetup):
     """What a client is opened with.
-
-    certificates: file and directory of certificate authorities that the environment names.
 
     Raises ParameterError for an address or a key that cannot be used.
     """
 
     metrics: MetricsFile
-    directory: StateDirectory
-    collector: str
-    key: str | None
     level: PrivacyLevel
-    delivery: Delivery
     development: bool
-    randomness: Randomness
-    clock: Callable[[], float]
-    certificates: tuple[str | None, str | None]
 
     def __post_init__(self) -> None:
         """Check the address and the key."""
@@ -74,11 +62,6 @@ class Setup(Frozen):
         check_key(self.key)
         if not self.development:
             check_key_is_hidden(self.key, self.collector)
-
-    def now(self) -> float:
-        """Seconds since 1970, UTC; a clock that is not set shows no time before, or far after."""
-        now = float(self.clock())
-        return now if 0.0 <= now <= LAST_SECOND else min(max(now, 0.0), LAST_SECOND)
 
     def __repr__(self) -> str:
         """Without the key, which may end up in a log."""

@@ -17,9 +17,9 @@ from client_sdk.storage.directory import FileLock
 from client_sdk.storage.sqlite import SqliteState
 
 if TYPE_CHECKING:
+    from client_sdk.delivery.options import SenderSetup
     from client_sdk.delivery.schedule import SendLoop
     from client_sdk.delivery.transport import Transport
-    from client_sdk.session import Setup
 
 LOOK_SECONDS = 900.0  # between two looks at whether a period is over: days begin on quarters
 SCRUB_PAUSE = 10.0  # seconds until the files are scrubbed again, where another process hindered it
@@ -33,7 +33,7 @@ class SenderThread:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: SenderSetup,
         lock: threading.RLock,
         chore: Callable[[], None] | None = None,
         catch_up: Callable[[], None] = lambda: None,
