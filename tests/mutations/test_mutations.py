@@ -292,8 +292,8 @@ RELEASES = (
     Mutation(
         "class-below-k", "anonymize makes no class of fewer than k rows",
         "disclosure/anonymize/greedy.py", "tests/disclosure/test_k_anonymity.py",
-        "if self.counts[place] < self.k:",
-        "if self.counts[place] < self.k - 1:",
+        "few = self.counts[place] < self.k\n",
+        "few = self.counts[place] < self.k - 1\n",
     ),
 )  # fmt: skip
 
