@@ -85,12 +85,12 @@ def render(account: dict[str, Any]) -> str:
         *(stop["sentence"] for stop in account["stopped"]),
         "",
         account["device"]["sentence"],
-    ]
-    for tombstone in account["earlier_secrets"]:
-        lines.append(
+        *(
             f"An earlier secret ended on day {tombstone['day']} since 1970-01-01 "
             f"({tombstone['reason']}); what it spent comes on top: {tombstone['ledger']}"
-        )
+            for tombstone in account["earlier_secrets"]
+        ),
+    ]
     return "\n".join(lines)
 
 

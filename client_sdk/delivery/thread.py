@@ -71,8 +71,7 @@ class SenderThread:
 
     @property
     def not_delivered(self) -> str:
-        """The time since when nothing could be delivered, with the reason; "" where the last try
-        did not fail."""
+        """As `SendLoop.not_delivered`."""
         if self._trouble:
             return f"not delivered, because {self._trouble}"
         return self._loop.not_delivered if self._loop is not None else ""

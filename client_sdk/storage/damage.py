@@ -115,24 +115,18 @@ def check_contents(
         for query in (*types, *NEVER):
             if database.execute(f"{query} LIMIT 1").fetchone() is not None:
                 raise damaged(path, "it holds what no version has written")
-        _check_meta(database)
+        find = "SELECT value FROM meta WHERE name = ?"
+        for name, value in database.execute("SELECT name, value FROM meta").fetchall():
+            fits = type(value) is META[name.partition(":")[0]]  # and is found by its name
+            fits &= database.execute(find, (name,)).fetchone() == (value,)
+            fits &= type(value) is not bytes or len(value) == LENGTHS[name]
+            if not fits or (type(value) is int and value < 0):
+                raise ValueError(f"meta: {name}")
         if check_ledger is not None:
             check_ledger(database)
         for name in ("counters", "notes", "periods", "sources", "tombstones", "used_up"):
             for _ in database.execute(f"SELECT * FROM {name}"):  # noqa: S608 (names from above)
                 pass  # each text is read, because one that is not UTF-8 raises
-
-
-def _check_meta(database: sqlite3.Connection) -> None:
-    """Types, and that each value is found by its name. Raises ValueError, KeyError."""
-    find = "SELECT value FROM meta WHERE name = ?"
-    for name, value in database.execute("SELECT name, value FROM meta").fetchall():
-        kind = META[name.partition(":")[0]]
-        if type(value) is not kind or database.execute(find, (name,)).fetchone() != (value,):
-            raise ValueError(f"meta: {name}")
-        wrong_length = type(value) is bytes and len(value) != LENGTHS[name]
-        if wrong_length or (type(value) is int and value < 0):
-            raise ValueError(f"meta: {name}")
 
 
 def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:

@@ -470,7 +470,7 @@ FAULTS = (
           "answers of the kind"),
     # All that is seen in addition to bits.
     Fault("order-of-recording-in-a-batch", _BATCHES,
-          "sorted(reports, key=_content)", "list(reports)",
+          "make_batch(batch_id, ordered)", "make_batch(batch_id, list(reports))",
           "tests/client/test_delivery.py::test_a_body_says_nothing_by_its_order"),
     Fault("bodies-that-are-not-filled-up", _BATCHES,
           "zeros = bytes(-size % pad_to if pad_to else 0)", "zeros = b''",
