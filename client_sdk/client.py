@@ -23,7 +23,6 @@ from client_sdk.recording.bounds import PrivacyLevel, agree_budget, check_budget
 from client_sdk.session import (
     Session,
     Setup,
-    check_consent,
     delivery_by,
     directory_of,
     do_not_track,
@@ -86,7 +85,8 @@ class Client:
         Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
         does not raise: the client stays quiet, and `status` says why.
         """
-        check_consent(consent)
+        if type(consent) is not bool:
+            raise ParameterError(f"consent = {consent!r}: pass what the user chose, True or False")
         setup = Setup(
             directory_of(state_dir),
             collector,

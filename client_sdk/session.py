@@ -68,12 +68,6 @@ class Setup(SenderSetup):
         return f"Setup({self.collector!r}, {self.directory.path!r})"
 
 
-def check_consent(consent: object) -> None:
-    """Refuse what is neither True nor False. Raises ParameterError."""
-    if type(consent) is not bool:
-        raise ParameterError(f"consent = {consent!r}: pass what the user chose, True or False")
-
-
 def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
     """The options of delivery, by a relay if there is one. Raises ParameterError."""
     options = Delivery() if delivery is None else delivery
