@@ -14,9 +14,8 @@ from time import process_time
 import pytest
 
 from benchmarks.conftest import OURS, Comparison
-from client_sdk.randomization.encoder import Encoder
 from client_sdk.randomization.key_derivation import system_randomness
-from client_sdk.randomization.metric_encoder import MetricEncoder
+from client_sdk.randomization.metric_encoder import Encoder, MetricEncoder
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.wire.report import Report

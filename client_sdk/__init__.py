@@ -17,26 +17,36 @@ TYPE_CHECKING = False  # for type checkers alone, which take it for true; typing
 if TYPE_CHECKING:
     from typing import Any
 
-    from client_sdk.client import Client
-    from client_sdk.delivery.messages import Ack, Answer
-    from client_sdk.delivery.options import Delivery
-    from client_sdk.delivery.relay import Relay
-    from client_sdk.delivery.transport import Transport
+    from client_sdk.client import Client as Client
+    from client_sdk.delivery.messages import Ack as Ack
+    from client_sdk.delivery.messages import Answer as Answer
+    from client_sdk.delivery.options import Delivery as Delivery
+    from client_sdk.delivery.relay import Relay as Relay
+    from client_sdk.delivery.transport import Transport as Transport
     from client_sdk.errors import (
-        ClientError,
-        StateChangedError,
-        StateError,
-        TransportError,
-        UnknownMetricError,
+        ClientError as ClientError,
     )
-    from client_sdk.lifecycle import Status
-    from client_sdk.randomization.encoder import Encoder
-    from client_sdk.randomization.key_derivation import new_secret, system_randomness
-    from client_sdk.recording.bounds import PrivacyLevel
-    from client_sdk.recording.recorder import Recorder
-    from client_sdk.storage.sqlite import MemoryState
-    from rappor_core.metrics.compiled import load_metrics
-    from rappor_core.metrics.file import parse_metrics
+    from client_sdk.errors import (
+        StateChangedError as StateChangedError,
+    )
+    from client_sdk.errors import (
+        StateError as StateError,
+    )
+    from client_sdk.errors import (
+        TransportError as TransportError,
+    )
+    from client_sdk.errors import (
+        UnknownMetricError as UnknownMetricError,
+    )
+    from client_sdk.lifecycle import Status as Status
+    from client_sdk.randomization.key_derivation import new_secret as new_secret
+    from client_sdk.randomization.key_derivation import system_randomness as system_randomness
+    from client_sdk.randomization.metric_encoder import Encoder as Encoder
+    from client_sdk.recording.bounds import PrivacyLevel as PrivacyLevel
+    from client_sdk.recording.recorder import Recorder as Recorder
+    from client_sdk.storage.sqlite import MemoryState as MemoryState
+    from rappor_core.metrics.compiled import load_metrics as load_metrics
+    from rappor_core.metrics.file import parse_metrics as parse_metrics
 
 _MODULES = {
     "client_sdk.client": "Client",
@@ -47,7 +57,7 @@ _MODULES = {
     "client_sdk.errors": "ClientError StateChangedError StateError TransportError "
     "UnknownMetricError",
     "client_sdk.lifecycle": "Status",
-    "client_sdk.randomization.encoder": "Encoder",
+    "client_sdk.randomization.metric_encoder": "Encoder",
     "client_sdk.randomization.key_derivation": "new_secret system_randomness",
     "client_sdk.recording.bounds": "PrivacyLevel",
     "client_sdk.recording.recorder": "Recorder",
@@ -56,29 +66,7 @@ _MODULES = {
     "rappor_core.metrics.file": "parse_metrics",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-__all__ = [
-    "Ack",
-    "Answer",
-    "Client",
-    "ClientError",
-    "Delivery",
-    "Encoder",
-    "MemoryState",
-    "PrivacyLevel",
-    "Recorder",
-    "Relay",
-    "StateChangedError",
-    "StateError",
-    "Status",
-    "Transport",
-    "TransportError",
-    "UnknownMetricError",
-    "load_metrics",
-    "new_secret",
-    "parse_metrics",
-    "system_randomness",
-]
+__all__ = sorted(_HOMES)
 
 
 def __dir__() -> list[str]:

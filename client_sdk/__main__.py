@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import threading
+from contextlib import closing
 
 from client_sdk.errors import StateError
 from client_sdk.inspection import inspect_state, render
@@ -24,7 +25,12 @@ def main(arguments: list[str] | None = None) -> int:
     inspect.add_argument("--json", action="store_true", help="for machines")
     chosen = parser.parse_args(arguments)
     try:
-        print(account_of(chosen.state_dir, as_json=chosen.json), flush=True)
+        directory = StateDirectory(chosen.state_dir)
+        if not directory.exists():  # it is left so
+            raise StateError(f"{chosen.state_dir} holds no state of this SDK")
+        with closing(directory.open(threading.RLock(), check_ledger)) as state:
+            account = inspect_state(state)
+        print(json.dumps(account, indent=2) if chosen.json else render(account), flush=True)
     except BrokenPipeError:  # the reader has gone, as in `... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that exit can flush
         return 1
@@ -32,19 +38,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"inspect: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def account_of(state_dir: str, *, as_json: bool) -> str:
-    """The account of a directory. Raises StateError; a directory without a state is left so."""
-    directory = StateDirectory(state_dir)
-    if not directory.exists():
-        raise StateError(f"{state_dir} holds no state of this SDK")
-    state = directory.open(threading.RLock(), check_ledger)
-    try:
-        account = inspect_state(state)
-    finally:
-        state.close()
-    return json.dumps(account, indent=2) if as_json else render(account)
 
 
 if __name__ == "__main__":

@@ -20,12 +20,12 @@ from client_sdk.errors import StateBusyError, StateChangedError, StateError, bla
 from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, NOT_DELIVERED, SENTENCES, Lifecycle, Status
 from client_sdk.randomization.key_derivation import Randomness, system_randomness
 from client_sdk.recording.bounds import PrivacyLevel, agree_budget, check_budget
-from client_sdk.session import Session, do_not_track
-from client_sdk.setup import (
+from client_sdk.session import (
+    Session,
     Setup,
-    check_consent,
     delivery_by,
     directory_of,
+    do_not_track,
     environment_certificates,
 )
 from client_sdk.storage.damage import trouble
@@ -85,18 +85,19 @@ class Client:
         Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
         does not raise: the client stays quiet, and `status` says why.
         """
-        check_consent(consent)
+        if type(consent) is not bool:
+            raise ParameterError(f"consent = {consent!r}: pass what the user chose, True or False")
         setup = Setup(
-            metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
             directory_of(state_dir),
             collector,
             key,
-            PrivacyLevel.of(privacy_level),
             delivery_by(relay, delivery),
-            development,
             randomness,
             clock,
             environment_certificates(),
+            metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
+            PrivacyLevel.of(privacy_level),
+            development,
         )
         client = cls(setup)
         client.set_consent(consent)
@@ -233,7 +234,12 @@ class Client:
         agreed = None if budget is None else check_budget(budget, self._setup.metrics.budget)
         if agreed is not None and not consent:
             raise ParameterError(f"budget = {agreed:g} needs consent")
-        self._decide(consent)
+        if not consent:
+            self._life.withdraw()
+        elif do_not_track():
+            self._life.shut("do_not_track")
+        elif self._life.session is None:
+            self._life.begin(may_create=True)
         session = self._life.session
         if agreed is not None and session is not None:
             try:
@@ -242,14 +248,6 @@ class Client:
             except (StateError, sqlite3.Error, OSError) as error:
                 return self._trouble(session, error)
         return self._life.session is not None if consent else self._life.is_wiped
-
-    def _decide(self, consent: bool) -> None:
-        if not consent:
-            self._life.withdraw()
-        elif do_not_track():
-            self._life.shut("do_not_track")
-        elif self._life.session is None:
-            self._life.begin(may_create=True)
 
     def reset(self) -> None:
         """Start again with a new secret, where `status` says that the state cannot be used.

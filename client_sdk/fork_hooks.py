@@ -34,7 +34,8 @@ class _Registry:
         self.loading = threading.RLock()
         self._held: list[Any] = []
 
-    def add(self, client: Any) -> None:
+    def watch(self, client: Any) -> None:
+        """Call a client at forks and at the end of the program, for as long as it exists."""
         with self._lock:
             self.clients.add(client)
             if self._hooked:
@@ -74,16 +75,13 @@ class _Registry:
 
 
 _registry = _Registry()
+watch = _registry.watch
+forget = _registry.clients.discard  # a client that is closed
 
 
 def loading() -> threading.RLock:
     """A lock to hold while a thread imports modules; forks wait for it."""
     return _registry.loading
-
-
-def watch(client: Any) -> None:
-    """Call a client at forks and at the end of the program, for as long as it exists."""
-    _registry.add(client)
 
 
 def at_end_of_child(client: Any) -> None:
@@ -93,8 +91,3 @@ def at_end_of_child(client: Any) -> None:
         from multiprocessing.util import Finalize  # loaded already, by the child itself
 
         Finalize(None, client.at_exit, exitpriority=0)
-
-
-def forget(client: Any) -> None:
-    """Stop calling a client that is closed."""
-    _registry.clients.discard(client)

@@ -42,13 +42,14 @@ def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, 
 
     Raises StateError for a state that is damaged, or locked as a whole.
     """
+    query = "SELECT metric, count(*) FROM queue JOIN sources ON sources.id = source GROUP BY metric"
     with reading(state.path), state.snapshot():
         if budget is None:
             budget = stored_budget(state)
         lines = [_line(state, line) for line in state.lines()]
         return {
             "consent": state.identity().secret is not None,
-            "queued": _queued(state),
+            "queued": dict(state.rows(query)),
             "in_batches": state.rows("SELECT coalesce(sum(reports), 0) FROM batches")[0][0],
             "counters": state.counters(),
             "metrics": lines,
@@ -84,12 +85,12 @@ def render(account: dict[str, Any]) -> str:
         *(stop["sentence"] for stop in account["stopped"]),
         "",
         account["device"]["sentence"],
-    ]
-    for tombstone in account["earlier_secrets"]:
-        lines.append(
+        *(
             f"An earlier secret ended on day {tombstone['day']} since 1970-01-01 "
             f"({tombstone['reason']}); what it spent comes on top: {tombstone['ledger']}"
-        )
+            for tombstone in account["earlier_secrets"]
+        ),
+    ]
     return "\n".join(lines)
 
 
@@ -158,7 +159,10 @@ def _stopped(state: SqliteState) -> list[dict[str, Any]]:
 
 
 def _device(lines: list[dict[str, Any]], budget: float | None) -> dict[str, Any]:
-    so_far, ever = _total(lines, "epsilon_spent"), _total(lines, "epsilon_committed")
+    so_far, ever = (
+        sum(math.inf if line[name] is None else line[name] for line in lines)
+        for name in ("epsilon_spent", "epsilon_committed")
+    )
     bound = "whether a bound over all metrics is declared is not known: no client has opened it yet"
     if budget is not None:
         bound = f"of {budget:g} allowed"
@@ -172,10 +176,6 @@ def _device(lines: list[dict[str, Any]], budget: float | None) -> dict[str, Any]
     }
 
 
-def _total(lines: list[dict[str, Any]], name: str) -> float:
-    return sum(math.inf if line[name] is None else line[name] for line in lines)
-
-
 def _risk(epsilon: float) -> str:
     """What all reports so far mean for a person."""
     return f"{CERTAIN} {belief_text(epsilon)} sure after what was sent so far"
@@ -184,14 +184,6 @@ def _risk(epsilon: float) -> str:
 def _number(value: float) -> float | None:
     """For JSON, which has no infinity."""
     return value if math.isfinite(value) else None
-
-
-def _queued(state: SqliteState) -> dict[str, int]:
-    return dict(
-        state.rows(
-            "SELECT metric, count(*) FROM queue JOIN sources ON sources.id = source GROUP BY metric"
-        )
-    )
 
 
 def sentence(

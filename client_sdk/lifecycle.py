@@ -12,8 +12,7 @@ from typing import Any
 from client_sdk import fork_hooks as forks
 from client_sdk.errors import StateError
 from client_sdk.recording.withdrawal import Withdrawal, reset
-from client_sdk.session import DO_NOT_TRACK, Session
-from client_sdk.setup import Setup
+from client_sdk.session import DO_NOT_TRACK, Session, Setup
 from client_sdk.storage.damage import reading
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.frozen import Frozen
@@ -183,11 +182,7 @@ class Lifecycle:
             with session.state.transaction():
                 for reason, number in counted.items():
                     session.state.count(reason, number)
-        except (
-            StateError,
-            sqlite3.Error,
-            OSError,
-        ):  # a full disk must not keep an app from closing
+        except (StateError, sqlite3.Error, OSError):  # a full disk: the app must close all the same
             for reason, number in self._counted.items():
                 counted[reason] = counted.get(reason, 0) + number
             self._counted = counted

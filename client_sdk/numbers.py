@@ -43,7 +43,10 @@ class NumberRecorder:
         self._recorder = recorder
         self._secret = state.secret()
         self._periods: dict[str, int] = {}  # the last that was seen to run
-        self._phases = {name: self._phase(metric) for name, metric in self._metrics.items()}
+        self._phases = {
+            name: draw(self._secret, b"phase", name, metric.details.spread)
+            for name, metric in self._metrics.items()
+        }
 
     def record(self, name: str, value: object, now: float) -> Taken:
         """Add a number to a metric's period. Return "queued" if that closed the period before,
@@ -76,14 +79,12 @@ class NumberRecorder:
     def roll(self, now: float) -> bool:
         """Close the periods that are over; begin to count at the first call. True if any closed."""
         day = _day(now)
-        closed = [self._roll(name, day) for name in self._here]
-        return any(closed)
-
-    def _roll(self, name: str, day: int) -> bool:
-        period = period_number(self._metrics[name].period, day)
-        if self._periods.get(name) == period or self._load(name).period == period:
-            return False
-        return self._update(name, day, None)
+        closed = False
+        for name in self._here:
+            period = period_number(self._metrics[name].period, day)
+            if self._periods.get(name) != period and self._load(name).period != period:
+                closed |= self._update(name, day, None)
+        return closed
 
     def _update(self, name: str, day: int, number: float | None) -> bool:
         """Bring a metric to a day and take a number, if any; True if that closed a period.
@@ -136,9 +137,6 @@ class NumberRecorder:
         """Whether the device reports a period: of mode `once` one in `spread`, drawn once."""
         spread: int = self._metrics[name].details.spread
         return period % spread == self._phases[name]
-
-    def _phase(self, metric: Metric) -> int:
-        return draw(self._secret, b"phase", metric.name, metric.details.spread)
 
     def _metric(self, name: str) -> Metric:
         metric = self._metrics.get(name)

@@ -36,7 +36,11 @@ def init(
     """
     with _LOCK:
         if _OPEN:
-            return _again(app, consent)
+            (known, client), *_ = _OPEN.items()
+            if known != app:
+                raise ParameterError(f"app = {app!r}: this process has the client of {known!r}")
+            client.set_consent(consent)
+            return client
         _OPEN[app] = client = Client.open(
             metrics, state_dir=folder_of(app), collector=collector, consent=consent, key=key, **more
         )
@@ -82,14 +86,6 @@ def _absolute(variable: str) -> str:
     specification has programs ignore."""
     path = os.environ.get(variable, "")
     return path if os.path.isabs(path) else ""
-
-
-def _again(app: str, consent: bool) -> Client:
-    (known, client), *_ = _OPEN.items()
-    if known != app:
-        raise ParameterError(f"app = {app!r}: this process has the client of {known!r}")
-    client.set_consent(consent)
-    return client
 
 
 def _client() -> Client | None:

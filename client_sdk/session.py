@@ -1,4 +1,5 @@
-"""A session: the open state, the recorder for the app's threads, and the sending thread."""
+"""What a client is opened with, checked; and a session: the open state, the recorder for the app's
+threads, and the sending thread."""
 
 from __future__ import annotations
 
@@ -12,24 +13,77 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
+from client_sdk.delivery.addresses import check_key, check_key_is_hidden, split_url
+from client_sdk.delivery.options import Delivery, SenderSetup
 from client_sdk.delivery.thread import SenderThread
 from client_sdk.errors import ClientError, StateBusyError, StateError, UnknownMetricError, blame
+from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import check_ledger
 from client_sdk.recording.overflow import Overflow
 from client_sdk.recording.recorder import Recorder
 from client_sdk.recording.withdrawal import wipe
-from client_sdk.setup import Setup
 from client_sdk.storage.damage import trouble
+from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.interface import NUMBERS, VISITS
+from rappor_core.errors import ParameterError, shown
 from rappor_core.hashing import hash_problem
+from rappor_core.metrics.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from client_sdk.delivery.relay import Relay
     from client_sdk.location.recorder import LocationRecorder, Point
     from client_sdk.numbers import NumberRecorder
 
 DO_NOT_TRACK = "DO_NOT_TRACK"
+
+
+def environment_certificates() -> tuple[str | None, str | None]:
+    """File and directory of certificate authorities, which OpenSSL reads where it is then."""
+    named = (os.environ.get(variable) for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+    file, directory = (os.path.abspath(path) if path else None for path in named)
+    return file, directory
+
+
+class Setup(SenderSetup):
+    """What a client is opened with.
+
+    Raises ParameterError for an address or a key that cannot be used.
+    """
+
+    metrics: MetricsFile
+    level: PrivacyLevel
+    development: bool
+
+    def __post_init__(self) -> None:
+        """Check the address and the key."""
+        split_url(self.collector)
+        check_key(self.key)
+        if not self.development:
+            check_key_is_hidden(self.key, self.collector)
+
+    def __repr__(self) -> str:
+        """Without the key, which may end up in a log."""
+        return f"Setup({self.collector!r}, {self.directory.path!r})"
+
+
+def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
+    """The options of delivery, by a relay if there is one. Raises ParameterError."""
+    options = Delivery() if delivery is None else delivery
+    if not isinstance(options, Delivery):
+        raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
+    return options.replace(relay=relay) if relay else options
+
+
+def directory_of(state_dir: object) -> StateDirectory:
+    """The directory of a state. Raises ParameterError for what is not a path."""
+    if not isinstance(state_dir, str | os.PathLike) or not isinstance(os.fspath(state_dir), str):
+        raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
+    try:
+        return StateDirectory(state_dir)
+    except OSError as error:  # the working directory was deleted
+        raise ParameterError(f"state_dir = {shown(state_dir)} is relative: {error}") from error
 
 
 class Session:
@@ -57,7 +111,7 @@ class Session:
             raise StateError(f"{problem}: install it as files, outside of a zip", "unusable_here")
         self._count = count
         self.trouble = ""  # why the last value could not be recorded, until one is
-        self.overflow = Overflow(self._failed_late)
+        self.overflow = Overflow(lambda error: count(f"{blame(error)}:{type(error).__name__}"))
         if setup.directory.is_withdrawn:
             wipe(setup.directory, lock)  # begun in an earlier run, or while the state was locked
         if had_secret and not setup.directory.has_state():
@@ -95,24 +149,13 @@ class Session:
         notes |= {NUMBERS + name for name in self._collected & here}
         self.state.keep_notes(notes)  # another metrics file had more
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
-        has_periods = bool(filled or self._located or self._collected)
         if self._located:
             self.places  # noqa: B018 - made before a second thread may ask for it
         if self._collected:
             self.numbers  # noqa: B018
-        self.worker = SenderThread(
-            setup.directory,
-            lock,
-            setup.collector,
-            setup.key,
-            setup.delivery,
-            setup.certificates,
-            setup.randomness,
-            setup.now,
-            self._close_periods if has_periods else None,
-            self.overflow.write_out,
-            self.recorder.forget_metric,
-        )
+        chore = self._close_periods if filled or self._located or self._collected else None
+        stopped = self.recorder.forget_metric
+        self.worker = SenderThread(setup, lock, chore, self.overflow.write_out, stopped)
         try:
             self.worker.start()
         except RuntimeError as error:  # no more threads, or the interpreter is ending
@@ -165,9 +208,6 @@ class Session:
         outcome = act(name, *rest)
         if outcome not in (None, "queued", "queued_fallback"):
             self._count(f"{outcome}:{name}")
-
-    def _failed_late(self, error: Exception) -> None:
-        self._count(f"{blame(error)}:{type(error).__name__}")
 
     def _scrubbing(self, outcome: str | None) -> str | None:
         """Where a period was closed, have what was kept of it scrubbed from the files now."""

@@ -1,14 +1,4 @@
-"""Errors of publication, in the product's one tree (`rappor_core.errors`).
-
-RapporError
-`-- PublicationError         the data cannot be published, or judged, as was asked
-    |-- DomainError          domain.toml, or a domain, that cannot be used
-    |-- TableError           a table that does not fit its declaration
-    |-- BudgetError          a privacy budget that does not suffice for what was asked
-    |-- PolicyError          release.toml that cannot be used, or what it does not allow
-    |-- ReleaseError         a release that cannot be made, written or read
-    `-- VerificationError    a release that is not what its manifest, or its signature, says
-"""
+"""Errors of publication, in the product's one tree (`rappor_core.errors`)."""
 
 from rappor_core.errors import RapporError
 

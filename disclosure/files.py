@@ -212,8 +212,6 @@ def write_csv(
     with file.open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         for row in chain([header], rows):
-            writer.writerow(map(_guarded, row) if guarded else row)
-
-
-def _guarded(cell: object) -> object:
-    return safe_cell(cell) if isinstance(cell, str) else cell
+            writer.writerow(
+                safe_cell(cell) if guarded and isinstance(cell, str) else cell for cell in row
+            )

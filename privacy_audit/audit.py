@@ -4,18 +4,17 @@ Plan, run the trials of every scenario, test, and judge all at one level: the ra
 of a whole audit is at most `alpha`, split evenly over its attacks and tests.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from client_sdk.session import DO_NOT_TRACK, do_not_track
 from privacy_audit.black_box import answers, apps, derivations, freshness
-from privacy_audit.black_box.attacks import attack
-from privacy_audit.black_box.checks import Check, exact, one_of
+from privacy_audit.black_box.attacks import Trials, attack, chunks, joined, run_chunk
+from privacy_audit.black_box.checks import Check, counted, exact
 from privacy_audit.black_box.noise import noise_checks
-from privacy_audit.black_box.program_client import ClientSource
-from privacy_audit.black_box.programs import OWN_PROGRAM
+from privacy_audit.black_box.program_client import OWN_PROGRAM, ClientSource
 from privacy_audit.black_box.scenarios import (
     Scenario,
     left_out,
@@ -23,7 +22,6 @@ from privacy_audit.black_box.scenarios import (
     scenarios,
     why_not,
 )
-from privacy_audit.black_box.trials import Trials, chunks, joined, run_chunk
 from privacy_audit.errors import AuditedClientError, AuditError
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metric import Metric
@@ -71,21 +69,6 @@ class AuditOptions:
     processes: int = 2
     parts: tuple[str, ...] = PARTS
     apps: int = apps.DEVICES
-
-    @property
-    def devices(self) -> int:
-        """Number of devices whose derivations are compared."""
-        return max(MIN_TRIALS, min(20_000, self.trials // 60))
-
-    @property
-    def answering(self) -> int:
-        """Number of devices that draw values by lot, in the part `answers`."""
-        return max(MIN_ANSWERING, min(MAX_ANSWERING, self.trials // 200))
-
-    @property
-    def fresh(self) -> int:
-        """Number of reports of one device that are compared with each other."""
-        return max(MIN_TRIALS, min(freshness.REPORTS, 2 * self.trials))
 
     def trials_of(self, scenario: Scenario) -> int:
         """Number of trials of a scenario."""
@@ -160,27 +143,31 @@ def audit(
         raise AuditError("no metric can be audited: " + "; ".join(notes))
     source = ClientSource(compiled_text(file), command or OWN_PROGRAM)
     show = progress or (lambda *_: None)
-    with _pool(options.processes) as pool:
+    pool = ThreadPoolExecutor(max(options.processes, 1))  # each thread waits for a program
+    try:
         lived, checks = _attacked(pool, source, chosen, options, show)
         checks += _checked(pool, source, chosen, options, show)
+    finally:
+        pool.shutdown(cancel_futures=True)  # an error drops what has not begun
     if apps.PART in options.parts and options.apps and not _no_app(command, app):
         show(apps.PART, 0, 1)
-        checks += _without_errors(
-            "", apps.PART,
-            lambda: apps.app_checks(chosen, app or OWN_PROGRAM, options.processes, options.apps),
-        )  # fmt: skip
+        asked = chosen, app or OWN_PROGRAM, options.processes, options.apps
+        checks += _without_errors("", apps.PART, apps.app_checks, *asked)
         show(apps.PART, 1, 1)
-    return _judged(command or "client_sdk", chosen, options, lived, checks, notes)
-
-
-@contextmanager
-def _pool(processes: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that each wait for a program of their own; an error drops what has not begun."""
-    pool = ThreadPoolExecutor(max(processes, 1))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
+    number = len(lived) + sum(check.method == "test" for check in checks)
+    level = options.alpha / max(number, 1)
+    attacks = []
+    for metric, scenario, trials in lived:
+        result = attack(trials.features, trials.world, scenario.claim, level, TRAINING)
+        attacks.append(
+            Check(
+                metric.base_name, scenario.name, scenario.part, "attack", result.p_value,
+                f"{result.right:,} of {result.guesses:,} guesses were right",
+                claim=scenario.claim, attack=result,
+            )
+        )  # fmt: skip
+    client, found = command or "client_sdk", (*attacks, *checks)
+    return AuditResult(client, tuple(chosen), options, level, found, tuple(notes))
 
 
 def _attacked(
@@ -207,20 +194,13 @@ def _attacked(
             checks.append(exact(metric.base_name, what, scenario.part, str(error)))
             continue
         lived.append((metric, scenario, trials))
-        checks += _counted(metric, scenario, trials)
+        number, name, part = len(trials.world), metric.base_name, scenario.part
+        what = f"{scenario.name}: {scenario.expected} reports in a life, from one cohort"
+        found = f"not so in {trials.wrong:,} of {number:,} lives"
+        checks.append(counted(name, what, part, trials.wrong, found, number, "lives"))
+        if trials.noise is not None:
+            checks += noise_checks(name, metric.params, trials.noise, part)
     return lived, checks
-
-
-def _counted(metric: Metric, scenario: Scenario, trials: Trials) -> Iterator[Check]:
-    number = len(trials.world)
-    yield exact(
-        metric.base_name,
-        f"{scenario.name}: {scenario.expected} reports in a life, from one cohort", scenario.part,
-        f"not so in {trials.wrong:,} of {number:,} lives" if trials.wrong else "",
-        one_of(number, "lives"),
-    )  # fmt: skip
-    if trials.noise is not None:
-        yield from noise_checks(metric.base_name, metric.params, trials.noise, scenario.part)
 
 
 def _checked(
@@ -232,29 +212,33 @@ def _checked(
 ) -> list[Check]:
     """Run the parts that ask a client about each metric."""
 
-    def per_metric(metric: Metric) -> dict[str, Callable[[], Iterable[Check]]]:
-        asked: dict[str, Callable[[], Iterable[Check]]] = {
-            derivations.PART: lambda: derivations.derivation_checks(source, metric, options.devices)
-        }
+    trials = options.trials
+    devices = max(MIN_TRIALS, min(20_000, trials // 60))
+    answering = max(MIN_ANSWERING, min(MAX_ANSWERING, trials // 200))
+    reports = max(MIN_TRIALS, min(freshness.REPORTS, 2 * trials))
+    asked: list[tuple[Metric, str, Callable[..., Iterator[Check]], int]] = []
+    for metric in chosen:
+        asked.append((metric, derivations.PART, derivations.derivation_checks, devices))
         if reports_at_once(metric):
-            asked[answers.PART] = lambda: answers.answer_checks(source, metric, options.answering)
+            asked.append((metric, answers.PART, answers.answer_checks, answering))
         if not freshness.left_out(metric):
-            asked[freshness.PART] = lambda: freshness.freshness_checks(
-                source, metric, options.fresh
-            )
-        return asked
-
-    tasks = [(m.base_name, part, asked) for m in chosen for part, asked in per_metric(m).items()]
-    futures = [pool.submit(_without_errors, *task) for task in tasks if task[1] in options.parts]
+            asked.append((metric, freshness.PART, freshness.freshness_checks, reports))
+    futures = [
+        pool.submit(_without_errors, metric.base_name, part, checks, source, metric, number)
+        for metric, part, checks, number in asked
+        if part in options.parts
+    ]
     _wait(futures, "checks", show)
     return [check for future in futures for check in future.result()]
 
 
-def _without_errors(name: str, part: str, asked: Callable[[], Iterable[Check]]) -> list[Check]:
+def _without_errors(
+    name: str, part: str, asked: Callable[..., Iterator[Check]], *args: Any
+) -> list[Check]:
     """Run checks; an error of the client is a broken claim."""
     checks = []
     try:
-        for check in asked():
+        for check in asked(*args):
             checks.append(check)
     except AuditedClientError as error:
         checks.append(exact(name, ANSWERS, part, str(error)))
@@ -270,30 +254,6 @@ def _wait(
         if error is not None and not isinstance(error, AuditedClientError):
             raise error
         show(stage, done, len(futures))
-
-
-def _judged(
-    client: str,
-    metrics: list[Metric],
-    options: AuditOptions,
-    lived: list[tuple[Metric, Scenario, Trials]],
-    checks: list[Check],
-    notes: list[str],
-) -> AuditResult:
-    """Attack every scenario at the common level."""
-    number = len(lived) + sum(check.method == "test" for check in checks)
-    level = options.alpha / max(number, 1)
-    attacks = []
-    for metric, scenario, trials in lived:
-        result = attack(trials.features, trials.world, scenario.claim, level, TRAINING)
-        attacks.append(
-            Check(
-                metric.base_name, scenario.name, scenario.part, "attack", result.p_value,
-                f"{result.right:,} of {result.guesses:,} guesses were right",
-                claim=scenario.claim, attack=result,
-            )
-        )  # fmt: skip
-    return AuditResult(client, tuple(metrics), options, level, (*attacks, *checks), tuple(notes))
 
 
 def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Iterator[str]:

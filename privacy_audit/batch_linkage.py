@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
-from privacy_audit.location_attacks import reports_in
-from privacy_audit.responses import (
+from privacy_audit.devices import (
     Floats,
     Integers,
     draw_permanent,
@@ -26,6 +25,7 @@ from privacy_audit.responses import (
     log_shown,
     state_chances,
 )
+from privacy_audit.location_attacks import reports_in
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
@@ -36,8 +36,7 @@ GATHERED = 0.9  # of a device's reports in one track
 MAX_PASSES = 10
 STARTS = 2
 MAX_CROWD = 100  # devices that share what is public: in a larger crowd next to none are gathered
-ENOUGH_DEVICES = 200  # that are drawn for a figure
-ENOUGH_FOR_A_FILE = 100  # the same, of `rappor metrics check`: a few seconds a metric
+ENOUGH_DEVICES = 100  # that are drawn for a figure: a few seconds a metric
 DAY_SECONDS = 86_400.0
 MEAN_DELAY = 600.0  # of `client_sdk.delivery.options`
 # 87 % of 2,230 people kept an address for more than a month (Mishra et al., "Don't count me out",
@@ -153,10 +152,9 @@ def over_days(
     """Shares of devices that send a report in each period, gathered after each of `DAYS`."""
     groups = public_groups(metric)
     return [
-        gathered(metric.params, reports_over(metric, days), devices, groups, rng,
-                 ENOUGH_FOR_A_FILE, arrivals)
+        gathered(metric.params, reports_over(metric, days), devices, groups, rng, arrivals=arrivals)
         for days in DAYS
-    ]  # fmt: skip
+    ]
 
 
 def reports_over(metric: Metric, days: int) -> int:

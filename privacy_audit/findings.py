@@ -20,6 +20,7 @@ from privacy_audit.batch_linkage import (
     over_days,
     reports_over,
 )
+from privacy_audit.devices import World
 from privacy_audit.linkage_by_life import CROWD as LIFE_CROWD
 from privacy_audit.linkage_by_life import (
     WATCHED,
@@ -29,7 +30,6 @@ from privacy_audit.linkage_by_life import (
     find_by_life,
     share_that_arrives,
 )
-from privacy_audit.lives import World
 from privacy_audit.location_attacks import CROWD, FileAttack, attack_file, attacks_on, reports_in
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile

@@ -17,9 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from privacy_audit.lives import CELLS, NONE, RATE, Lives, World, draw_lives
+from privacy_audit.devices import (
+    CELLS,
+    NONE,
+    RATE,
+    Floats,
+    Integers,
+    Lives,
+    World,
+    draw_lives,
+    draw_permanent,
+    log_evidence,
+)
 from privacy_audit.location_attacks import relinked
-from privacy_audit.responses import Floats, Integers, draw_permanent, log_evidence
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams

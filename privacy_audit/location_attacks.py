@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from privacy_audit.responses import (
+from privacy_audit.devices import (
     Floats,
     Integers,
     draw_permanent,
@@ -55,36 +55,14 @@ def attack(
     after = draw_shown(permanent[0], reports, params, rng)
     moved = draw_shown(permanent[1], reports, params, rng)
     score = _scores(params, reports, before, after)
-    other = _pairwise(params, reports, before, moved)
+    joint = log_evidence(params, before + moved, 2 * reports)
+    apart = log_evidence(params, before, reports) + log_evidence(params, moved, reports)
+    other = np.round(joint - apart, _DIGITS)  # of each device's own two series
     same = np.diag(score).copy()
     others = np.sort(other)
     below = sum(np.searchsorted(others, same, side).sum() for side in ("left", "right"))
     auc = below / 2 / crowd**2  # of pairs in which the same place scores higher; ties half
     return AttackResult(reports, crowd, float(auc), relinked(score, groups, rng))
-
-
-def series_scores(
-    params: RapporParams,
-    reports: int,
-    slots: int,
-    places: int,
-    crowd: int,
-    rng: np.random.Generator,
-) -> Floats:
-    """Log likelihood ratio of every pair of devices, by the reports of all slots: (crowd, crowd).
-
-    Row: whose reports of before; column: of after. The slots of a metric share the permanent
-    response of a place, so the scores of slots are summed as if apart: a bound from below.
-    reports: of each slot and series.  places: distinct values of a device; slots take turns.
-    """
-    values = rng.integers(params.num_bits, size=(places, params.num_hashes, crowd))
-    permanent = [draw_permanent(bits, params, rng) for bits in values]
-    total = np.zeros((crowd, crowd))
-    for slot in range(slots):
-        bits = permanent[slot % places]
-        series = [draw_shown(bits, reports, params, rng) for _ in range(2)]
-        total += _scores(params, reports, series[0], series[1])
-    return total
 
 
 def relinked(
@@ -139,13 +117,6 @@ def _log_ratios(params: RapporParams, reports: int, first: Integers, second: Int
     return np.asarray(np.log(np.maximum(joint, 1e-300)) - alone[0][:, None] - alone[1])
 
 
-def _pairwise(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
-    """The same for device i's first and second series only, (n,)."""
-    joint = log_evidence(params, first + second, 2 * reports)
-    apart = log_evidence(params, first, reports) + log_evidence(params, second, reports)
-    return np.asarray(np.round(joint - apart, _DIGITS))
-
-
 def reports_in(metric: Metric, periods: int) -> int:
     """At most so many reports of one slot has a device in some periods (1 or more) in a row."""
     asked = (
@@ -159,12 +130,9 @@ def attacks_on(
     metric: Metric, periods: tuple[int, ...], crowd: int, rng: np.random.Generator
 ) -> list[AttackResult]:
     """Attack devices of one cohort, which report for some periods before and as many after."""
-    params = _attackable(metric.params)
-    groups = place_groups(metric)
+    params, groups = _attackable(metric.params), place_groups(metric)
     with threadpool_limits(1):
-        return [
-            attack(params, reports_in(metric, number), crowd, rng, groups) for number in periods
-        ]
+        return [attack(params, reports_in(metric, one), crowd, rng, groups) for one in periods]
 
 
 def _attackable(params: RapporParams) -> RapporParams:
@@ -213,10 +181,20 @@ def attack_file(
 
 
 def _metric_scores(metric: Metric, periods: int, crowd: int, rng: np.random.Generator) -> Floats:
+    """Log likelihood ratio of every pair of devices, by the reports of all slots: (crowd, crowd).
+
+    Row: whose reports of before; column: of after. The slots of a metric share the permanent
+    response of a place, so the scores of slots are summed as if apart: a bound from below.
+    """
     location, params = metric.location, _attackable(metric.params)
     assert location is not None  # noqa: S101 (of location metrics alone)
     slots = len(location.slots) if location.num_turns == 1 else 1  # else it answers in one of them
-    places = slots
-    if not params.scheme.symbols:
-        places = max(1, min(slots, metric.max_memoized_values))
-    return series_scores(params, reports_in(metric, periods), slots, places, crowd, rng)
+    places = slots if params.scheme.symbols else max(1, min(slots, metric.max_memoized_values))
+    values = rng.integers(params.num_bits, size=(places, params.num_hashes, crowd))
+    permanent = [draw_permanent(bits, params, rng) for bits in values]
+    reports, total = reports_in(metric, periods), np.zeros((crowd, crowd))
+    for slot in range(slots):
+        bits = permanent[slot % places]
+        before, after = (draw_shown(bits, reports, params, rng) for _ in range(2))
+        total += _scores(params, reports, before, after)
+    return total

@@ -1,20 +1,31 @@
-"""Write the result of an audit as JSON and as a page that needs no network."""
+"""Identify what was audited, and write the result as JSON and as a page without network."""
 
+import json
 import math
-from dataclasses import asdict
+import os
+import platform
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from datetime import date
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import client_sdk
+import rappor_core
 from decoder.output.jinja import page_template
 from privacy_audit.audit import AuditResult
 from privacy_audit.black_box.checks import Check
-from privacy_audit.identity import AuditedCode
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import believed, risk_of
 from rappor_core.sequence_risk import risk_text, sequence_risk
 
 VERSION = 3
+ENDINGS = frozenset({".py", ".mjs", ".js", ".cjs", ".json", ".wasm"})
+SKIPPED = frozenset({"node_modules", "__pycache__", ".git"})
+NAME = "rappor-telemetry"
 DEFAULT_METRICS = Path(__file__).with_name("default_metrics.toml")
 
 
@@ -34,13 +45,13 @@ def consequence(check: Check) -> str:
     return BROKEN[check.part] if check.attack is None else ATTACKS
 
 
-def to_dict(result: AuditResult, day: date, identity: AuditedCode) -> dict[str, Any]:
+def to_dict(result: AuditResult, day: date, audited: "AuditedCode") -> dict[str, Any]:
     """The result as plain values for JSON; infinities are null.
 
     Args:
         result: of an audit.
         day: on which it was made.
-        identity: of what was audited.
+        audited: its identity.
     """
     options = result.options
     return {
@@ -51,7 +62,7 @@ def to_dict(result: AuditResult, day: date, identity: AuditedCode) -> dict[str, 
         "alpha": options.alpha,
         "level_of_each_test": result.level,
         "trials": options.trials,
-        "audited": asdict(identity),
+        "audited": asdict(audited),
         "not_tested": [f"{check.metric}: {check.what}" for check in result.untested],
         "metrics": [_promise(metric) for metric in result.metrics],
         "checks": [_finite(check.to_dict(result.level)) for check in result.checks],
@@ -59,7 +70,7 @@ def to_dict(result: AuditResult, day: date, identity: AuditedCode) -> dict[str, 
     }
 
 
-def page(result: AuditResult, day: date, identity: AuditedCode) -> str:
+def page(result: AuditResult, day: date, audited: "AuditedCode") -> str:
     """The page: verdict, findings, what was not tested, and all claims, by promise."""
     template = page_template("audit.html.j2", "privacy_audit", nats=nats, percent=percent)
     return template.render(
@@ -67,7 +78,7 @@ def page(result: AuditResult, day: date, identity: AuditedCode) -> str:
         day=day.isoformat(),
         promises=[_promise(metric) for metric in result.metrics],
         risks=[(m.base_name, risk_text(m)) for m in result.metrics],
-        identity=identity,
+        identity=audited,
         findings=[(consequence(check), check) for check in result.broken],
         attacks=[check for check in result.checks if check.attack is not None],
         groups={
@@ -122,3 +133,62 @@ def _finite(value: Any) -> Any:
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class AuditedCode:
+    """The identity of audited code. digest: of its files. machine: on which it ran."""
+
+    name: str
+    version: str
+    digest: str
+    files: int
+    machine: str
+
+
+def identity(command: str | None) -> AuditedCode:
+    """Identify this project's SDK (None), or the program behind a command.
+
+    The digest is over the SDK's packages, or the files that the command names and the folders
+    around them, up to the nearest with a package.json.
+    """
+    if command is None:
+        folders = [Path(str(module.__file__)).parent for module in (client_sdk, rappor_core)]
+    else:
+        named = (Path(word).resolve() for word in shlex.split(command))
+        code = (path for path in named if path.is_file() and path.suffix in ENDINGS)
+        folders = [
+            next((root for root in path.parents if (root / "package.json").is_file()), path)
+            for path in code
+        ]
+    files = sorted({path for folder in folders for path in _code(folder)})
+    whole = sha256()
+    for path in files:
+        whole.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
+    name, number = _named(folders, command)
+    machine = (
+        f"{platform.node()}: {platform.system()} {platform.release()}, {platform.machine()}, "
+        f"{os.cpu_count()} processors, Python {platform.python_version()}"
+    )
+    return AuditedCode(name, number, whole.hexdigest() if files else "", len(files), machine)
+
+
+def _named(folders: list[Path], command: str | None) -> tuple[str, str]:
+    if command is None:
+        try:
+            return f"client_sdk ({NAME})", version(NAME)
+        except PackageNotFoundError:
+            return "client_sdk", "of a source tree"
+    for declared in (folder / "package.json" for folder in folders):
+        if declared.is_file():
+            package = json.loads(declared.read_text(encoding="utf-8"))
+            return str(package.get("name", command)), str(package.get("version", "unknown"))
+    return command, "unknown"
+
+
+def _code(folder: Path) -> Iterator[Path]:
+    if folder.is_file():
+        yield folder
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        yield from (Path(root, name) for name in names if Path(name).suffix in ENDINGS)

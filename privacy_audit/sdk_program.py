@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from client_sdk import Client
-from client_sdk.randomization.encoder import Encoder
+from client_sdk.randomization.metric_encoder import Encoder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.sqlite import MemoryState
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
@@ -105,39 +105,29 @@ class App:
         return {}
 
 
-class Commands:
-    """The commands of both protocols; the first one chooses which."""
+def main() -> None:
+    """Answer commands until standard input ends; the first one chooses the protocol.
 
-    def __init__(self) -> None:
-        """Start without devices and without a client."""
-        self._answers: Devices | App | None = None
-
-    def answer(self, command: Command) -> Command:
-        """Answer one command; what the client raises is a refusal with the place of the call."""
+    What the client raises is a refusal with the place of the call.
+    """
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a client prints is not an answer
+    asked: Devices | App | None = None
+    for line in sys.stdin:
+        command = json.loads(line)
+        answer: Command = {"ok": True}
         try:
-            match command["do"]:
-                case "metrics":
-                    self._answers = Devices(command["document"])
-                    return {"ok": True}
-                case "open":
-                    self._answers = App(command)
-                    return {"ok": True}
-                case name:
-                    answered: Command = getattr(self._answers, name)(command)
-                    return {"ok": True, **answered}
+            if command["do"] == "metrics":
+                asked = Devices(command["document"])
+            elif command["do"] == "open":
+                asked = App(command)
+            else:
+                answer |= getattr(asked, command["do"])(command)
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             message = f"{error} ({Path(where.filename).name}, line {where.lineno})"
-            return {"ok": False, "error": type(error).__name__, "message": message[:MAX_CHARS]}
-
-
-def main() -> None:
-    """Answer commands until standard input ends."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a client prints is not an answer
-    commands = Commands()
-    for line in sys.stdin:
-        answers.write(json.dumps(commands.answer(json.loads(line))) + "\n")
+            answer = {"ok": False, "error": type(error).__name__, "message": message[:MAX_CHARS]}
+        answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 

@@ -12,8 +12,15 @@ from rich.console import Console
 from decoder.files import probe_file
 from privacy_audit.audit import MAX_TRIALS, TRIALS, AuditOptions, AuditResult
 from privacy_audit.audit import audit as run_audit
-from privacy_audit.identity import identity
-from privacy_audit.report import DEFAULT_METRICS, consequence, nats, page, percent, to_dict
+from privacy_audit.report import (
+    DEFAULT_METRICS,
+    consequence,
+    identity,
+    nats,
+    page,
+    percent,
+    to_dict,
+)
 from rappor_cli.progress import stage_bars
 from rappor_cli.text import text_table
 from rappor_core.metrics.compiled import load_metrics

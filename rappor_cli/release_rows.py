@@ -1,7 +1,7 @@
 """`rappor release synthesize table|decoded`, and `rappor release ledger`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -9,7 +9,7 @@ from disclosure.files import check_new_folder, naming, read_columns
 from disclosure.release import load_policy, load_signer
 from disclosure.rows.decoded import check_size, synthesize_decoded
 from disclosure.rows.domain import load_row_domain
-from disclosure.rows.private_histogram import Baseline, DPCocGen, draw_rows, estimate_histogram
+from disclosure.rows.private_histogram import Synthesizer, draw_rows, estimate_histogram
 from disclosure.rows.publishing import (
     OF_DECODING,
     OF_TABLE,
@@ -32,7 +32,6 @@ app = command_group(
     "--ledger ledger.json -o rows",
 )
 
-Synthesizer = Literal["dpcocgen", "baseline"]
 RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows of a set.")]
 
 
@@ -97,12 +96,11 @@ def table(
     check_new_folder(output, ROWS_ARE)
     declared = load_row_domain(domain)
     check_size(rows or 1, len(declared.axes))
-    chosen = Baseline() if method == "baseline" else DPCocGen()
     names = list(declared.axes)
     values = read_columns(source, names)
     with open_ledger(ledger) as budget:
         with naming(source):
-            found = estimate_histogram(values, declared, epsilon, budget, method=chosen)
+            found = estimate_histogram(values, declared, epsilon, budget, method=method)
         left = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
     made = draw_rows(found, declared, rows)
     num_rows = len(made[names[0]])

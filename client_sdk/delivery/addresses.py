@@ -42,7 +42,9 @@ def address_of(scheme: str, host: str) -> Address:
     """The host and the port in `host[:port]`. Raises ParameterError."""
     if host.startswith("["):
         name, bracket, port = host[1:].partition("]")
-        fine = bool(bracket) and port[:1] in ("", ":") and _is_ip6(name)
+        digits, _, zone = name.partition("%")
+        is_ip6 = ":" in digits and set(digits) <= set("0123456789abcdefABCDEF:.")
+        fine = bool(bracket) and port[:1] in ("", ":") and is_ip6 and zone.isascii()
     else:
         name, colon, port = host.partition(":")
         port = colon + port
@@ -94,11 +96,6 @@ def _is_name(name: str) -> bool:
         0 < len(label) <= MAX_LABEL_CHARS and label.replace("-", "").replace("_", "").isalnum()
         for label in labels
     )
-
-
-def _is_ip6(name: str) -> bool:
-    digits, _, zone = name.partition("%")
-    return ":" in digits and set(digits) <= set("0123456789abcdefABCDEF:.") and zone.isascii()
 
 
 def _not_an_address(url: object, why: str) -> ParameterError:

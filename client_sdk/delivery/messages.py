@@ -29,7 +29,10 @@ def make_body(batch_id: bytes, reports: Iterable[Report], *, pad_to: int = 0) ->
 
     Reports are sorted by their content: their order reveals nothing else.
     """
-    batch = make_batch(batch_id, sorted(reports, key=_content))
+    ordered = sorted(
+        reports, key=lambda one: (one.metric, one.params_id, one.day, one.cohort, one.bits)
+    )
+    batch = make_batch(batch_id, ordered)
     return gzip_padded(encode_binary(batch), pad_to)
 
 
@@ -57,11 +60,6 @@ def shuffled(items: Sequence[int], randomness: Randomness) -> list[int]:
     draws = randomness(8 * len(items))
     keys = [draws[start : start + 8] for start in range(0, len(draws), 8)]
     return [item for _, item in sorted(zip(keys, items, strict=True))]
-
-
-def _content(report: Report) -> tuple[str, str, int, int, bytes]:
-    day = report.day.toordinal()
-    return report.metric, report.params_id, day, report.cohort, report.bits
 
 
 class Ack(NamedTuple):

@@ -10,8 +10,13 @@ from rappor_core.frozen import Frozen
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from client_sdk.delivery.relay import Relay
+    from client_sdk.randomization.key_derivation import Randomness
+    from client_sdk.storage.directory import StateDirectory
+
+LAST_SECOND = 253_370_764_800.0  # 9999-01-01
 
 
 class Delivery(Frozen):
@@ -78,3 +83,23 @@ RANGES = {
     "longest_pause": (0.001, 86_400),
     "longest_retry_after": (0, 7 * 86_400),
 }
+
+
+class SenderSetup(Frozen):
+    """What the sending thread needs of `client_sdk.session.Setup`.
+
+    certificates: file and directory of certificate authorities that the environment names.
+    """
+
+    directory: StateDirectory
+    collector: str
+    key: str | None
+    delivery: Delivery
+    randomness: Randomness
+    clock: Callable[[], float]
+    certificates: tuple[str | None, str | None]
+
+    def now(self) -> float:
+        """Seconds since 1970, UTC; a clock that is not set shows no time before, or far after."""
+        now = float(self.clock())
+        return now if 0.0 <= now <= LAST_SECOND else min(max(now, 0.0), LAST_SECOND)

@@ -147,8 +147,12 @@ class SendLoop:
 
     def _post(self, batch: StoredBatch) -> None:
         """Send a batch over a new connection, and act on the answer."""
-        if not _is_whole(batch):  # the answer to it could never fit
-            self._outbox.discard(batch, "damaged")
+        try:
+            stored = read_body(batch.body)
+        except WireFormatError:
+            stored = None
+        if stored is None or (stored.batch_id, stored.num_reports) != batch[1:3]:
+            self._outbox.discard(batch, "damaged")  # the answer to it could never fit
             return
         try:
             answer = self._transport.post(batch.body, batch.batch_id, batch.reports)
@@ -212,15 +216,6 @@ class SendLoop:
         if self._due is not None:
             self._due = None
             self._state.put("send_at", None)
-
-
-def _is_whole(batch: StoredBatch) -> bool:
-    """Whether a stored body is the batch that its row says."""
-    try:
-        stored = read_body(batch.body)
-    except WireFormatError:
-        return False
-    return (stored.batch_id, stored.num_reports) == (batch.batch_id, batch.reports)
 
 
 class Pauses:

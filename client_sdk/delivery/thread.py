@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
 from client_sdk.delivery.cancellation import Cancellation
-from client_sdk.delivery.options import Delivery
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.randomization.key_derivation import Randomness
-from client_sdk.storage.directory import FileLock, StateDirectory
+from client_sdk.storage.directory import FileLock
 from client_sdk.storage.sqlite import SqliteState
 
 if TYPE_CHECKING:
+    from client_sdk.delivery.options import SenderSetup
     from client_sdk.delivery.schedule import SendLoop
     from client_sdk.delivery.transport import Transport
 
@@ -34,36 +33,25 @@ class SenderThread:
 
     def __init__(
         self,
-        directory: StateDirectory,
+        setup: SenderSetup,
         lock: threading.RLock,
-        collector: str,
-        key: str | None,
-        delivery: Delivery,
-        certificates: tuple[str | None, str | None],
-        randomness: Randomness,
-        clock: Callable[[], float],
         chore: Callable[[], None] | None = None,
         catch_up: Callable[[], None] = lambda: None,
         stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """lock: of the process, for the state. clock: seconds since 1970.
+        """lock: of the process, for the state.
 
         chore: done at the start, and at each quarter of an hour of the clock, whatever waits to be
         sent; then what was deleted is scrubbed from the files.  catch_up: done first; raises
         StateBusyError to have it tried again.  stopped: see `ReportQueue`.
         """
+        self._setup = setup
         self._stopped = stopped
         self._catch_up = catch_up
         self._chore = chore
-        self._collector = collector
-        self._key = key
-        self._delivery = delivery
-        self._certificates = certificates
-        self._randomness = randomness
-        self._clock = clock
-        self._directory = directory
-        self._state: SqliteState = directory.connect(lock, LOCK_PATIENCE)
-        self._file_lock = FileLock(directory.sender_lock_path)
+        self._directory = setup.directory
+        self._state: SqliteState = setup.directory.connect(lock, LOCK_PATIENCE)
+        self._file_lock = FileLock(setup.directory.sender_lock_path)
         self._loop: SendLoop | None = None
         self._transport: Transport | None = None
         self._cancellation = Cancellation()
@@ -83,8 +71,7 @@ class SenderThread:
 
     @property
     def not_delivered(self) -> str:
-        """The time since when nothing could be delivered, with the reason; "" where the last try
-        did not fail."""
+        """As `SendLoop.not_delivered`."""
         if self._trouble:
             return f"not delivered, because {self._trouble}"
         return self._loop.not_delivered if self._loop is not None else ""
@@ -201,14 +188,14 @@ class SenderThread:
             from client_sdk.delivery.schedule import SendLoop
             from client_sdk.delivery.transport import Transport
 
-        delivery = self._delivery
+        setup, delivery = self._setup, self._setup.delivery
         self._transport = (delivery.relay.transport if delivery.relay else Transport)(
-            self._collector,
-            self._key,
+            setup.collector,
+            setup.key,
             timeout=delivery.timeout,
             proxy=delivery.proxy,
             tls=delivery.tls,
-            certificates=self._certificates,
+            certificates=setup.certificates,
             plain_key=True,  # `Client.open` has decided on it
             cancellation=self._cancellation,
         )
@@ -217,8 +204,8 @@ class SenderThread:
             self._transport,
             self._file_lock,
             delivery,
-            self._randomness,
-            self._clock,
+            setup.randomness,
+            setup.now,
             self._stopped,
         )
 
@@ -226,7 +213,7 @@ class SenderThread:
         """Seconds until the chore is due; None where there is none."""
         if self._chore is None:
             return None
-        look = LOOK_SECONDS - self._clock() % LOOK_SECONDS
+        look = LOOK_SECONDS - self._setup.now() % LOOK_SECONDS
         return look if self._clean else min(look, SCRUB_PAUSE)
 
     def _sleep(self, wait: float | None) -> None:

@@ -94,7 +94,8 @@ class Transport:
         }  # fmt: skip
         status, fields, answer = self._exchange(body, headers)
         if fields.get("Content-Encoding", "").strip().lower() == "gzip":  # though not asked for
-            answer = _inflated(answer)
+            with suppress(zlib.error):  # as it is where it is not gzip
+                answer = zlib.decompressobj(GZIP).decompress(answer, MAX_INFLATED)
         if status != 200:
             wait, kind = fields.get("Retry-After"), fields.get("Content-Type")
             raise failure(status, answer, wait, kind, body)
@@ -138,7 +139,10 @@ class Transport:
         try:
             connection = self._connection or self._connect(deadline)
             connection.begin(deadline)
-            connection.send(_head(self._target(), self._host, headers, len(body)) + body)
+            target = self._path
+            if self._proxy is not None and self._scheme == "http":
+                target = f"http://{self._host}{target}"  # a proxy takes the whole address
+            connection.send(_head(target, self._host, headers, len(body)) + body)
             response = connection.answer("POST")
             answer = response.read()
         except (OSError, HTTPException, ValueError, OverflowError, MemoryError) as error:
@@ -174,7 +178,11 @@ class Transport:
         if self._scheme == "https":
             if self._proxy is not None:
                 host = f"[{target.host}]" if ":" in target.host else target.host
-                _ask_for_tunnel(connection, f"{host}:{target.port}")
+                host = f"{host}:{target.port}"
+                connection.send(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("ascii"))
+                status = connection.answer("CONNECT").status
+                if status != 200:
+                    raise OSError(f"the proxy answered {status} to CONNECT")
             connection.start_tls(self._tls_context(), target.host)
         return connection
 
@@ -189,29 +197,9 @@ class Transport:
                     self._tls.load_verify_locations(*self._certificates)
         return self._tls
 
-    def _target(self) -> str:
-        if self._proxy is not None and self._scheme == "http":
-            return f"http://{self._host}{self._path}"  # a proxy takes the whole address
-        return self._path
-
-
-def _inflated(answer: bytes) -> bytes:
-    """The answer in clear, as far as its bound; as it is where it is not gzip."""
-    try:
-        return zlib.decompressobj(GZIP).decompress(answer, MAX_INFLATED)
-    except zlib.error:
-        return answer
-
 
 def _head(target: str, host: str, headers: dict[str, str], num_bytes: int) -> bytes:
     """The head of a POST: what is in it is all that is sent in addition to the body."""
     fixed = {"Host": host, "Accept-Encoding": "identity", "Content-Length": str(num_bytes)}
     fields = "".join(f"{name}: {text}\r\n" for name, text in {**fixed, **headers}.items())
     return f"POST {target} HTTP/1.1\r\n{fields}\r\n".encode("ascii")
-
-
-def _ask_for_tunnel(connection: Connection, host: str) -> None:
-    connection.send(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("ascii"))
-    status = connection.answer("CONNECT").status
-    if status != 200:
-        raise OSError(f"the proxy answered {status} to CONNECT")

@@ -81,7 +81,9 @@ class LocationRecorder:
         with self._lock:
             if name in self._elsewhere:
                 return ELSEWHERE
-            visits = self._of(name)
+            visits = self._visits.get(name)
+            if visits is None:
+                visits = self._visits[name] = self._load(name)
             if refusal := visits.refuses(moment, clock):
                 return refusal
             if len(points) == 1:
@@ -133,12 +135,6 @@ class LocationRecorder:
             self._recorder.forget()  # lines and sources that it entered are undone
             raise
         return closed
-
-    def _of(self, name: str) -> Visits:
-        visits = self._visits.get(name)
-        if visits is None:
-            visits = self._visits[name] = self._load(name)
-        return visits
 
     def _load(self, name: str) -> Visits:
         """Load the saved state. Raises UnknownMetricError, ValueRefusedError, StateChangedError."""

@@ -1,4 +1,4 @@
-"""The encoder of one metric on one device, from a value to report bits.
+"""The encoders of one device, from a value to report bits: of one metric, and of all.
 
 A value becomes bits B; the permanent round turns them into B', the instantaneous round B' into S
 (arXiv:1407.6981, section 2, steps 1 to 3). The permanent round is a pseudo-random function of
@@ -8,22 +8,30 @@ is fresh for each report. Both toss the same coins; their random bytes come from
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import shake_256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from client_sdk.errors import UnknownMetricError
 from client_sdk.randomization.key_derivation import (
     DIGEST_BYTES,
+    SECRET_BYTES,
     Randomness,
     cohort_of,
     derive,
     jitter_of,
     keyed_input,
+    system_randomness,
 )
-from rappor_core.errors import ValueRefusedError
+from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.hashing import MAX_VALUE_CHARS
 from rappor_core.mechanism import PROBABILITY_BITS, PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from rappor_core.wire.report import Report
 
 MAX_REMEMBERED = 256  # values whose derivations are kept in memory, for speed alone
 MAX_REMEMBERED_CHARS = 256
@@ -136,6 +144,56 @@ class MetricEncoder:
             always = (metric.fallback, metric.no_data)
             return [self.value_bits(value) for value in always if value is not None]
         return [self.value_bits(value) for value in metric.rules.all_values(metric)]
+
+
+class Encoder:
+    """Encodes values of one device into reports. No ledger bounds distinct values and reports.
+
+    metrics: the declared ones, by name.  secret: 32 bytes, private.
+    randomness: the source of the instantaneous responses.
+    """
+
+    __slots__ = ("_encoders", "_report")
+
+    def __init__(
+        self,
+        metrics: Mapping[str, Metric],
+        secret: bytes,
+        randomness: Randomness = system_randomness,
+    ) -> None:
+        """Raises ParameterError for a secret that has not 32 bytes."""
+        from rappor_core.wire.report import Report  # an app's device does not need it
+
+        if len(secret) != SECRET_BYTES:
+            raise ParameterError(
+                f"a secret has {SECRET_BYTES} bytes, not {len(secret)}: make it with "
+                "new_secret(system_randomness), once for a device"
+            )
+
+        def prepared(name: str) -> MetricEncoder:
+            if name not in metrics:
+                raise UnknownMetricError(name, metrics)
+            return MetricEncoder(metrics[name], secret, randomness)
+
+        self._report = Report
+        self._encoders = _Remembered(prepared)
+
+    def encode(self, name: str, value: object, day: date) -> Report:
+        """Make a fresh report of a value, by both rounds.
+
+        Raises:
+            UnknownMetricError: The metric is not declared.
+            ValueRefusedError: The metric cannot encode the value.
+        """
+        encoder = self._encoders[name]
+        bits = encoder.report_bits(encoder.value_bits(value))
+        # as Report(...), which a generated constructor makes half as fast
+        return tuple.__new__(self._report, (name, encoder.params_id, encoder.cohort, day, bits))
+
+    def metric(self, name: str) -> MetricEncoder:
+        """Return the encoder of one metric on this device. Raises UnknownMetricError."""
+        encoder: MetricEncoder = self._encoders[name]
+        return encoder
 
 
 class _Remembered(dict[Any, Any]):

@@ -49,8 +49,7 @@ def store_budget(state: SqliteState, declared: float | None) -> None:
 
 def agree_budget(state: SqliteState, nats: float) -> None:
     """Replace the stored budget, because the person consented to this one. See `check_budget`."""
-    with state.transaction():
-        state.put(NAME, float(nats))
+    state.put(NAME, float(nats))
 
 
 def check_budget(nats: object, declared: float | None) -> float:

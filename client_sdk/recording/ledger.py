@@ -81,7 +81,7 @@ class Promise(Frozen):
         then, now = first.to_fields(), self.to_fields()
         weaker = [name for name in _BOUNDS if now[name] > then[name] * ROUNDING]
         if first.period and self.period:
-            times = MAX_TOUCHED[first.period, self.period]
+            times = MAX_TOUCHED[first.period][self.period]
             if times * self.reports_per_period > first.reports_per_period * ROUNDING:
                 weaker.append("reports_per_period")
         return weaker

@@ -14,7 +14,7 @@ from client_sdk.randomization.key_derivation import Randomness, system_randomnes
 from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Ledger
-from client_sdk.storage.interface import RETIRED, Limits, Source, Stop
+from client_sdk.storage.interface import RETIRED, Limits, Stop
 from rappor_core.calendar import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import APP, Platform
@@ -207,7 +207,7 @@ class Recorder:
         with self._state.transaction():
             self._state.secret(self._secret)
             reason = self._ledger.agree(metric, encoder.line) if runs_here else ELSEWHERE
-            source = self._state.source(Source(name, encoder.params_id, encoder.cohort))
+            source = self._state.source(name, encoder.params_id, encoder.cohort)
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
         prepared = MetricState(encoder, source, per_period, reason)
         prepared.stop = self._state.stop(name)
@@ -249,7 +249,16 @@ class MetricState:
         """
         latest = self._latest
         if latest is None or latest[0] != day:
-            self._latest = latest = day, self._limits(day)
+            metric, (name, unit) = self.encoder.metric, self.counted_by
+            made = Limits(
+                name,
+                period_number(unit, day),
+                self._per_period,
+                self.encoder.line,
+                metric.max_reports,
+                _days_of_one_report(metric, day),
+            )
+            self._latest = latest = day, made
         return latest[1]
 
     @property
@@ -259,18 +268,6 @@ class MetricState:
         if metric.spaced:
             return self.encoder.line, "day"  # periods may be redeclared
         return metric.name, metric.period
-
-    def _limits(self, day: int) -> Limits:
-        metric, line = self.encoder.metric, self.encoder.line
-        name, unit = self.counted_by
-        return Limits(
-            name,
-            period_number(unit, day),
-            self._per_period,
-            line,
-            metric.max_reports,
-            _days_of_one_report(metric, day),
-        )
 
 
 def _days_of_one_report(metric: Metric, day: int) -> tuple[int, int] | None:

@@ -19,7 +19,7 @@ from client_sdk.storage.damage import PARSERS, reading, reference
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.interface import Entry, Line
 from client_sdk.storage.schema import create_compact
-from client_sdk.storage.sqlite import ENTRIES, SqliteState
+from client_sdk.storage.sqlite import COMPOSED, ENTRIES, SqliteState
 from rappor_core.calendar import PERIOD_DAYS
 
 FIRST_PAUSE, MAX_PAUSE = 0.25, 30.0  # seconds between two tries; each is twice the one before
@@ -157,7 +157,8 @@ def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
     if directory.has_state():
         directory.begin_withdrawal()
         try:
-            _wipe(directory, lock)
+            with closing(directory.open(lock, check_ledger)) as state, reading(state.path):
+                wipe_state(state)
         except StateError as error:
             with reading(directory.state_path):
                 if error.condition in ("state_corrupt", "state_newer"):
@@ -168,15 +169,6 @@ def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
                     _keep_account(directory)
     with reading(directory.state_path):
         directory.end_withdrawal()
-
-
-def _wipe(directory: StateDirectory, lock: threading.RLock) -> None:
-    state = directory.open(lock, check_ledger)
-    try:
-        with reading(state.path):
-            wipe_state(state)
-    finally:
-        state.close()
 
 
 def _keep_account(directory: StateDirectory) -> None:
@@ -197,7 +189,7 @@ def wipe_state(state: SqliteState) -> None:
     if state.identity().secret is not None:
         with state.transaction() as database:
             for line in state.lines():
-                state.put_line(past(line, state.composed_entries(line.name)))
+                state.put_line(past(line, state.entries(line.name, COMPOSED)))
             _delete_values(database)
             state.set_secret(None)
     if not state.scrub():
@@ -286,16 +278,11 @@ def _is_sound(row: Row) -> bool:
     """Whether counts are from 0 on, other numbers from -1 (a life), and a ledger is JSON."""
     *others, last = row
     if isinstance(last, str):  # of a tombstone
-        return _is_legible(last)
+        with suppress(*PARSERS):
+            return not last.startswith("{") or isinstance(json.loads(last), dict)
+        return False
     numbers = (cell for cell in others if isinstance(cell, int))
     return 0 <= last < MAX_COUNT and all(cell >= -1 for cell in numbers)
-
-
-def _is_legible(ledger: str) -> bool:
-    try:
-        return not ledger.startswith("{") or isinstance(json.loads(ledger), dict)
-    except PARSERS:
-        return False
 
 
 def _outlives(row: Row) -> bool:

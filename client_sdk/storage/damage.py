@@ -8,7 +8,7 @@ a parser reaches the app.
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from functools import cache
 
 from client_sdk.errors import StateBusyError, StateError
@@ -74,7 +74,9 @@ def trouble(path: str, error: Exception) -> StateError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in BUSY:
             return busy(path)
-        if code in PLACE and not (code == sqlite3.SQLITE_READONLY and _writable(path)):
+        places = path, os.path.dirname(path) or "."
+        writable = code == sqlite3.SQLITE_READONLY and all(os.access(p, os.W_OK) for p in places)
+        if code in PLACE and not writable:  # else the head of the file is damaged
             return unavailable(path, text)
         if code == sqlite3.SQLITE_ERROR and any(words in text for words in UNKNOWN_TO_LIBRARY):
             return unavailable(path, f"SQLite {sqlite3.sqlite_version}: {text}")
@@ -113,24 +115,18 @@ def check_contents(
         for query in (*types, *NEVER):
             if database.execute(f"{query} LIMIT 1").fetchone() is not None:
                 raise damaged(path, "it holds what no version has written")
-        _check_meta(database)
+        find = "SELECT value FROM meta WHERE name = ?"
+        for name, value in database.execute("SELECT name, value FROM meta").fetchall():
+            fits = type(value) is META[name.partition(":")[0]]  # and is found by its name
+            fits &= database.execute(find, (name,)).fetchone() == (value,)
+            fits &= type(value) is not bytes or len(value) == LENGTHS[name]
+            if not fits or (type(value) is int and value < 0):
+                raise ValueError(f"meta: {name}")
         if check_ledger is not None:
             check_ledger(database)
         for name in ("counters", "notes", "periods", "sources", "tombstones", "used_up"):
             for _ in database.execute(f"SELECT * FROM {name}"):  # noqa: S608 (names from above)
                 pass  # each text is read, because one that is not UTF-8 raises
-
-
-def _check_meta(database: sqlite3.Connection) -> None:
-    """Types, and that each value is found by its name. Raises ValueError, KeyError."""
-    find = "SELECT value FROM meta WHERE name = ?"
-    for name, value in database.execute("SELECT name, value FROM meta").fetchall():
-        kind = META[name.partition(":")[0]]
-        if type(value) is not kind or database.execute(find, (name,)).fetchone() != (value,):
-            raise ValueError(f"meta: {name}")
-        wrong_length = type(value) is bytes and len(value) != LENGTHS[name]
-        if wrong_length or (type(value) is int and value < 0):
-            raise ValueError(f"meta: {name}")
 
 
 def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
@@ -162,10 +158,3 @@ def _wrong_types(database: sqlite3.Connection, table: str) -> str:
 def unavailable(path: str, text: object) -> StateError:
     """The error for a file or directory of which the system gives no use now."""
     return StateError(f"{path} cannot be used: {text}; it is tried again every minute")
-
-
-def _writable(path: str) -> bool:
-    """Then a file that cannot be written has a damaged head."""
-    with suppress(OSError):
-        return os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK)
-    return False

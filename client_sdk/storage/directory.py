@@ -48,7 +48,11 @@ class StateDirectory:
         try:
             with reading(self.state_path), state.snapshot():  # another process may write
                 state.check(check_ledger)
-                self._check(state, was_used=was_used)
+                secret, generation = state.identity()
+                if (secret_check(secret) if secret else b"") != (state.get("secret_check") or b""):
+                    raise damaged(self.state_path, "the secret does not fit its check")
+                if generation == 0 and was_used:
+                    raise self.missing()
         except BaseException:
             state.close()
             raise
@@ -148,14 +152,6 @@ class StateDirectory:
                 "the client's own in it, which is made if it is missing"
             )
 
-    def _check(self, state: SqliteState, *, was_used: bool) -> None:
-        """Compare the state with itself and with the marker. Raises StateError."""
-        secret, generation = state.identity()
-        if (secret_check(secret) if secret else b"") != (state.get("secret_check") or b""):
-            raise damaged(self.state_path, "the secret does not fit its check")
-        if generation == 0 and was_used:
-            raise self.missing()
-
 
 def _overwrite(path: str) -> None:
     """Write zeros over a file, no longer than it is. Raises OSError."""
@@ -181,8 +177,15 @@ class FileLock:
         """Acquire the lock without waiting; return whether it worked. Raises OSError."""
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            _lock(handle)
-        except OSError:
+            if os.name == "nt":
+                from msvcrt import LK_NBLCK, locking  # type: ignore[attr-defined,unused-ignore]
+
+                locking(handle, LK_NBLCK, 1)
+            else:
+                from fcntl import LOCK_EX, LOCK_NB, flock
+
+                flock(handle, LOCK_EX | LOCK_NB)
+        except OSError:  # another open file holds it
             os.close(handle)
             return False
         self._handle = handle
@@ -193,15 +196,3 @@ class FileLock:
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
-
-
-def _lock(handle: int) -> None:
-    """Raises OSError where another open file holds it."""
-    if os.name == "nt":
-        from msvcrt import LK_NBLCK, locking  # type: ignore[attr-defined,unused-ignore]
-
-        locking(handle, LK_NBLCK, 1)
-    else:
-        from fcntl import LOCK_EX, LOCK_NB, flock
-
-        flock(handle, LOCK_EX | LOCK_NB)

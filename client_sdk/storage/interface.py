@@ -60,14 +60,6 @@ class Entry(NamedTuple):
     reports: int = 0
 
 
-class Source(NamedTuple):
-    """The properties that a queued report shares with others of its metric."""
-
-    metric: str
-    params_id: str
-    cohort: int
-
-
 class Limits(NamedTuple):
     """Limits on the number of reports, to be checked in the transaction that queues a report.
 

@@ -20,15 +20,9 @@ SPARE_PERIODS = 32  # more than that many too many: the ones far from the presen
 
 # How many periods of the second unit one period of the first can share days with, at most.
 MAX_TOUCHED = {
-    ("day", "day"): 1,
-    ("day", "week"): 1,
-    ("day", "month"): 1,
-    ("week", "day"): 7,
-    ("week", "week"): 1,
-    ("week", "month"): 2,
-    ("month", "day"): 31,
-    ("month", "week"): 6,
-    ("month", "month"): 1,
+    "day": {"day": 1, "week": 1, "month": 1},
+    "week": {"day": 7, "week": 1, "month": 2},
+    "month": {"day": 31, "week": 6, "month": 1},
 }
 
 
@@ -47,13 +41,10 @@ class Periods:
         """Whether a period was added, or lies in a gap that was closed to save room."""
         return any(first <= period <= last for first, last in self._runs)
 
-    def add(self, period: int) -> None:
-        """Add a period to the set. Past 256 runs the narrowest gap between runs is filled in, so
-        that a period may be refused but never counted twice."""
-        self.add_run(period, period)
-
-    def add_run(self, first: int, last: int) -> None:
-        """Add the periods from `first` to `last`, as `add`."""
+    def add(self, first: int, last: int | None = None) -> None:
+        """Add a period, or those from `first` to `last`. Past 256 runs the narrowest gap between
+        runs is filled in, so that a period may be refused but never counted twice."""
+        last = first if last is None else last
         if any(low <= first and last <= high for low, high in self._runs):
             return
         runs = sorted([*self._runs, [first, last]])
@@ -116,7 +107,7 @@ def change_unit(database: sqlite3.Connection, name: str, unit: str, new: str) ->
     counts = carried(dict(database.execute(query, (name,)).fetchall()), unit, new)
     used = Periods()
     for first, last in _used_up(database, name).runs():
-        used.add_run(touched(unit, first, new)[0], touched(unit, last, new)[-1])
+        used.add(touched(unit, first, new)[0], touched(unit, last, new)[-1])
     _put(database, name, used)
     database.execute("DELETE FROM periods WHERE metric = ? AND period >= 0", (name,))
     database.executemany(

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 
 from client_sdk.errors import StateError
@@ -126,12 +126,6 @@ def wait_for(database: sqlite3.Connection, seconds: float) -> None:
     database.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}").fetchall()
 
 
-def version_of(database: sqlite3.Connection) -> int:
-    """The schema version of a state file; 0 for one that was never used."""
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    return int(version)
-
-
 @cache
 def _blank_image() -> bytes:
     """A new state, to be copied into memory: much faster than to create its tables again."""
@@ -153,22 +147,16 @@ def _create_private(path: str) -> None:
     draft = f"{path}.{os.getpid()}.{threading.get_ident()}"
     os.close(os.open(draft, os.O_RDWR | os.O_CREAT, 0o600))
     try:
-        _link(draft, path)
-    except FileExistsError:
-        return  # another process was first
+        with suppress(FileExistsError):  # another process was first
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                raise
+            except (OSError, NotImplementedError):  # no hard links here, as for apps on Android
+                # left open on purpose, once in the life of an installation: see above
+                os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     finally:
         os.unlink(draft)
-
-
-def _link(draft: str, path: str) -> None:
-    """Raises FileExistsError."""
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        raise
-    except (OSError, NotImplementedError):  # no hard links here, as for apps on Android
-        # left open on purpose, once in the life of an installation: see `_create_private`
-        os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def _open(path: str, patience: float) -> sqlite3.Connection:
@@ -202,13 +190,13 @@ def _enter_wal(database: sqlite3.Connection, patience: float) -> None:
 
 
 def _ensure_tables(database: sqlite3.Connection, path: str) -> None:
-    version = version_of(database)
-    if version == SCHEMA_VERSION:
+    ask = "PRAGMA user_version"  # 0 of a file that was never used
+    if database.execute(ask).fetchone()[0] == SCHEMA_VERSION:
         return
     wait_for(database, BUSY_SECONDS)
     database.execute("BEGIN IMMEDIATE")  # if power is lost after it, it is done again
     try:
-        version = version_of(database)  # another process may have been first
+        version = int(database.execute(ask).fetchone()[0])  # another process may have been first
         if version < 0:
             raise sqlite3.DatabaseError(f"schema version {version}")
         if version not in (0, FIRST_VERSION, SCHEMA_VERSION):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from client_sdk.errors import StateChangedError
 from client_sdk.randomization.key_derivation import secret_check
-from client_sdk.storage.interface import STOP, Entry, Identity, Limits, Line, Source, Stop, Stored
+from client_sdk.storage.interface import STOP, Entry, Identity, Limits, Line, Stop, Stored
 from client_sdk.storage.periods import change_unit, use_up
 from client_sdk.storage.schema import MEMORY
 from client_sdk.storage.state_file import PATIENCE, StateFile
@@ -162,8 +162,9 @@ class SqliteState(StateFile):
             raise StateChangedError("the person withdrew consent, or another process did a reset")
         return secret
 
-    def source(self, source: Source) -> int:
-        """The number by which a source is known, given to it at the first call."""
+    def source(self, metric: str, params_id: str, cohort: int) -> int:
+        """The number of what queued reports of a metric have in common, given at the first call."""
+        source = metric, params_id, cohort
         with self.transaction() as database:
             database.execute(
                 "INSERT OR IGNORE INTO sources (metric, params_id, cohort) VALUES (?, ?, ?)", source
@@ -203,13 +204,10 @@ class SqliteState(StateFile):
         with self.transaction() as database:
             database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?)", line)
 
-    def entries(self, line: str) -> list[Entry]:
-        """The memoized responses of a line, with the reports made from each."""
-        return [Entry(*row) for row in self.rows(ENTRIES, (line,))]
-
-    def composed_entries(self, line: str) -> list[Entry]:
-        """The same, without the reports that are queued and so never left the device."""
-        return [Entry(*row) for row in self.rows(COMPOSED, (line,))]
+    def entries(self, line: str, query: str = ENTRIES) -> list[Entry]:
+        """The memoized responses of a line, with the reports made from each; by COMPOSED without
+        those that are queued and so never left the device."""
+        return [Entry(*row) for row in self.rows(query, (line,))]
 
     def add_entry(self, entry: Entry) -> None:
         """Memoize one more response."""

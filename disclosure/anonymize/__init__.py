@@ -1,18 +1,16 @@
 """k-anonymity by fusion of the nearest rows, along trees of values and intervals of numbers."""
 
 from disclosure.anonymize.columns import Columns, Hierarchy, IntervalColumn
-from disclosure.anonymize.diversity import ClassDiversity, DiversityRule, class_diversity
-from disclosure.anonymize.greedy import Anonymized, anonymize, specialize, specialize_column
+from disclosure.anonymize.diversity import DiversityRule, class_diversity
+from disclosure.anonymize.greedy import Anonymized, anonymize, specialize_column
 
 __all__ = [
     "Anonymized",
-    "ClassDiversity",
     "Columns",
     "DiversityRule",
     "Hierarchy",
     "IntervalColumn",
     "anonymize",
     "class_diversity",
-    "specialize",
     "specialize_column",
 ]

@@ -51,11 +51,6 @@ class Hierarchy:
                     raise TableError(f"the label {shown(label)} is at two places of a tree")
 
     @classmethod
-    def flat(cls, leaves: Sequence[str], root: str) -> Hierarchy:
-        """A tree of one level: a value is kept, or published as `root`."""
-        return cls(tuple((leaf, root) for leaf in dict.fromkeys(leaves)))
-
-    @classmethod
     def load(cls, file: Path) -> Hierarchy:
         """Read a CSV file without header, a row a leaf: the leaf, its ancestors, the root.
 
@@ -134,18 +129,6 @@ class Hierarchy:
         except KeyError as error:
             raise TableError(f"a hierarchy has no node {shown(error.args[0])}") from None
 
-    def fuse(self, first: str, second: str) -> str:
-        """The label of the lowest common ancestor of two nodes."""
-        a, b = self.encode([first, second])
-        return self.labels[int(self.fusions[a, b])]
-
-    def distance(self, first: str, second: str) -> float:
-        """Height of the lowest common ancestor over the height of the tree; 0 for equals."""
-        if first == second:
-            return 0.0
-        (ancestor,) = self.encode([self.fuse(first, second)])
-        return float(self.heights[ancestor]) / self.height
-
 
 @dataclass(frozen=True)
 class IntervalColumn:
@@ -178,10 +161,15 @@ class Columns:
         if any(not 0 <= weight < np.inf for weight in self.weights.values()):
             raise TableError(f"weights must be 0 or more: {shown(dict(self.weights))}")
 
-    @property
-    def total_weight(self) -> float:
-        """The cost of publishing a row as the roots of all trees: the sum of the weights."""
-        return sum(self.weights.get(name, 1.0) for name in self.kinds)
+    def weight(self, name: str) -> float:
+        """The weight of a column."""
+        return self.weights.get(name, 1.0)
+
+    def span(self, name: str) -> float:
+        """The width of the range of a column of numbers."""
+        kind = self.kinds[name]
+        assert isinstance(kind, IntervalColumn)  # noqa: S101  encode() put numbers alone into low
+        return kind.high - kind.low
 
 
 @dataclass
@@ -212,7 +200,7 @@ class Rows:
         return rows
 
     def __len__(self) -> int:
-        return len(next(iter((self.nodes or self.low).values())))
+        return len(self._parts[0])
 
     def take(self, index: Integers) -> Rows:
         """Select some of the rows, in this order."""
@@ -223,30 +211,28 @@ class Rows:
             {name: values[index] for name, values in self.high.items()},
         )
 
+    @property
+    def _parts(self) -> list[Integers | Floats]:
+        return [*self.nodes.values(), *self.low.values(), *self.high.values()]
+
     def key(self, index: int) -> tuple[float, ...]:
         """The codes of a row, equal for equal rows."""
-        parts = (*self.nodes.values(), *self.low.values(), *self.high.values())
-        return tuple(part[index].item() for part in parts)
+        return tuple(part[index].item() for part in self._parts)
 
     def distinct(self) -> tuple[Integers, Integers]:
         """The first row of each class of equal rows, in order, and the class of each row."""
         numbers: dict[tuple[float, ...], int] = {}
-        parts = (*self.nodes.values(), *self.low.values(), *self.high.values())
-        keys = zip(*(part.tolist() for part in parts), strict=True)
+        keys = zip(*(part.tolist() for part in self._parts), strict=True)
         of_row = np.array([numbers.setdefault(key, len(numbers)) for key in keys])
         return np.unique(of_row, return_index=True)[1], of_row
 
-    def fuse_all(self) -> Rows:
-        """The one row that covers all."""
-        fused = Rows(self.columns, {}, {}, {})
+    def fuse(self, place: int, other: int) -> None:
+        """Make a row cover another one, too."""
         for name, codes in self.nodes.items():
-            tree, node = self.tree(name), codes[0]
-            for other in np.unique(codes):
-                node = tree.fusions[node, other]
-            fused.nodes[name] = np.array([node])
-        fused.low = {name: values.min(keepdims=True) for name, values in self.low.items()}
-        fused.high = {name: values.max(keepdims=True) for name, values in self.high.items()}
-        return fused
+            codes[place] = self.tree(name).fusions[codes[place], codes[other]]
+        for name, low in self.low.items():
+            high = self.high[name]
+            low[place], high[place] = min(low[place], low[other]), max(high[place], high[other])
 
     def tree(self, name: str) -> Hierarchy:
         """The tree of a column of nodes."""
@@ -266,30 +252,17 @@ class Rows:
                 published[name] = [_interval_text(low, high) for low, high in pairs]
         return published
 
-    def height_loss(self) -> Floats:
-        """Information loss of each row, (m,): mean over columns of height over tree height, or
-        width over range."""
-        losses = [self.tree(n).heights[c] / self.tree(n).height for n, c in self.nodes.items()]
-        mean: Floats = np.mean(losses + self._widths(), axis=0)
-        return mean
-
     def leaf_loss(self) -> Floats:
         """Information loss of each row, (m,): mean over columns of Iyengar's (leaves below - 1)
-        / (leaves - 1)."""
+        / (leaves - 1), or of width over range."""
         losses = []
         for name, codes in self.nodes.items():
             below = self.tree(name).leaves.sum(axis=1)
             losses.append((below[codes] - 1) / max(len(self.tree(name).paths) - 1, 1))
-        mean: Floats = np.mean(losses + self._widths(), axis=0)
-        return mean
-
-    def _widths(self) -> list[Floats]:
-        widths = []
         for name in self.low:
-            kind = self.columns.kinds[name]
-            assert isinstance(kind, IntervalColumn)  # noqa: S101  encode() put numbers alone into low
-            widths.append((self.high[name] - self.low[name]) / (kind.high - kind.low))
-        return widths
+            losses.append((self.high[name] - self.low[name]) / self.columns.span(name))
+        mean: Floats = np.mean(losses, axis=0)
+        return mean
 
 
 def _numbers(name: str, values: Sequence[str], kind: IntervalColumn) -> Floats:

@@ -19,14 +19,13 @@ class ClassDiversity:
 
     sizes: rows. distinct: values of the sensitive column. entropy: nats; its exp is the entropy l.
     closeness: total variation distance to the law of the whole table, 1 where no value is known.
-    counts: (classes, values). Missing values (`MISSING`) are no values.
+    Missing values (`MISSING`) are no values.
     """
 
     sizes: Integers
     distinct: Integers
     entropy: Floats
     closeness: Floats
-    counts: Integers
 
 
 @dataclass(frozen=True)
@@ -90,5 +89,4 @@ def class_diversity(
         distinct=(counts > 0).sum(axis=1),
         entropy=-(shares * logs).sum(axis=1),
         closeness=np.where(known > 0, np.abs(apart).sum(axis=1) / 2, 1.0),
-        counts=counts,
     )

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from disclosure.anonymize.columns import Columns, Hierarchy, IntervalColumn, Rows
+from disclosure.anonymize.columns import Columns, Hierarchy, Rows
 from disclosure.anonymize.diversity import DiversityRule, value_counts
 from disclosure.errors import TableError
 from disclosure.typing import Booleans, Floats, Integers
@@ -37,14 +37,11 @@ class FusionCosts:
         for name, kind in self.columns.kinds.items():
             if isinstance(kind, Hierarchy):
                 fused, nodes = kind.fusions, np.arange(len(kind.labels))
-                height = kind.heights[fused] / kind.height * self._weight(name)
+                height = kind.heights[fused] / kind.height * self.columns.weight(name)
                 first = np.where(fused == nodes[:, None], 0.0, height)
                 second = np.where(fused == nodes[None, :], 0.0, height)
                 tables[name] = first, second
         return tables
-
-    def _weight(self, name: str) -> float:
-        return self.columns.weights.get(name, 1.0)
 
     def of(self, rows: Rows, counts: Integers, i: int) -> Floats:
         """Cost of fusing class i with each class, (m,)."""
@@ -53,13 +50,11 @@ class FusionCosts:
             of_first, of_second = self._tables[name]
             first += of_first[codes[i]][codes]
             second += of_second[codes[i]][codes]
-        for name in rows.low:
-            kind, low, high = self.columns.kinds[name], rows.low[name], rows.high[name]
-            assert isinstance(kind, IntervalColumn)  # noqa: S101  encode() put numbers alone into low
-            own_low, own_high = rows.low[name][i], rows.high[name][i]
-            fused = np.maximum(high, own_high) - np.minimum(low, own_low)
-            width = fused * (self._weight(name) / (kind.high - kind.low))
-            first += np.where(fused == own_high - own_low, 0.0, width)
+        for name, low in rows.low.items():
+            high = rows.high[name]
+            fused = np.maximum(high, high[i]) - np.minimum(low, low[i])
+            width = fused * (self.columns.weight(name) / self.columns.span(name))
+            first += np.where(fused == high[i] - low[i], 0.0, width)
             second += np.where(fused == high - low, 0.0, width)
         costs: Floats = counts[i] * first + counts * second
         return costs
@@ -91,23 +86,15 @@ class Anonymized:
         return float((~self.published).mean())
 
     @property
-    def height_loss(self) -> float:
-        """Mean over rows and columns of height over tree height; a suppressed row loses 1."""
-        return self._mean(self.classes.height_loss())
-
-    @property
     def leaf_loss(self) -> float:
         """Mean over rows and columns of (leaves below - 1) / (leaves - 1); suppressed rows: 1."""
-        return self._mean(self.classes.leaf_loss())
-
-    def _mean(self, losses: Floats) -> float:
         suppressed = len(self.of_row) - int(self.counts.sum())
-        return float((self.counts @ losses + suppressed) / len(self.of_row))
+        return float((self.counts @ self.classes.leaf_loss() + suppressed) / len(self.of_row))
 
-    def to_table(self, suppressed: str = "*") -> dict[str, list[str]]:
-        """The published rows in the order of the original ones; suppressed rows as `suppressed`."""
+    def to_table(self) -> dict[str, list[str]]:
+        """The published rows in the order of the original ones; suppressed rows as `*`."""
         return {
-            name: [suppressed if c == SUPPRESSED else labels[c] for c in self.of_row.tolist()]
+            name: ["*" if c == SUPPRESSED else labels[c] for c in self.of_row.tolist()]
             for name, labels in self.classes.labels().items()
         }
 
@@ -171,14 +158,10 @@ class _Greedy:
 
         said: (m, values) of a sensitive column; rule: of it.
         """
-        self.said = said
-        self.law = self.said.sum(axis=0) / self.said.sum()
-        self.rule = rule
-        self.k = k
-        self.suppressible = suppressible
+        self.rows, self.counts, self.k, self.suppressible = rows, counts, k, suppressible
+        self.said, self.rule = said, rule
+        self.law = said.sum(axis=0) / said.sum()
         self.costs = FusionCosts(rows.columns)
-        self.rows = rows.take(np.arange(len(rows)))
-        self.counts = counts.copy()
         self.ids = np.arange(len(rows))  # the class of origin that is at each place
         self.parent = np.arange(len(rows))  # of each class of origin; itself if it stands
         self.places = {rows.key(place): place for place in range(len(rows))}
@@ -189,21 +172,17 @@ class _Greedy:
         """Fuse until every class has k rows. `of_row`: the class of origin of each row."""
         place = 0
         while place < len(self.counts):
-            if self.counts[place] and not self._is_enough(place):
+            few = self.counts[place] < self.k
+            if self.counts[place] and (few or not self.rule.is_met(self.said[place], self.law)):
                 self._settle(place)
                 place = self._compact(place)
             else:
                 place += 1
         return self._result(of_row)
 
-    def _is_enough(self, place: int) -> bool:
-        if self.counts[place] < self.k:
-            return False
-        return self.rule.is_met(self.said[place], self.law)
-
     def _settle(self, place: int) -> None:
         other, cost = self._cheapest(place)
-        worth = self.counts[place] * self.rows.columns.total_weight
+        worth = self.counts[place] * sum(map(self.rows.columns.weight, self.rows.columns.kinds))
         left = int(self.counts.sum() - self.counts[place])
         if self.counts[place] <= self.suppressible and cost > worth and left >= self.k:
             self.suppressible -= int(self.counts[place])
@@ -229,25 +208,19 @@ class _Greedy:
 
     def _merge(self, place: int, other: int) -> None:
         """Fuse two classes at `place`; a class equal to the result joins it."""
-        fused = self.rows.take(np.array([place, other])).fuse_all()
         for taken in (place, other):
             del self.places[self.rows.key(taken)]
+        self._join(place, other)
+        self.rows.fuse(place, other)
+        fused = self.rows.key(place)
+        if fused in self.places:
+            self._join(place, self.places[fused])
+        self.places[fused] = place
+
+    def _join(self, place: int, other: int) -> None:
         self.counts[place] += self.counts[other]
         self.said[place] += self.said[other]
         self._remove(other, int(self.ids[place]))
-        for target, source in (
-            (self.rows.nodes, fused.nodes),
-            (self.rows.low, fused.low),
-            (self.rows.high, fused.high),
-        ):
-            for name, values in source.items():
-                target[name][place] = values[0]
-        equal = self.places.get(self.rows.key(place))
-        if equal is not None:
-            self.counts[place] += self.counts[equal]
-            self.said[place] += self.said[equal]
-            self._remove(equal, int(self.ids[place]))
-        self.places[self.rows.key(place)] = place
 
     def _remove(self, place: int, into: int) -> None:
         self.parent[self.ids[place]] = into
@@ -269,39 +242,18 @@ class _Greedy:
         kept = np.flatnonzero(self.counts)
         number = np.full(len(self.parent), SUPPRESSED)
         number[self.ids[kept]] = np.arange(len(kept))
-        final = np.array([number[root] if root >= 0 else SUPPRESSED for root in self._roots()])
-        return Anonymized(
-            final[of_row], self.rows.take(kept), self.counts[kept], np.array(self.merge_costs)
-        )
-
-    def _roots(self) -> list[int]:
-        """Where each class of origin ended; SUPPRESSED where it was left out."""
-        roots = []
-        for start in range(len(self.parent)):
-            node = start
+        final = []
+        for origin in range(len(self.parent)):
+            node = origin
             while node >= 0 and self.parent[node] != node:
                 node = int(self.parent[node])
-            roots.append(node)
-        return roots
-
-
-def specialize(published: Anonymized, rng: np.random.Generator) -> dict[str, list[str]]:
-    """Spread generalized values evenly: each published row draws a leaf under its node.
-
-    A row of an interval draws a whole number in it where both ends are whole, else any number.
-    Suppressed rows are left out. The rows keep their order.
-    """
-    chosen = published.of_row[published.published]
-    rows, table = published.classes.take(chosen), {}
-    for name in rows.columns.kinds:
-        if name in rows.nodes:
-            table[name] = _leaves_under(rows.nodes[name], rows.tree(name), rng)
-        else:
-            low, high = rows.low[name], rows.high[name]
-            whole = (low == np.floor(low)) & (high == np.floor(high))
-            numbers = np.where(whole, np.floor(rng.uniform(low, high + 1)), rng.uniform(low, high))
-            table[name] = [f"{number:g}" for number in numbers]
-    return table
+            final.append(number[node] if node >= 0 else SUPPRESSED)
+        return Anonymized(
+            np.array(final)[of_row],
+            self.rows.take(kept),
+            self.counts[kept],
+            np.array(self.merge_costs),
+        )
 
 
 def specialize_column(
@@ -311,9 +263,5 @@ def specialize_column(
 
     Raises TableError for a label that the tree has not.
     """
-    return _leaves_under(tree.encode(labels), tree, rng)
-
-
-def _leaves_under(nodes: Integers, tree: Hierarchy, rng: np.random.Generator) -> list[str]:
     leaves = [np.flatnonzero(under) for under in tree.leaves]
-    return [tree.paths[rng.choice(leaves[node])][0] for node in nodes]
+    return [tree.paths[rng.choice(leaves[node])][0] for node in tree.encode(labels)]

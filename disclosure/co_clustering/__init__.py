@@ -13,7 +13,6 @@ from disclosure.co_clustering.grid import CoClustering, GroupGrid
 from disclosure.co_clustering.hierarchies import LearntHierarchies, learn_hierarchies
 from disclosure.co_clustering.merges import Merge, Partition
 from disclosure.co_clustering.publication import (
-    ClusterClasses,
     draw_numbers,
     generalize_clusters,
     micro_aggregate,
@@ -23,7 +22,6 @@ from disclosure.co_clustering.publication import (
 from disclosure.co_clustering.recoding import Intervals, Recoded, Values, recode
 
 __all__ = [
-    "ClusterClasses",
     "CoClustering",
     "GroupGrid",
     "Intervals",

@@ -15,18 +15,17 @@ from disclosure.anonymize.diversity import DiversityRule, value_counts
 from disclosure.co_clustering.grid import (
     CoClustering,
     GroupGrid,
-    check_cluster_size,
     count_cells,
 )
 from disclosure.co_clustering.merges import (
     Agglomeration,
+    AxisMoves,
     GridCost,
     Merge,
     Partition,
     best_cut,
     merged,
 )
-from disclosure.co_clustering.moves import AxisMoves
 from disclosure.co_clustering.recoding import Recoded
 from disclosure.errors import TableError
 from disclosure.typing import Integers
@@ -101,13 +100,15 @@ def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
 
     Raises TableError for fewer than k rows, or k below 1.
     """
-    check_cluster_size(model.recoded, k)
+    if not 1 <= k <= model.recoded.num_rows:
+        raise TableError(f"k must be in 1 to {model.recoded.num_rows} (the rows), not {k}")
     search = Search(model.recoded, int(model.partition.rows.max()) + 1)
     counts = model.finest.counts
     sizes = np.bincount(model.partition.rows), np.bincount(model.partition.parts)
     merges = Agglomeration(search.cost, counts, sizes).merge_small_rows(k)
     rows = merged(model.partition, merges).rows
-    if merges and search.is_by_class(rows):
+    is_by_class = (rows == rows[search.first_of_class][search.of_row]).all()
+    if merges and is_by_class:
         rows = search.move_rows(rows, model.partition.parts, k)
     grid = GroupGrid(model.recoded, Partition(rows, model.partition.parts))
     cost = search.cost.total(grid.counts, (grid.cluster_sizes, sizes[1]))
@@ -203,10 +204,6 @@ class Search:
         start = self.cost.total(counts, sizes)
         merges = tuple(Agglomeration(self.cost, counts, sizes).run())
         return CoClustering(self.recoded, partition, start, merges)
-
-    def is_by_class(self, rows: Integers) -> bool:
-        """Whether every two equal rows are in the same group."""
-        return bool((rows == rows[self.first_of_class][self.of_row]).all())
 
     def move_rows(self, rows: Integers, parts: Integers, least: int) -> Integers:
         """Move rows between groups while that lowers the cost, leaving `least` rows in each;

@@ -7,7 +7,6 @@ import numpy as np
 
 from disclosure.co_clustering.merges import Merge, Partition, merged
 from disclosure.co_clustering.recoding import Recoded
-from disclosure.errors import TableError
 from disclosure.typing import Integers
 
 
@@ -76,12 +75,6 @@ class CoClustering:
         0 to 1."""
         gain = self.null_cost - self.cost
         return (self.null_cost - cost) / gain if gain > 0 else 0.0
-
-
-def check_cluster_size(recoded: Recoded, k: int) -> None:
-    """Raises TableError for fewer than k rows, or k below 1."""
-    if not 1 <= k <= recoded.num_rows:
-        raise TableError(f"k must be in 1 to {recoded.num_rows} (the rows), not {k}")
 
 
 def count_cells(recoded: Recoded, partition: Partition) -> Integers:

@@ -7,7 +7,7 @@ tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -70,7 +70,12 @@ class LearntHierarchies:
 
     def save(self, file: Path) -> None:
         """Write JSON that `load` reads."""
-        columns = {name: _column(self.parts[name], tree) for name, tree in self.trees.items()}
+        columns = {
+            name: _Column(self.trees[name].paths, parts.cuts)
+            if isinstance(parts, Intervals)
+            else _Column(self.trees[name].paths, other=parts.other)
+            for name, parts in self.parts.items()
+        }
         text = to_json(_File(columns), indent=1, exclude_none=True)
         file.write_text(text, encoding="utf-8")
 
@@ -94,22 +99,15 @@ class LearntHierarchies:
 
 def learn_hierarchies(model: CoClustering) -> LearntHierarchies:
     """The tree of each column of a co-clustering."""
-    groups = list(_groups_of_parts(model))
+    groups = [model.partition.parts.copy()]  # (parts,) before any merge, and after each of parts
+    for merge in model.merges:
+        if merge.axis == 1:
+            groups.append(np.where(groups[-1] == merge.taken, merge.kept, groups[-1]))
     trees = {}
     for column, (name, kind) in enumerate(model.recoded.parts.items()):
         own = list(model.recoded.parts_of(column))
         trees[name] = _tree(name, kind, [one[own] for one in groups])
     return LearntHierarchies(model.recoded.parts, trees)
-
-
-def _groups_of_parts(model: CoClustering) -> Iterator[Integers]:
-    """(parts,) the group of each part: before any merge, and after each one of parts."""
-    groups = model.partition.parts.copy()
-    yield groups.copy()
-    for merge in model.merges:
-        if merge.axis == 1:
-            groups[groups == merge.taken] = merge.kept
-            yield groups.copy()
 
 
 def _tree(name: str, kind: Parts, groups: list[Integers]) -> Hierarchy:
@@ -184,12 +182,6 @@ class _Column:
 class _File:
     columns: Mapping[str, _Column]
     version: Literal[1] = 1
-
-
-def _column(parts: Parts, tree: Hierarchy) -> _Column:
-    if isinstance(parts, Intervals):
-        return _Column(tree.paths, parts.cuts)
-    return _Column(tree.paths, other=parts.other)
 
 
 def _parts_and_tree(column: _Column) -> tuple[Parts, Hierarchy]:

@@ -1,4 +1,4 @@
-"""The cost of a grid, and greedy merges of its groups.
+"""The cost of a grid, greedy merges of its groups, and moves of values between them.
 
 Two axes of categories with V1 and V2 values and N pairs; I and J groups of values; G = I J cells:
 
@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from scipy.special import gammaln
 
 from disclosure.typing import Booleans, Floats, Integers
 
 # the change of the total cost, the axis, and the places of two groups, the first below the second
 Option: TypeAlias = tuple[float, int, int, int]
+_MIN_GAIN = 1e-7  # nats, of a move
 
 
 def log_partitions(num_values: int, most_groups: int) -> Floats:
@@ -128,10 +130,14 @@ class Agglomeration:
         """counts: (I, J) pairs of each cell. sizes: (I,) and (J,) values of each group."""
         self.cost = cost
         self.counts = counts.copy()
-        self.sizes = tuple(size.copy() for size in sizes)
-        self.totals = tuple(counts.sum(axis=1 - axis) for axis in (0, 1))
+        self.sizes = [size.copy() for size in sizes]
+        self.totals = [counts.sum(axis=1 - axis) for axis in (0, 1)]
         self.names = [np.arange(length) for length in counts.shape]
-        self.changes = [self._all_changes(axis) for axis in (0, 1)]
+        # [a, b]: the change of cost if a and b are merged, less the prior; infinite for a = b
+        self.changes = [
+            np.array([self._changes_of(axis, place) for place in range(length)])
+            for axis, length in enumerate(counts.shape)
+        ]
         self.total = cost.total(counts, sizes)
 
     def run(self, most_rows: int = 1) -> list[Merge]:
@@ -170,14 +176,6 @@ class Agglomeration:
         change += self.cost.prior(*shape) - self.cost.prior(*self.counts.shape)
         return change, axis, min(ends), max(ends)
 
-    def _all_changes(self, axis: int) -> Floats:
-        """[a, b]: the change of cost if a and b are merged, less the prior; infinite for a = b."""
-        length = self.counts.shape[axis]
-        found = np.full((length, length), np.inf)
-        for place in range(length):
-            found[place] = self._changes_of(axis, place)
-        return found
-
     def _changes_of(self, axis: int, place: int) -> Floats:
         lines = self._lines(axis)
         sizes, totals = self.sizes[axis], self.totals[axis]
@@ -195,11 +193,14 @@ class Agglomeration:
         lines = self._lines(axis)
         old = self._pair_gain(lines[first]) + self._pair_gain(lines[second])
         lines[first] += lines[second]
-        other = self.changes[1 - axis]
-        other += old - self._pair_gain(lines[first])
-        self.sizes[axis][first] += self.sizes[axis][second]
-        self.totals[axis][first] += self.totals[axis][second]
-        self._drop(axis, second)
+        self.changes[1 - axis] += old - self._pair_gain(lines[first])
+        self.counts = np.delete(self.counts, second, axis=axis)
+        changes = np.delete(self.changes[axis], second, axis=0)
+        self.changes[axis] = np.delete(changes, second, axis=1)
+        for numbers in (self.sizes, self.totals):
+            numbers[axis][first] += numbers[axis][second]
+        for several in (self.sizes, self.totals, self.names):
+            several[axis] = np.delete(several[axis], second)
         if self.counts.shape[axis] > 1:
             fresh = self._changes_of(axis, first)
             self.changes[axis][first] = fresh
@@ -210,16 +211,6 @@ class Agglomeration:
         found = self.cost.joint(line[:, None], line[None, :])
         np.fill_diagonal(found, 0.0)
         return found
-
-    def _drop(self, axis: int, place: int) -> None:
-        self.counts = np.delete(self.counts, place, axis=axis)
-        changes = np.delete(self.changes[axis], place, axis=0)
-        self.changes[axis] = np.delete(changes, place, axis=1)
-        self.names[axis] = np.delete(self.names[axis], place)
-        sizes, totals = list(self.sizes), list(self.totals)
-        sizes[axis] = np.delete(sizes[axis], place)
-        totals[axis] = np.delete(totals[axis], place)
-        self.sizes, self.totals = tuple(sizes), tuple(totals)
 
 
 def best_cut(start: float, merges: Sequence[Merge]) -> int:
@@ -238,3 +229,98 @@ def merged(partition: Partition, merges: Sequence[Merge]) -> Partition:
                 into[into == merge.taken] = merge.kept
         groups.append(np.unique(into[values], return_inverse=True)[1].ravel())
     return Partition(*groups)
+
+
+class AxisMoves:
+    """Moves of rows (or parts) between their groups, while the groups of the other axis stay as
+    they are.
+
+    An item is one value, or several equal ones that move together. No move leaves a group with
+    fewer values than `least`: emptying groups is for merges.
+    """
+
+    def __init__(
+        self,
+        cost: GridCost,
+        profiles: csr_matrix,
+        weights: Integers,
+        groups: Integers,
+        least: int = 1,
+    ) -> None:
+        """profiles: (items, J) pairs of each item in the groups of the other axis. weights:
+        (items,) values of each. groups: (items,) where they are; changed in place."""
+        self.cost = cost
+        self.cells = profiles.indices.astype(np.int64)
+        self.pairs = profiles.data
+        self.starts = profiles.indptr
+        self.item_totals = np.add.reduceat(self.pairs, self.starts[:-1])
+        self.weights = weights
+        self.groups = groups
+        self.least = least
+        length = int(groups.max()) + 1
+        self.counts = np.zeros((length, profiles.shape[1]), dtype=np.int64)
+        of_pair = np.repeat(groups, np.diff(self.starts))
+        np.add.at(self.counts, (of_pair, self.cells), self.pairs)
+        self.sizes = np.bincount(groups, weights=weights).astype(np.int64)
+        self.totals = self.counts.sum(axis=1)
+
+    def pass_over(self) -> float:
+        """Move every item once for which that helps. Returns the change of cost, 0 or less.
+
+        The change of each move is first computed as if it were the only one; those that help are
+        then made one after the other, each judged again where it finds the others.
+        """
+        changes = self._all_changes()
+        helps = np.flatnonzero(changes < -_MIN_GAIN)
+        order = helps[np.argsort(changes[helps], kind="stable")]
+        return sum(self._move(int(item)) for item in order)
+
+    def _all_changes(self) -> Floats:
+        """(items,) the change of cost of the best single move of each item."""
+        table = self.cost.log_factorials
+        homes = self.groups
+        of_home = self.counts[np.repeat(homes, np.diff(self.starts)), self.cells]
+        leaving = np.add.reduceat(table[of_home] - table[of_home - self.pairs], self.starts[:-1])
+        sizes, totals = self.sizes[homes], self.totals[homes]
+        stays = sizes - self.weights < self.least
+        left = np.maximum(sizes - self.weights, 1)
+        leaving += self.cost.groups(left, totals - self.item_totals)
+        leaving -= self.cost.groups(sizes, totals)
+        best = np.full(len(homes), np.inf)
+        for group, counts in enumerate(self.counts):
+            cells = counts[self.cells]
+            joining = np.add.reduceat(table[cells] - table[cells + self.pairs], self.starts[:-1])
+            size, total = self.sizes[group], self.totals[group]
+            joining += self.cost.groups(size + self.weights, total + self.item_totals)
+            joining -= self.cost.groups(self.sizes, self.totals)[group]
+            np.minimum(best, np.where(homes == group, np.inf, joining), out=best)
+        return np.where(stays, 0.0, best + leaving)
+
+    def _move(self, item: int) -> float:
+        home, weight = self.groups[item], self.weights[item]
+        if self.sizes[home] - weight < self.least:
+            return 0.0
+        part = slice(self.starts[item], self.starts[item + 1])
+        shown, profile = self.cells[part], self.pairs[part]
+        self._shift(home, shown, -profile, -weight)
+        changes = self._changes(shown, profile, weight)
+        best = int(changes.argmin())
+        if changes[best] > changes[home] - _MIN_GAIN:
+            best = int(home)
+        self._shift(best, shown, profile, weight)
+        self.groups[item] = best
+        return float(changes[best] - changes[home])
+
+    def _changes(self, shown: Integers, profile: Integers, weight: int) -> Floats:
+        """(I,) the change of cost if an item joins each group."""
+        table = self.cost.log_factorials
+        cells = self.counts[:, shown]
+        found: Floats = (table[cells] - table[cells + profile]).sum(axis=1)
+        found += self.cost.groups(self.sizes + weight, self.totals + profile.sum())
+        found -= self.cost.groups(self.sizes, self.totals)
+        return found
+
+    def _shift(self, group: int, shown: Integers, profile: Integers, weight: int) -> None:
+        self.counts[group, shown] += profile
+        self.sizes[group] += weight
+        self.totals[group] += profile.sum()

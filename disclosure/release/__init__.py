@@ -1,11 +1,9 @@
 """Make releases of decoded tables: policy, suppression, files, signature."""
 
-from disclosure.release.build import Release, build_release
+from disclosure.release.build import Audit, Release, audit_releases, build_release
 from disclosure.release.difference import Difference, compare_releases, policy_changes
 from disclosure.release.files import write_release
-from disclosure.release.inference.protection import InferredNumber
 from disclosure.release.policy import ReleasePolicy, RollUp, load_policy, policy_of_text
-from disclosure.release.pooling import pool_rare
 from disclosure.release.signature import (
     key_id,
     load_private_key,
@@ -15,25 +13,17 @@ from disclosure.release.signature import (
     sign_manifest,
 )
 from disclosure.release.sources import read_source
-from disclosure.release.suppression import Audit, audit_releases
 from disclosure.release.tables import CellTable, ReleasedTable
-from disclosure.release.verification import (
-    Verified,
-    check_latest,
-    read_release,
-    verify_release,
-)
+from disclosure.release.verification import check_latest, read_release, verify_release
 
 __all__ = [
     "Audit",
     "CellTable",
     "Difference",
-    "InferredNumber",
     "Release",
     "ReleasePolicy",
     "ReleasedTable",
     "RollUp",
-    "Verified",
     "audit_releases",
     "build_release",
     "check_latest",
@@ -46,7 +36,6 @@ __all__ = [
     "make_keys",
     "policy_changes",
     "policy_of_text",
-    "pool_rare",
     "read_release",
     "read_source",
     "sign_manifest",

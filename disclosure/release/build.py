@@ -1,7 +1,7 @@
 """`build_release`: from decoded tables and a policy to what is published. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
@@ -13,22 +13,27 @@ from scipy.special import ndtri
 from disclosure.anonymize import Hierarchy
 from disclosure.errors import PolicyError, ReleaseError
 from disclosure.files import LENIENT
-from disclosure.release.earlier import Earlier, check_chain, refuse_in_rows
+from disclosure.release.earlier import (
+    check_chain,
+    published_tables,
+    reconcile,
+    refuse_in_rows,
+)
+from disclosure.release.inference.facts import PublicTable, TableVersion
+from disclosure.release.inference.protection import InferredNumber, Protected, protect
 from disclosure.release.policy import ReleasePolicy, check_days, check_spelling
-from disclosure.release.pooling import pool_rare
-from disclosure.release.roll_up import sum_error
-from disclosure.release.suppression import Suppressed, suppress_complements, withhold
+from disclosure.release.pooling import pool_rare, sum_error
 from disclosure.release.tables import (
     NUMBERS,
     PARTITION,
     CellTable,
     InRows,
     ReleasedTable,
+    TableKey,
     round_down,
     round_nearest,
     round_up,
 )
-from disclosure.typing import Booleans, Floats
 
 
 @with_config(LENIENT)
@@ -81,21 +86,24 @@ def build_release(
             missing; numbers that have changed; days that were published in rows.
         TableError: values that are not in their hierarchy.
     """
-    check_chain(earlier)
+    digests = check_chain(earlier)
     _check_sources(decodings, policy, issued, earlier)
     for table in decodings:
         refuse_in_rows(earlier, table.metric, table.first_day, table.last_day)
-    known = Earlier.of(earlier)
+    known = published_tables(earlier)
     widened = [_with_errors_of_shown_reports(table, policy) for table in decodings]
     pooled = [_pooled(table, policy, hierarchies or {}) for table in widened]
     draft = [
         withhold(table.key, table.level, policy)
-        if not policy.has_enough(table.num_reports) and table.key not in known.tables
-        else _shown(table, policy, known)
+        if not policy.has_enough(table.num_reports) and table.key not in known
+        else reconcile(_shown(table, policy), known.get(table.key), policy)
         for table in pooled
     ]
-    made = suppress_complements(draft, earlier, policy)
-    return Release(policy, issued, made.tables, known.digests, _notes(made, known))
+    versions = [TableVersion(table, policy, is_draft=True) for table in draft]
+    made = protect([*_versions(earlier), *versions])
+    tables = tuple(_hidden_as(table, made.tables[table.key], policy) for table in draft)
+    again = sum(table.key in known for table in tables)
+    return Release(policy, issued, tables, digests, _notes(tables, again, made))
 
 
 def _check_sources(
@@ -152,89 +160,98 @@ def _pooled(
     if table.listed:
         return table
     seen = np.flatnonzero(policy.stand_alone(table.detected, table.low))
-    columns: dict[str, Any] = {name: getattr(table, name)[seen] for name in NUMBERS}
+    columns: dict[str, Any] = {name: getattr(table, name)[seen] for name in (*NUMBERS, "detected")}
     cells = [table.cells[i] for i in seen.tolist()]
-    detected = table.detected[seen]
     members = {cell: table.members[cell] for cell in cells if cell in table.members}
-    return replace(
-        table,
-        cells=cells,
-        detected=detected,
-        members=members,
-        complete=False,
-        unbiased=None,
-        **columns,
-    )
+    return replace(table, cells=cells, members=members, complete=False, unbiased=None, **columns)
 
 
-def _shown(table: CellTable, policy: ReleasePolicy, known: Earlier) -> ReleasedTable:
-    """Rounded, with a symbol where the lower end is too small, and consistent with before."""
+def _shown(table: CellTable, policy: ReleasePolicy) -> ReleasedTable:
+    """Rounded, with a symbol where the lower end is too small."""
+    kinds = ["merged" if cell in table.members else "cell" for cell in table.cells]
     if policy.total and len(table.cells):
-        table, kinds = _with_total(table)
-    else:
-        kinds = tuple("merged" if cell in table.members else "cell" for cell in table.cells)
-    step = policy.rounding
-    low = round_down(table.low, step)
+        table, kinds = _with_total(table), [*kinds, "total"]
+    step, symbol = policy.rounding, policy.symbol("low_interval")
     hidden = ~policy.stand_alone(table.detected, table.low)
-    symbol = policy.symbol("low_interval")
-    released = ReleasedTable(
+    return ReleasedTable(
         *table.key,
         policy.rounded_reports(table.num_reports),
         table.level,
         tuple(table.cells),
-        kinds,
-        _visible(round_nearest(table.estimate, step), hidden),
-        _visible(round_up(table.std_error, step), hidden),
-        _visible(low, hidden),
-        _visible(round_up(table.high, step), hidden),
+        tuple(kinds),
+        np.where(hidden, np.nan, round_nearest(table.estimate, step)),
+        np.where(hidden, np.nan, round_up(table.std_error, step)),
+        np.where(hidden, np.nan, round_down(table.low, step)),
+        np.where(hidden, np.nan, round_up(table.high, step)),
         tuple(symbol if one else "" for one in hidden.tolist()),
-        table.complete,
-        "",
-        table.shapes,
-        table.members if table.listed else {},
-        {cell: len(held) for cell, held in table.members.items()},
+        complete=table.complete,
+        shapes=table.shapes,
+        members=table.members if table.listed else {},
+        held={cell: len(held) for cell, held in table.members.items()},
     )
-    return known.reconcile(released, policy)
 
 
 TOTAL = "(total)"
 
 
-def _with_total(table: CellTable) -> tuple[CellTable, tuple[str, ...]]:
+def _with_total(table: CellTable) -> CellTable:
     """The table with a last row for the sum of all cells that it lists, shown or not."""
     if TOTAL in table.cells:
         raise PolicyError(f"{table.name}: a value is named {TOTAL}; publish without the total")
-    total, error = float(table.estimate.sum()), sum_error(table.std_error, table.max_correlation)
+    squares, linear = float((table.std_error**2).sum()), float(table.std_error.sum())
+    total = float(table.estimate.sum())
+    error = float(sum_error(squares, linear, table.max_correlation))
     half = -float(ndtri((1 - table.level) / 2)) * error
-    kinds = tuple("merged" if cell in table.members else "cell" for cell in table.cells)
-    return (
-        replace(
-            table,
-            cells=[*table.cells, TOTAL],
-            estimate=np.append(table.estimate, total),
-            std_error=np.append(table.std_error, error),
-            low=np.append(table.low, total - half),
-            high=np.append(table.high, total + half),
-            detected=np.append(table.detected, True),
-            unbiased=None,
-        ),
-        (*kinds, "total"),
+    return replace(
+        table,
+        cells=[*table.cells, TOTAL],
+        estimate=np.append(table.estimate, total),
+        std_error=np.append(table.std_error, error),
+        low=np.append(table.low, total - half),
+        high=np.append(table.high, total + half),
+        detected=np.append(table.detected, True),
+        unbiased=None,
     )
 
 
-def _visible(values: Floats, hidden: Booleans) -> Floats:
-    return np.where(hidden, np.nan, values)
+def withhold(key: TableKey, level: float, policy: ReleasePolicy) -> ReleasedTable:
+    """Make the published form of a withheld table: its key and the symbol, no numbers."""
+    none = np.zeros(0)
+    symbol = policy.symbol("few_reports")
+    return ReleasedTable(*key, None, level, (), (), none, none, none, none, (), withheld=symbol)
 
 
-def _notes(made: Suppressed, known: Earlier) -> tuple[str, ...]:
-    """Notes for readers, published with the numbers."""
+def _versions(releases: Iterable[Release]) -> list[TableVersion]:
+    return [
+        TableVersion(table, release.policy, is_draft=False)
+        for release in releases
+        for table in release.tables
+    ]
+
+
+def _hidden_as(table: ReleasedTable, public: PublicTable, policy: ReleasePolicy) -> ReleasedTable:
+    """A table of the draft without the numbers that may not be shown."""
+    if table.reports is None:
+        return table
+    if public.reports is None:
+        return withhold(table.key, table.level, policy)
+    rows = table.rows()
+    none: dict[str, Any] = dict.fromkeys(NUMBERS, np.nan)
+    none["symbol"] = policy.symbol("low_interval")
+    hidden = {cell for cell, row in zip(public.cells, public.hidden, strict=True) if row}
+    gone = {cell: row._replace(**none) for cell, row in rows.items()
+            if cell in hidden and not row.symbol}  # fmt: skip
+    return table.with_rows(rows | gone) if gone else table
+
+
+def _notes(tables: Sequence[ReleasedTable], again: int, made: Protected) -> tuple[str, ...]:
+    """Notes for readers, published with the numbers. again: tables of earlier releases."""
     notes = [
         "Estimates come from reports that each device randomized before sending; shares are of the "
         "reports of a table. A merged row holds what of a group is not shown by itself."
     ]
-    if any(PARTITION in dict(table.strata) for table in made.tables):
+    if any(PARTITION in dict(table.strata) for table in tables):
         notes.append("A row between zones is the sum of all rows between their cells.")
-    again = sum(1 for table in made.tables if table.key in known.tables)
     if again:
         notes.append(f"{again} tables stand in an earlier release, too; see its manifest.")
     if made.findings:
@@ -249,3 +266,32 @@ def _notes(made: Suppressed, known: Earlier) -> tuple[str, ...]:
             "decoded one by one; where inference was judged they were taken less exactly."
         )
     return tuple(notes)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The result of an audit. findings: numbers known too well. tables, rows, hidden: counts
+    over all releases, each table once.
+
+    widened: numbers that contradict others, and were taken less exactly.
+    """
+
+    findings: tuple[InferredNumber, ...]
+    tables: int
+    rows: int
+    hidden: int
+    widened: int
+
+
+def audit_releases(releases: Sequence[Release]) -> Audit:
+    """Judge what the tables of several releases, oldest first, tell together, each by its own
+    policy."""
+    made = protect(_versions(releases))
+    tables = made.tables.values()
+    return Audit(
+        tuple(made.findings),
+        len(tables),
+        sum(len(table.cells) for table in tables),
+        sum(int(table.hidden.sum()) + (table.reports is None) for table in tables),
+        made.widened,
+    )

@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from disclosure.release.build import Release
-from disclosure.release.tables import ReleasedTable, TableKey, table_name
+from disclosure.release.tables import ReleasedTable, Row, table_name
 
 Change = Literal[
     "new table", "table gone", "new rows", "rows gone",
     "new", "gone", "changed", "shown now", "hidden now",
 ]  # fmt: skip
 IN_ROWS = "synthetic rows"
-Row: TypeAlias = tuple[float, float, float, float, str]
 
 
 @dataclass(frozen=True)
@@ -36,16 +35,15 @@ def compare_releases(old: Release, new: Release) -> list[Difference]:
     found: list[Difference] = []
     for key, table in after.items():
         if key in before:
-            found += _rows(before[key], table)
+            found += _changed_rows(before[key], table)
         else:
             found.append(Difference("new table", table.name, "", "", _size(table)))
-    gone: list[TableKey] = [key for key in before if key not in after]
-    found += [Difference("table gone", table_name(key), "", _size(before[key]), "") for key in gone]
+    for key, table in before.items():
+        if key not in after:
+            found.append(Difference("table gone", table.name, "", _size(table), ""))
     found += [Difference("new rows", name, "", "", IN_ROWS) for name in _in_rows(new, old)]
-    return [
-        *found,
-        *(Difference("rows gone", name, "", IN_ROWS, "") for name in _in_rows(old, new)),
-    ]
+    found += [Difference("rows gone", name, "", IN_ROWS, "") for name in _in_rows(old, new)]
+    return found
 
 
 def _in_rows(release: Release, other: Release) -> list[str]:
@@ -70,34 +68,25 @@ def _size(table: ReleasedTable) -> str:
     return f"{int(table.is_shown.sum())} shown of {len(table.cells)}, {table.reports} reports"
 
 
-def _rows(old: ReleasedTable, new: ReleasedTable) -> Iterator[Difference]:
+def _changed_rows(old: ReleasedTable, new: ReleasedTable) -> Iterator[Difference]:
     if (old.reports, old.withheld) != (new.reports, new.withheld):
         yield Difference("changed", new.name, "", _size(old), _size(new))
-    before, after = dict(_cells(old)), dict(_cells(new))
+    before, after = old.rows(), new.rows()
+    texts = {cell: _text(row) for cell, row in before.items()}
     for cell, row in after.items():
+        text, was_hidden = _text(row), cell in before and before[cell].symbol
         if cell not in before:
-            yield Difference("new", new.name, cell, "", _text(row))
-        elif _text(before[cell]) != _text(row):
-            yield Difference(_kind(before[cell], row), new.name, cell, _text(before[cell]),
-                             _text(row))  # fmt: skip
+            yield Difference("new", new.name, cell, "", text)
+        elif texts[cell] != text:
+            change: Change = "changed"
+            if bool(was_hidden) != bool(row.symbol):
+                change = "shown now" if was_hidden else "hidden now"
+            yield Difference(change, new.name, cell, texts[cell], text)
     for cell in sorted(before.keys() - after.keys()):
-        yield Difference("gone", new.name, cell, _text(before[cell]), "")
-
-
-def _cells(table: ReleasedTable) -> Iterator[tuple[str, Row]]:
-    arrays = (table.estimate, table.std_error, table.low, table.high)
-    columns = (array.tolist() for array in arrays)
-    for cell, *numbers, symbol in zip(table.cells, *columns, table.symbols, strict=True):
-        estimate, error, low, high = numbers
-        yield cell, (estimate, error, low, high, symbol)
-
-
-def _kind(old: Row, new: Row) -> Change:
-    if old[4] and not new[4]:
-        return "shown now"
-    return "hidden now" if new[4] and not old[4] else "changed"
+        yield Difference("gone", new.name, cell, texts[cell], "")
 
 
 def _text(row: Row) -> str:
-    estimate, error, low, high, symbol = row
-    return symbol or f"{estimate:.12g} +- {error:.12g} [{low:.12g}, {high:.12g}]"
+    return row.symbol or (
+        f"{row.estimate:.12g} +- {row.std_error:.12g} [{row.low:.12g}, {row.high:.12g}]"
+    )

@@ -3,85 +3,25 @@ release omits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from disclosure.errors import ReleaseError
 from disclosure.release.policy import ReleasePolicy
-from disclosure.release.tables import NUMBERS, InRows, ReleasedTable, TableKey, rows_agree
-from disclosure.typing import Integers
+from disclosure.release.tables import NUMBERS, InRows, ReleasedTable, TableKey
 from rappor_core.errors import shown
 
 if TYPE_CHECKING:
     from disclosure.release.build import Release
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """The tables of earlier releases, the latest of each that was not withheld."""
+def check_chain(releases: Sequence[Release]) -> tuple[str, ...]:
+    """The digests of releases, for those that are built on them.
 
-    tables: Mapping[TableKey, ReleasedTable] = field(default_factory=dict)
-    digests: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, releases: Sequence[Release]) -> Earlier:
-        """Collect what several releases have published. releases: oldest first."""
-        tables = {
-            table.key: table
-            for release in releases
-            for table in release.tables
-            if table.reports is not None
-        }
-        digests = (release.digest for release in releases if release.digest)
-        return cls(tables, tuple(digests))
-
-    def reconcile(self, table: ReleasedTable, policy: ReleasePolicy) -> ReleasedTable:
-        """Make a table agree with the earlier release of the same table, if there is one.
-
-        A number that was shown stays as it was: two roundings of two decodings would narrow it
-        down. One that was suppressed stays so. A row that is not there any more is added: it is
-        known. Rows that are new are new. With `revise` the new numbers stand.
-
-        Where the rows of both do not go together (`_together`), the whole table stays as it was:
-        a pool of other cells is another number, and less the earlier one tells of single cells.
-
-        Raises:
-            ReleaseError: a number has changed, and the policy refuses that; or the rows do not go
-                together, and the policy does not say that what was published stays.
-        """
-        before = self.tables.get(table.key)
-        if before is None:
-            return table
-        if not _together(table, before, policy):
-            return _as_before(table, before, policy)
-        table = _with_rows_of(table, before)
-        if policy.on_change == "revise":
-            return table
-        rows = {cell: index for index, cell in enumerate(before.cells)}
-        places = np.array([rows.get(cell, -1) for cell in table.cells], dtype=np.int64)
-        known = np.flatnonzero(places >= 0)
-        if policy.on_change == "refuse":
-            _refuse_changes(before, table, known, places)
-        columns: dict[str, Any] = {}
-        for name in NUMBERS:
-            columns[name] = getattr(table, name).copy()
-            columns[name][known] = getattr(before, name)[places[known]]
-        symbols = list(table.symbols)
-        for index in known.tolist():
-            symbols[index] = before.symbols[places[index]]
-            if symbols[index]:
-                symbols[index] = policy.symbol("low_interval")
-        return replace(table, reports=before.reports, symbols=tuple(symbols), **columns)
-
-
-def check_chain(releases: Sequence[Release]) -> None:
-    """Raise ReleaseError where a release was built on one that is not given.
-
-    What that one shows would stay unknown here, and could be subtracted.
+    Raises ReleaseError where one was built on a release that is not given: what that one shows
+    would stay unknown here, and could be subtracted.
     """
     known = {release.digest for release in releases}
     for release in releases:
@@ -91,6 +31,7 @@ def check_chain(releases: Sequence[Release]) -> None:
                     f"the release of {release.issued} was built on an earlier one that is not "
                     f"given (manifest {digest[:16]}): give all that came before, oldest first"
                 )
+    return tuple(release.digest for release in releases if release.digest)
 
 
 def refuse_in_rows(earlier: Iterable[Release], metric: str, first: date, last: date) -> None:
@@ -104,25 +45,74 @@ def refuse_in_rows(earlier: Iterable[Release], metric: str, first: date, last: d
             )
 
 
-def refuse_as_table(earlier: Iterable[Release], rows: Iterable[InRows]) -> None:
-    """Raise ReleaseError where an earlier release has a table of what is to be published in rows.
+def published_tables(releases: Iterable[Release]) -> dict[TableKey, ReleasedTable]:
+    """The tables of releases, oldest first: the latest of each that was not withheld."""
+    every = (table for release in releases for table in release.tables)
+    return {table.key: table for table in every if table.reports is not None}
 
-    A table that was withheld as a whole is none.
-    """
-    wanted = list(rows)
-    for table in (one for release in earlier for one in release.tables if one.reports is not None):
-        if any(one.meets(table.metric, table.first_day, table.last_day) for one in wanted):
+
+def refuse_as_table(earlier: Iterable[Release], rows: Sequence[InRows]) -> None:
+    """Raise ReleaseError where an earlier release has a table of what is to be published in
+    rows."""
+    for table in published_tables(earlier).values():
+        if any(one.meets(table.metric, table.first_day, table.last_day) for one in rows):
             raise ReleaseError(
                 f"{table.name} was published as a table: rows would reveal what it rounds and "
                 "suppresses; a decoding is published as a table or in rows, once"
             )
 
 
+def reconcile(
+    table: ReleasedTable, before: ReleasedTable | None, policy: ReleasePolicy
+) -> ReleasedTable:
+    """Make a table agree with the earlier release of the same table, if there is one.
+
+    A number that was shown stays as it was: two roundings of two decodings would narrow it
+    down. One that was suppressed stays so. A row that is not there any more is added: it is
+    known. Rows that are new are new. With `revise` the new numbers stand.
+
+    Where the rows of both do not go together (`_together`), the whole table stays as it was:
+    a pool of other cells is another number, and less the earlier one tells of single cells.
+
+    Raises:
+        ReleaseError: a number has changed, and the policy refuses that; or the rows do not go
+            together, and the policy does not say that what was published stays.
+    """
+    if before is None:
+        return table
+    if not _together(table, before, policy):
+        return _as_before(table, before, policy)
+    rows, old = table.rows(), before.rows()
+    if policy.on_change == "refuse":
+        for name in NUMBERS:
+            for cell in filter(old.__contains__, rows):
+                first, now = getattr(old[cell], name), getattr(rows[cell], name)
+                if first != now and (first == first or now == now):  # NaN is not itself
+                    raise ReleaseError(
+                        f"{table.name}: {shown(cell)} was published with another {name}: "
+                        f"{first:g}, now {now:g}; set on_change to keep or revise"
+                    )
+    if policy.on_change == "revise":
+        rows |= {cell: row for cell, row in old.items() if cell not in rows}
+    else:
+        symbol = policy.symbol("low_interval")
+        table = replace(table, reports=before.reports)
+        rows |= {cell: row._replace(symbol=row.symbol and symbol) for cell, row in old.items()}
+    is_longer = len(rows) > len(table.cells)
+    return table.with_rows(
+        rows,
+        complete=table.complete or (is_longer and before.complete),
+        members={**before.members, **table.members} if is_longer else table.members,
+        held={**before.held, **table.held} if is_longer else table.held,
+    )
+
+
 def _together(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy) -> bool:
     """Whether the rows of both can stand in one table, as parts of one whole.
 
-    Intervals that stay are of the level of the others; each cell is in one row, the same in both; a
-    total, which is of the rows listed with it, is of the same rows.
+    Intervals that stay are of the level of the others; each cell is in one row, the same in both,
+    or, where the members of a pool are not named, the rows are the same; a total, which is of the
+    rows listed with it, is of the same rows.
     """
     listed, earlier = (
         {cell for cell, kind in zip(one.cells, one.kinds, strict=True) if kind != "total"}
@@ -131,8 +121,18 @@ def _together(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy
     stays = policy.on_change != "revise" or not earlier <= listed
     if table.level != before.level and stays:
         return False
-    totals = "total" in (*table.kinds, *before.kinds)
-    return rows_agree((table, before)) and (listed == earlier or not totals)
+    if listed != earlier and "total" in (*table.kinds, *before.kinds):
+        return False
+    held: dict[str, tuple[str, ...]] = {}
+    for one in (table, before):
+        for cell in one.cells:
+            members = one.members.get(cell, (cell,))
+            if held.setdefault(cell, members) != members:
+                return False
+    every = [cell for members in held.values() for cell in members]
+    is_same = set(table.cells) == set(before.cells) and table.held == before.held
+    are_named = all(one.held.keys() <= one.members.keys() for one in (table, before))
+    return len(set(every)) == len(every) and (is_same or are_named)
 
 
 def _as_before(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy) -> ReleasedTable:
@@ -154,38 +154,3 @@ def _as_before(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolic
         symbols=tuple(hidden if symbol else "" for symbol in before.symbols),
         shapes={cell: shape for cell, shape in table.shapes.items() if cell in same},
     )
-
-
-def _with_rows_of(table: ReleasedTable, before: ReleasedTable) -> ReleasedTable:
-    """The table, and below it the rows that only its earlier release has."""
-    there = set(table.cells)
-    lost = [index for index, cell in enumerate(before.cells) if cell not in there]
-    if not lost:
-        return table
-    columns: dict[str, Any] = {
-        name: np.append(getattr(table, name), getattr(before, name)[lost]) for name in NUMBERS
-    }
-    for name in ("cells", "kinds", "symbols"):
-        old = getattr(before, name)
-        columns[name] = (*getattr(table, name), *(old[index] for index in lost))
-    return replace(
-        table,
-        complete=table.complete or before.complete,
-        members={**before.members, **table.members},
-        held={**before.held, **table.held},
-        **columns,
-    )
-
-
-def _refuse_changes(
-    before: ReleasedTable, table: ReleasedTable, known: Integers, places: Integers
-) -> None:
-    for name in NUMBERS:
-        old, new = getattr(before, name)[places[known]], getattr(table, name)[known]
-        other = np.flatnonzero((old != new) & ~(np.isnan(old) & np.isnan(new)))
-        if len(other):
-            cell = table.cells[int(known[other[0]])]
-            raise ReleaseError(
-                f"{table.name}: {shown(cell)} was published with another {name}: "
-                f"{old[other[0]]:g}, now {new[other[0]]:g}; set on_change to keep or revise"
-            )

@@ -5,85 +5,33 @@ never written again.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from hashlib import sha256
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import file_digest
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from decoder.tables.geo_files import write_geojson
-from disclosure.files import new_folder, page_template, write_csv
+from decoder.tables.table import Column, ColumnType, Table, TableSchema
+from disclosure.errors import ReleaseError
+from disclosure.files import new_folder, page_template, parse, to_plain, write_csv
 from disclosure.release.build import Release
-from disclosure.release.plain import dictionary, release_to_plain, table_of
-from disclosure.release.tables import NUMBERS, ReleasedTable, decimals
+from disclosure.release.tables import NUMBERS, ReleasedTable, decimals, numbers_or_none
 
 MAX_ROWS = 200  # of a table
 MAX_TABLES = 50
-
-
-def render_page(release: Release) -> str:
-    """The page as text. Values are escaped; the longest are cut."""
-    shown = release.tables[:MAX_TABLES]
-    return page_template("disclosure.release", "release.html.j2").render(
-        release=release,
-        policy=release.policy,
-        tables=[_table(table, release) for table in shown],
-        left_out=len(release.tables) - len(shown),
-        legend=release.policy.legend(),
-        used=_used_symbols(release),
-    )
-
-
-def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
-    """What the template shows of a table: the largest shown first, then the suppressed."""
-    places = max(0, decimals(release.policy.rounding) - 2)
-    columns = [getattr(table, name).tolist() for name in NUMBERS]
-    rows = list(zip(table.cells, table.kinds, *columns, table.symbols, strict=True))
-    rows.sort(key=lambda row: (bool(row[6]), row[1] == "total", -row[2] if not row[6] else 0.0))
-    peak = max((row[5] for row in rows if not row[6] and row[1] != "total"), default=1.0) or 1.0
-
-    def percent(value: float) -> str:
-        return f"{100 * value:.{places}f} %"
-
-    return {
-        "metric": table.metric,
-        "strata": table.strata,
-        "window": f"{table.first_day} to {table.last_day}",
-        "reports": table.reports,
-        "withheld": table.withheld,
-        "level": f"{100 * table.level:g} %",
-        "total": len(rows),
-        "hidden": int((~table.is_shown).sum()),
-        "rows": [
-            {
-                "cell": cell,
-                "kind": kind,
-                "held": table.held.get(cell, 0),
-                "symbol": symbol,
-                "estimate": "" if symbol else percent(estimate),
-                "error": "" if symbol else percent(error),
-                "interval": "" if symbol else f"{percent(low)} to {percent(high)}",
-                "left": 0.0 if symbol or kind == "total" else round(100 * max(low, 0) / peak, 2),
-                "width": 0.0
-                if symbol or kind == "total"
-                else round(100 * (min(high, peak) - max(low, 0)) / peak, 2),
-            }
-            for cell, kind, estimate, error, low, high, symbol in rows[:MAX_ROWS]
-        ],
-    }
-
-
-def _used_symbols(release: Release) -> set[str]:
-    used = {symbol for table in release.tables for symbol in table.symbols if symbol}
-    return used | {table.withheld for table in release.tables if table.withheld}
-
-
 FORMAT = "rappor-release"
 VERSION = 1
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
 Sign = Callable[[bytes], bytes]
+
+_TEXT, _DAY, _INTEGER, _NUMBER = (
+    ColumnType.TEXT, ColumnType.DAY, ColumnType.INTEGER, ColumnType.NUMBER
+)  # fmt: skip
+_OF_TABLE_SCHEMA = {_TEXT: "string", _DAY: "date", _INTEGER: "integer", _NUMBER: "number"}
 
 
 def write_release(
@@ -116,25 +64,82 @@ def write_release(
             _write_tables(release, part)
         else:
             rows(part)
-        text = _json(manifest(release, part, key_id)).encode()
+        text = _json(_manifest(release, part, key_id)).encode()
         (part / MANIFEST).write_bytes(text)
         if sign is not None:
             (part / SIGNATURE).write_bytes(sign(text) + b"\n")
     return sorted(path.name for path in folder.iterdir())
 
 
+def release_to_plain(release: Release) -> dict[str, Any]:
+    """The release as plain values: tables by column, a data dictionary, the meaning of the
+    symbols."""
+    fields = _dictionary(_schema_of(release).columns)
+    return to_plain(release) | {"symbols": release.policy.legend(), "dictionary": fields}
+
+
+def release_from_json(text: bytes, digest: str = "") -> Release:
+    """Read a release from release.json. Raises ReleaseError."""
+    return replace(parse(Release, text, ReleaseError), digest=digest)
+
+
 def _write_tables(release: Release, folder: Path) -> None:
-    table = table_of(release)
+    table = _schema_of(release).of_rows(list(_rows_of(release)))
     write_csv(folder / "release.csv", table.data, table.rows(), guarded=True)
-    _write_text(folder / "datapackage.json", _json(datapackage(release)))
-    _write_text(folder / "index.html", render_page(release))
+    _write_text(folder / "datapackage.json", _json(_datapackage(release, table.columns)))
+    _write_text(folder / "index.html", _page(release))
     if find_spec("pyarrow") is not None:  # the extra `publication` does without
         table.write_parquet(folder / "release.parquet")
     if any(table.shapes for table in release.tables):
-        write_geojson(features(release), folder / "release.geojson")
+        write_geojson(_features(release, table), folder / "release.geojson")
 
 
-def datapackage(release: Release) -> dict[str, Any]:
+def _schema_of(release: Release) -> TableSchema:
+    """The columns of release.csv and release.parquet; one for each stratum of the policy."""
+    step = release.policy.rounding
+    columns = [
+        Column("metric", _TEXT, "name of the metric"),
+        *(Column(f"stratum_{one}", _TEXT, f"stratum {one}") for one in release.policy.strata),
+        Column("first_day", _DAY, "first day of the window (UTC)"),
+        Column("last_day", _DAY, "last day of the window (UTC), in it"),
+        Column("reports", _INTEGER, "reports of the table, rounded down to a multiple of "
+               f"{release.policy.reports_rounding}; empty where the table is withheld"),
+        Column("kind", _TEXT, "cell; merged: several cells, see members in release.json; "
+               "total: sum of the cells of the table; withheld: nothing of the table is shown"),
+        Column("value", _TEXT, "value or cell"),
+        Column("estimate", _NUMBER, f"share of the reports, rounded to {step}; empty where a "
+               "symbol stands"),
+        Column("std_error", _NUMBER, f"standard error of the share, rounded up to {step}"),
+        Column("low", _NUMBER, f"lower end of the interval, rounded down to {step}"),
+        Column("high", _NUMBER, f"upper end of the interval, rounded up to {step}"),
+        Column("level", _NUMBER, "level of the interval, before rounding widened it"),
+        Column("symbol", _TEXT, "empty, or why no number is shown"),
+    ]  # fmt: skip
+    return TableSchema("release", f"Release of {release.issued}", tuple(columns))
+
+
+def _rows_of(release: Release) -> Iterator[tuple[Any, ...]]:
+    """The rows of release.csv, one for each cell; None for a missing number."""
+    for table in release.tables:
+        split = dict(table.strata)
+        strata = (split.get(name) for name in release.policy.strata)
+        head = (table.metric, *strata, table.first_day, table.last_day, table.reports)
+        if table.reports is None:
+            yield (*head, "withheld", None, None, None, None, None, table.level, table.withheld)
+        numbers = (numbers_or_none(getattr(table, name)) for name in NUMBERS)
+        for *row, symbol in zip(table.kinds, table.cells, *numbers, table.symbols, strict=True):
+            yield (*head, *row, table.level, symbol or None)
+
+
+def _dictionary(columns: Sequence[Column]) -> list[dict[str, str]]:
+    """The columns of release.csv as the fields of a Table Schema."""
+    return [
+        {"name": one.name, "type": _OF_TABLE_SCHEMA[one.type], "description": one.meaning}
+        for one in columns
+    ]
+
+
+def _datapackage(release: Release, columns: Sequence[Column]) -> dict[str, Any]:
     """The Frictionless Tabular Data Package (specs.frictionlessdata.io) that describes
     release.csv."""
     policy = release.policy
@@ -157,21 +162,21 @@ def datapackage(release: Release) -> dict[str, Any]:
                 "mediatype": "text/csv",
                 "encoding": "utf-8",
                 "dialect": {"lineTerminator": "\n", "doubleQuote": True},
-                "schema": {"fields": dictionary(release), "missingValues": [""]},
+                "schema": {"fields": _dictionary(columns), "missingValues": [""]},
             }
         ],
     }
 
 
-def features(release: Release) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
+def _features(release: Release, rows: Table) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
     """Yield outline and properties of each cell of a release, for GeoJSON.
 
     A merged cell is one feature with the outline of its cells together.
     """
-    rows = iter(table_of(release).records())
+    records = iter(rows.records())
     for table in release.tables:
         for _ in range(1 if table.reports is None else len(table.cells)):
-            properties = next(rows)
+            properties = next(records)
             cell = properties["value"] or ""
             if cell in table.members:
                 properties["members"] = list(table.members[cell])
@@ -179,12 +184,69 @@ def features(release: Release) -> Iterator[tuple[Mapping[str, Any], dict[str, An
                 yield table.shapes[cell], properties
 
 
-def manifest(release: Release, folder: Path, key_id: str) -> dict[str, Any]:
+def _page(release: Release) -> str:
+    """The page as text. Values are escaped; the longest are cut."""
+    tables, shown = release.tables, release.tables[:MAX_TABLES]
+    return page_template("disclosure.release", "release.html.j2").render(
+        release=release,
+        policy=release.policy,
+        tables=[_table(table, release) for table in shown],
+        left_out=len(tables) - len(shown),
+        legend=release.policy.legend(),
+        used={symbol for table in tables for symbol in (*table.symbols, table.withheld)},
+    )
+
+
+def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
+    """What the template shows of a table: the largest shown first, then the suppressed."""
+    places = max(0, decimals(release.policy.rounding) - 2)
+    rows = table.rows()
+    bars = [row.high for row in rows.values() if not row.symbol and row.kind != "total"]
+    peak = max(bars, default=1.0) or 1.0
+
+    def percent(value: float) -> str:
+        return f"{100 * value:.{places}f} %"
+
+    def order(cell: str) -> tuple[bool, bool, float]:
+        row = rows[cell]
+        return bool(row.symbol), row.kind == "total", 0.0 if row.symbol else -row.estimate
+
+    def shown(cell: str) -> dict[str, Any]:
+        row = rows[cell]
+        found = {"cell": cell, "kind": row.kind, "symbol": row.symbol, "width": 0.0}
+        found["held"] = table.held.get(cell, 0)
+        if not row.symbol:
+            found["estimate"], found["error"] = percent(row.estimate), percent(row.std_error)
+            found["interval"] = f"{percent(row.low)} to {percent(row.high)}"
+        if not row.symbol and row.kind != "total":
+            first = max(row.low, 0)
+            found["left"] = round(100 * first / peak, 2)
+            found["width"] = round(100 * (min(row.high, peak) - first) / peak, 2)
+        return found
+
+    return {
+        "metric": table.metric,
+        "strata": table.strata,
+        "window": f"{table.first_day} to {table.last_day}",
+        "reports": table.reports,
+        "withheld": table.withheld,
+        "level": f"{100 * table.level:g} %",
+        "total": len(rows),
+        "hidden": int((~table.is_shown).sum()),
+        "rows": [shown(cell) for cell in sorted(rows, key=order)[:MAX_ROWS]],
+    }
+
+
+def _manifest(release: Release, folder: Path, key_id: str) -> dict[str, Any]:
     """The manifest of a release: digests of the files of a folder, and what the release is."""
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": digest_file(path)}
         for path in sorted(folder.iterdir())
     }
+    try:
+        maker = version("rappor-telemetry")
+    except PackageNotFoundError:
+        maker = "from a source tree"
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -193,18 +255,15 @@ def manifest(release: Release, folder: Path, key_id: str) -> dict[str, Any]:
         "issued": release.issued.isoformat(),
         "earlier": list(release.earlier),
         "key": key_id,
-        "made_by": f"rappor-telemetry {_version()}",
+        "made_by": f"rappor-telemetry {maker}",
         "files": files,
     }
 
 
 def digest_file(path: Path) -> str:
     """SHA-256 of a file, hexadecimal."""
-    found = sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _json(content: Any, indent: int | None = 2) -> str:
@@ -215,10 +274,3 @@ def _json(content: Any, indent: int | None = 2) -> str:
 
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _version() -> str:
-    try:
-        return version("rappor-telemetry")
-    except PackageNotFoundError:
-        return "from a source tree"

@@ -229,22 +229,16 @@ def check_spelling(names: Iterable[str]) -> None:
                 f"stratum {shown(name)} has blanks at an end, or letters that are composed "
                 f"otherwise (Unicode NFC); write {shown(good)}"
             )
-        folded = _folded(good)
+        plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", good).casefold())
+        # without what a reader of a page does not see, or takes for the same
+        folded = "".join(
+            one for one in plain if not one.isspace() and unicodedata.category(one) != "Cf"
+        )
         if known.setdefault(folded, name) != name:
             raise PolicyError(
                 f"strata {shown(known[folded])} and {shown(name)} differ by case, blanks, width or "
                 "hidden characters only: choose one"
             )
-
-
-def _folded(name: str) -> str:
-    """Without what a reader of a page does not see, or takes for the same."""
-    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    return "".join(one for one in plain if not _is_hidden(one))
-
-
-def _is_hidden(character: str) -> bool:
-    return character.isspace() or unicodedata.category(character) == "Cf"
 
 
 def load_policy(path: Path) -> ReleasePolicy:

@@ -1,9 +1,13 @@
-"""Pool the rare values of a table along a tree, as the policy says."""
+"""Pool the rare values of a table along a tree, as the policy says.
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+Each value that may be shown alone is published as it is. The rest under a node is pooled: if the
+sum differs significantly from 0, the pool is published under the name of the node, else it is added
+to the node above. The published values are a partition: nothing is counted twice.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -11,87 +15,155 @@ from scipy.special import ndtri
 from disclosure.anonymize import Hierarchy
 from disclosure.errors import PolicyError, TableError
 from disclosure.release.policy import RollUp
-from disclosure.release.roll_up import roll_up
 from disclosure.release.tables import CellTable
-from disclosure.typing import Booleans, Floats
+from disclosure.typing import Booleans, Floats, Integers
 from rappor_core.errors import shown
 from rappor_core.grid.box import RESERVED
 
 ROOT = "*"
 
 
-def cell_tree(cells: Sequence[str], levels: int) -> Hierarchy:
-    """Make a tree of cells in which a cell's parent is a prefix of its name (quadkey, geohash).
+def tree_of(values: Sequence[str], rule: RollUp) -> Hierarchy:
+    """Make the tree of values that a rule names.
+
+    `cells`: a cell's parent is a prefix of its name (quadkey, geohash); reserved values (`other`,
+    `no_data`), and a name too short for a parent, have the root alone above them.  `prefix`:
+    strings under their first characters, as `exa*`; a shorter value repeats its label there.
+    `domain`: host names under their registrable domain, and that under its public suffix, whatever
+    their case and a last dot; the last label is a suffix in any case.
 
     Args:
-        cells: names; reserved values (`other`, `no_data`), and a name too short for a parent, have
-            the root alone above them.
-        levels: how many parents to list, each one character shorter.
+        values: one or more, each once or several times.
+        rule: with the levels, the lengths or the suffixes of the tree.
 
     Raises:
-        TableError: no cells, or `levels` below 1.
+        PolicyError: the rule names no tree, or its lengths do not fall.
     """
+    lengths = list(rule.lengths)
+    if rule.tree == "prefix" and (
+        not lengths or lengths != sorted(set(lengths), reverse=True) or lengths[-1] < 1
+    ):
+        raise PolicyError(f"lengths of prefixes must fall, and be 1 or more: {lengths}")
+    known = {suffix.strip(".").lower() for suffix in rule.suffixes}
 
-    def parent(cell: str, level: int) -> str:
-        return cell[:-level] if cell not in RESERVED and len(cell) > level else ROOT
-
-    return _tree(cells, levels, parent)
-
-
-def prefix_tree(values: Sequence[str], lengths: Sequence[int]) -> Hierarchy:
-    """Make a tree of strings under their first characters, as `exa*`.
-
-    Args:
-        values: strings.
-        lengths: of the prefixes, the longest first; a shorter value repeats its label there.
-
-    Raises:
-        TableError: no values, or lengths that do not fall, or below 1.
-    """
-    if not lengths or list(lengths) != sorted(set(lengths), reverse=True) or lengths[-1] < 1:
-        raise TableError(f"lengths of prefixes must fall, and be 1 or more: {list(lengths)}")
-    return _tree(values, len(lengths), lambda value, level: f"{value[: lengths[level - 1]]}{ROOT}")
-
-
-def domain_tree(hosts: Sequence[str], suffixes: Collection[str] = ()) -> Hierarchy:
-    """Make the tree of host names: each under its registrable domain, and that under its public
-    suffix.
-
-    Args:
-        hosts: names of hosts, as `www.example.org`.  Case and a last dot are ignored.
-        suffixes: public suffixes of two labels or more (`co.uk`), from the list that the caller
-            keeps. The last label counts as a suffix in any case.
-
-    Raises:
-        TableError: no hosts.
-    """
-    known = {suffix.strip(".").lower() for suffix in suffixes}
-
-    def parent(host: str, level: int) -> str:
-        labels = host.strip(".").lower().split(".")
-        start = next(i for i in range(len(labels)) if _is_suffix(labels[i:], known))
-        if level == 1:
-            start = max(start - 1, 0)
-        return f"{ROOT}.{'.'.join(labels[start:])}"
-
-    return _tree(hosts, 2, parent)
-
-
-def _is_suffix(labels: list[str], known: Collection[str]) -> bool:
-    return len(labels) == 1 or ".".join(labels) in known
-
-
-def _tree(values: Sequence[str], height: int, parent: Callable[[str, int], str]) -> Hierarchy:
-    """A path a value: itself, its parents, the root."""
-    if not len(values) or height < 1:
-        raise TableError(f"a tree needs values and one level or more: {len(values)}, {height}")
-    distinct = dict.fromkeys(values)
-    return Hierarchy(
-        tuple(
-            (value, *(parent(value, level) for level in range(1, height + 1)), ROOT)
-            for value in distinct
+    def parents(value: str) -> list[str]:
+        if rule.tree == "prefix":
+            return [f"{value[:length]}{ROOT}" for length in lengths]
+        if rule.tree == "cells":
+            return [
+                value[:-level] if value not in RESERVED and len(value) > level else ROOT
+                for level in range(1, rule.levels + 1)
+            ]
+        labels = value.strip(".").lower().split(".")
+        start = next(
+            (i for i in range(len(labels)) if ".".join(labels[i:]) in known), len(labels) - 1
         )
-    )
+        return [f"{ROOT}.{'.'.join(labels[first:])}" for first in (max(start - 1, 0), start)]
+
+    if not rule.tree:
+        raise PolicyError("roll_up needs a tree, or a hierarchy that is given (--hierarchy FILE)")
+    return Hierarchy(tuple((value, *parents(value), ROOT) for value in dict.fromkeys(values)))
+
+
+class Pool(NamedTuple):
+    """A node of a tree, and what it pools. members: indices of values, rising."""
+
+    label: str
+    members: Integers
+    estimate: float
+    std_error: float
+
+
+def roll_up(
+    values: Sequence[str],
+    estimate: Floats,
+    std_error: Floats,
+    tree: Hierarchy,
+    alone: Booleans,
+    *,
+    alpha: float = 0.05,
+    max_correlation: float = 0.0,
+) -> list[Pool]:
+    """Pool values along a tree until each pool differs significantly from 0.
+
+    The pools are chosen by looking at the estimates. What is alone was picked for being large,
+    so that pools are slightly too small on average, and their intervals slightly optimistic.
+
+    Args:
+        values: (n,) distinct, each a leaf of the tree.
+        estimate: (n,) unbiased.
+        std_error: (n,) above 0.
+        tree: the levels; its root is the last pool.
+        alone: (n,) values that are published by themselves, as those that a test corrected for
+            multiplicity has found.
+        alpha: chance that any pool of values that nobody holds is published: a pool is tested one
+            way at it, corrected (Bonferroni) for the number of nodes.
+        max_correlation: largest correlation of two estimates, in [0, 1], which bounds the variance
+            of a sum. 0 bounds estimates that are independent, or negatively correlated; 1 holds
+            always, and then no pool has a larger ratio than its best member.
+
+    Returns:
+        The pools, from the leaves up.
+
+    Raises:
+        TableError: a value that is no leaf.
+    """
+    codes, labels = _codes(values, tree)
+    nodes = sum(len(names) for names in labels[1:])
+    least = -float(ndtri(alpha / max(nodes, 1)))
+    left, pools = np.flatnonzero(~alone), list[Pool]()
+    for level in range(1, codes.shape[1]):
+        found, of_node = np.unique(codes[left, level], return_inverse=True)
+        own = std_error[left]
+        sums = np.bincount(of_node, estimate[left], len(found))
+        squares = np.bincount(of_node, own**2, len(found))
+        errors = sum_error(squares, np.bincount(of_node, own, len(found)), max_correlation)
+        large = (sums >= least * errors) & ~_repeated(codes, labels, level)[found]
+        order = np.argsort(of_node, kind="stable")
+        members = np.split(left[order], np.searchsorted(of_node[order], np.arange(1, len(found))))
+        for node in np.flatnonzero(large).tolist():
+            label = labels[level][found[node]]
+            pools.append(Pool(label, members[node], float(sums[node]), float(errors[node])))
+        left = left[~large[of_node]]
+    return pools
+
+
+def sum_error(squares: Any, linear: Any, max_correlation: float) -> Any:
+    """A bound on the standard error of a sum, for estimates correlated by at most so much.
+
+    sqrt((1 - r) sum s^2 + r (sum s)^2). Source: expansion of the variance of a sum.
+
+    Args:
+        squares: sum s^2 over the estimates, of one sum or of several.
+        linear: sum s, likewise.
+        max_correlation: r.
+    """
+    return np.sqrt((1 - max_correlation) * squares + max_correlation * linear**2)
+
+
+def _codes(values: Sequence[str], tree: Hierarchy) -> tuple[Integers, list[list[str]]]:
+    """(n, height + 1) node of each value at each level, and the labels of the nodes by level."""
+    paths = {path[0]: path for path in tree.paths}
+    missing = [value for value in values if value not in paths]
+    if missing or len(set(values)) != len(values):
+        what = missing[0] if missing else "a value that appears twice"
+        raise TableError(f"values must be distinct leaves of the tree: {shown(what)}")
+    columns, labels = [], []
+    for level in range(tree.height + 1):
+        numbers: dict[str, int] = {}
+        names = (paths[value][level] for value in values)
+        columns.append([numbers.setdefault(name, len(numbers)) for name in names])
+        labels.append(list(numbers))
+    return np.array(columns, dtype=np.int64).reshape(tree.height + 1, len(values)).T, labels
+
+
+def _repeated(codes: Integers, labels: list[list[str]], level: int) -> Booleans:
+    """(nodes of the level,) True where the node above is the same one: it is judged there."""
+    same = np.zeros(len(labels[level]), dtype=bool)
+    if level < codes.shape[1] - 1:
+        for a, b in {*map(tuple, codes[:, level : level + 2].tolist())}:
+            same[a] = labels[level][a] == labels[level + 1][b]
+    return same
 
 
 def join_outlines(geometries: Sequence[Any]) -> dict[str, Any]:
@@ -129,70 +201,54 @@ def pool_rare(
     """
     if not len(table.cells):
         return table
-    tree = _tree_of(table.cells, rule, hierarchy)
-    correlation = table.max_correlation if rule.max_correlation is None else rule.max_correlation
-    made = roll_up(
+    pools = roll_up(
         table.cells,
         table.estimate if table.unbiased is None else table.unbiased,
         np.maximum(table.std_error, np.finfo(float).tiny),
-        tree,
+        hierarchy or tree_of(table.cells, rule),
         alone,
         alpha=rule.alpha,
-        max_correlation=correlation,
+        max_correlation=(
+            table.max_correlation if rule.max_correlation is None else rule.max_correlation
+        ),
     )
-    kept = np.flatnonzero(alone).tolist()
-    pools = np.flatnonzero(made.height > 0).tolist()
-    names = [made.labels[group] for group in pools]
-    taken = set(names) & {table.cells[i] for i in kept}
+    kept = np.flatnonzero(alone)
+    cells = [table.cells[i] for i in kept.tolist()]
+    members = {pool.label: tuple(table.cells[i] for i in pool.members) for pool in pools}
+    taken = members.keys() & set(cells)
     if taken:
         raise PolicyError(f"{table.name}: {shown(taken.pop())} is a value, and a node of the tree")
-    order = np.argsort(made.of_value, kind="stable")
-    starts = np.searchsorted(made.of_value[order], [*pools, len(made.labels)])
-    held = [order[a:b].tolist() for a, b in pairwise(starts.tolist())]
-    members = {
-        name: tuple(table.cells[i] for i in cells) for name, cells in zip(names, held, strict=True)
-    }
-    half = -float(ndtri((1 - table.level) / 2)) * made.std_error[pools]
-    sums = made.estimate[pools]
+    sums, errors = (
+        np.array(numbers, dtype=float)
+        for numbers in ([pool.estimate for pool in pools], [pool.std_error for pool in pools])
+    )
+    half = -float(ndtri((1 - table.level) / 2)) * errors
 
     def both(own: Floats, pooled: Floats) -> Floats:
         return np.concatenate([own[kept], pooled])
 
     merged = replace(
         table,
-        cells=[*(table.cells[i] for i in kept), *names],
+        cells=[*cells, *members],
         estimate=both(table.estimate, sums),
         unbiased=None,
-        std_error=both(table.std_error, made.std_error[pools]),
+        std_error=both(table.std_error, errors),
         low=both(table.low, sums - half),
         high=both(table.high, sums + half),
-        detected=np.ones(len(kept) + len(pools), dtype=bool),
-        complete=table.complete and bool((made.of_value >= 0).all()),
-        shapes=_shapes(table, kept, members),
+        detected=np.ones(len(cells) + len(pools), dtype=bool),
+        complete=table.complete and len(cells) + sum(map(len, members.values())) == len(alone),
+        shapes=_shapes(table.shapes, cells, members),
         members=members,
     )
     merged.check_shares()
     return merged
 
 
-def _tree_of(cells: Sequence[str], rule: RollUp, hierarchy: Hierarchy | None) -> Hierarchy:
-    if hierarchy is not None:
-        return hierarchy
-    if rule.tree == "cells":
-        return cell_tree(cells, rule.levels)
-    if rule.tree == "domain":
-        return domain_tree(cells, rule.suffixes)
-    if rule.tree == "prefix":
-        return prefix_tree(cells, rule.lengths)
-    raise PolicyError("roll_up needs a tree, or a hierarchy that is given (--hierarchy FILE)")
-
-
 def _shapes(
-    table: CellTable, kept: list[int], members: Mapping[str, tuple[str, ...]]
+    known: Mapping[str, Any], kept: Sequence[str], members: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Any]:
     """Outlines: of single cells as they were, of a pool that of its cells together."""
-    known = table.shapes
-    found = {table.cells[i]: known[table.cells[i]] for i in kept if table.cells[i] in known}
+    found = {cell: known[cell] for cell in kept if cell in known}
     for name, cells in members.items():
         parts = [known[cell] for cell in cells if cell in known]
         if parts:

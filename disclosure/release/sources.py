@@ -1,11 +1,11 @@
 """Read tables from the files of `rappor decode -o`, `rappor density -o` and `rappor flows -o`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AliasPath, Field, with_config
@@ -49,33 +49,27 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
     """
     try:
         mark = mark_of(folder)
-        if mark in _UNPUBLISHED:
-            raise ReleaseError(f"{folder} holds {mark} of a metric of {_UNPUBLISHED[mark]}")
-        kind = _KINDS[mark]
     except OSError as error:
         raise ReleaseError(f"{folder}: {file_problem(error)}") from None
+    if mark in _UNPUBLISHED:
+        raise ReleaseError(f"{folder} holds {mark} of a metric of {_UNPUBLISHED[mark]}")
+    tables_of, hint = _KINDS[mark]
     try:
-        return list(kind.tables(folder, strata or {}))
+        return list(tables_of(folder, strata or {}))
     except TableError as error:
-        raise ReleaseError(f"{error}; {kind.way_out}") from None
+        raise ReleaseError(f"{error}; {hint}") from None
 
 
 def mark_of(folder: Path) -> str:
     """The file that tells which kind of results a folder holds. Raises ReleaseError for none and
     for several."""
-    found = {
-        name: whose
-        for name, whose in (
-            (_DENSITY, "rappor density -o"),
-            (_FLOWS, "rappor flows -o"),
-            *((name, "rappor decode -o") for name in (_DECODED, *_UNPUBLISHED)),
-        )
-        if (folder / name).is_file()
-    }
+    makers = {_DENSITY: "rappor density -o", _FLOWS: "rappor flows -o"}
+    makers |= dict.fromkeys((_DECODED, *_UNPUBLISHED), "rappor decode -o")
+    found = {name: maker for name, maker in makers.items() if (folder / name).is_file()}
     if (folder / _RESULTS).is_file() and not found:
         found[_RESULTS] = "rappor decode -o or rappor flows -o"
     if len(found) > 1:
-        files = " and ".join(f"{name} of {whose}" for name, whose in found.items())
+        files = " and ".join(f"{name} of {maker}" for name, maker in found.items())
         raise ReleaseError(
             f"{folder} holds results of several kinds, of which one would be left out: {files}; "
             "write each into a folder of its own"
@@ -86,16 +80,12 @@ def mark_of(folder: Path) -> str:
             f"-o, nor {_FLOWS} of rappor flows -o"
         )
     (mark,) = found
-    if mark == _RESULTS:  # the other file is lost
-        return _FLOWS if _is_of_flows(folder / _RESULTS) else _DECODED
-    return mark
-
-
-def _is_of_flows(path: Path) -> bool:
-    try:
-        return bool(read_json(path, dict[str, Any]).get("flow"))
-    except TableError:
-        return False
+    if mark != _RESULTS:
+        return mark
+    with suppress(TableError):  # the other file is lost
+        if read_json(folder / _RESULTS, dict[str, Any]).get("flow"):
+            return _FLOWS
+    return _DECODED
 
 
 @with_config(LENIENT)
@@ -340,15 +330,8 @@ def _shapes(path: Path) -> dict[str, Any]:
     return {one.cell: one.geometry for one in read_json(path, _Features).features}
 
 
-class _Kind(NamedTuple):
-    """Results that tables are made of. way_out: where a file of them is damaged."""
-
-    tables: Callable[[Path, Mapping[str, str]], Iterator[CellTable]]
-    way_out: str
-
-
-_KINDS = {
-    _DECODED: _Kind(_decoding_tables, "decode it again with rappor decode -o"),
-    _DENSITY: _Kind(_density_tables, "make the map again with rappor density -o"),
-    _FLOWS: _Kind(_flow_tables, "make the flows again with rappor flows -o"),
+_KINDS: dict[str, tuple[Callable[[Path, Mapping[str, str]], Iterator[CellTable]], str]] = {
+    _DECODED: (_decoding_tables, "decode it again with rappor decode -o"),
+    _DENSITY: (_density_tables, "make the map again with rappor density -o"),
+    _FLOWS: (_flow_tables, "make the flows again with rappor flows -o"),
 }

@@ -6,8 +6,8 @@ rounded number is the multiple itself, as near as a float can be: the last bits 
 was rounded are not in it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -226,6 +226,17 @@ class CellTable(KeyedTable):
             raise TableError(f"{self.name}: {shown(self.cells[first])}: {why}")
 
 
+class Row(NamedTuple):
+    """A row of a released table. symbol: "" for what is shown; NaN stands where one is."""
+
+    kind: str
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    symbol: str
+
+
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class ReleasedTable(KeyedTable):
@@ -233,10 +244,9 @@ class ReleasedTable(KeyedTable):
 
     reports: rounded down, None where the whole table is withheld, for which it has one symbol.
     kinds: `cell`, `merged` (cells of `members`) or `total` (of all cells, shown or not).
-    symbols: "" for what is shown.  fixed: as an earlier release shows it.
-    complete: as in `CellTable`.  withheld: the symbol of the whole table, or "".
-    held: how many cells a merged one holds.  members: which ones, of tables that list all cells;
-    rare strings are not named.
+    symbols: "" for what is shown.  complete: as in `CellTable`.  withheld: the symbol of the whole
+    table, or "".  held: how many cells a merged one holds.  members: which ones, of tables that
+    list all cells; rare strings are not named.
     """
 
     reports: int | None
@@ -265,10 +275,20 @@ class ReleasedTable(KeyedTable):
         """Which rows show numbers, (n,)."""
         return np.array([not symbol for symbol in self.symbols], dtype=bool)
 
-    @property
-    def has_unnamed(self) -> bool:
-        """Whether a row pools values that are not named."""
-        return not self.held.keys() <= self.members.keys()
+    def rows(self) -> dict[str, Row]:
+        """The rows by cell."""
+        numbers = (getattr(self, name).tolist() for name in NUMBERS)
+        rows = map(Row, self.kinds, *numbers, self.symbols)
+        return dict(zip(self.cells, rows, strict=True))
+
+    def with_rows(self, rows: Mapping[str, Row], **changes: Any) -> "ReleasedTable":
+        """A copy of the table with these rows, and other changes."""
+        kinds, *numbers, symbols = zip(*rows.values(), strict=True) if rows else ((),) * 6
+        columns: dict[str, Any] = {
+            name: np.array(values, dtype=float)
+            for name, values in zip(NUMBERS, numbers, strict=True)
+        }
+        return replace(self, cells=tuple(rows), kinds=kinds, symbols=symbols, **(columns | changes))
 
 
 def table_name(key: TableKey) -> str:
@@ -277,25 +297,3 @@ def table_name(key: TableKey) -> str:
     metric, strata, first, last = key
     parts = [metric, *(f"{name}={value}" for name, value in strata), f"{first} to {last}"]
     return ", ".join(shown(part)[1:-1] for part in parts)
-
-
-def rows_agree(tables: Iterable[ReleasedTable]) -> bool:
-    """Whether tables divide the cells into the same rows, so that they can be compared row by
-    row.
-
-    Where the members of a pool are not named, the rows must be the same ones.
-    """
-    several = list(tables)
-    held: dict[str, tuple[str, ...]] = {}
-    for table in several:
-        for cell in table.cells:
-            members = table.members.get(cell, (cell,))
-            if held.setdefault(cell, members) != members:
-                return False
-    every = [one for members in held.values() for one in members]
-    same = all(
-        set(one.cells) == set(several[0].cells) and one.held == several[0].held for one in several
-    )
-    return len(set(every)) == len(every) and (
-        same or not any(table.has_unnamed for table in several)
-    )

@@ -18,8 +18,7 @@ from pydantic import AfterValidator, Field, with_config
 from disclosure.errors import ReleaseError, VerificationError
 from disclosure.files import LENIENT, naming, parse, to_json
 from disclosure.release.build import Release
-from disclosure.release.files import MANIFEST, SIGNATURE, digest_file
-from disclosure.release.plain import release_from_json
+from disclosure.release.files import MANIFEST, SIGNATURE, digest_file, release_from_json
 from disclosure.release.signature import check_signature
 from rappor_core.errors import file_problem, shown
 from rappor_core.whole_files import write_whole
@@ -104,21 +103,25 @@ def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified
             manifest that names anything but a plain file in the folder.
         ReleaseError: there is no manifest.
     """
-    text = _manifest_bytes(folder)
+    path = folder / MANIFEST
+    try:
+        if path.is_symlink() or path.stat().st_size > _MAX_MANIFEST:
+            raise VerificationError(f"{path} is a link, or larger than a manifest is")
+        text = path.read_bytes()
+    except OSError as error:
+        raise ReleaseError(f"{path}: {file_problem(error)}") from None
     if public:
-        check_signature(public, text, _signature(folder))
+        path = folder / SIGNATURE
+        try:
+            signature = path.read_bytes()[:1024]
+        except OSError:
+            raise VerificationError(f"{path} is missing: the release is not signed") from None
+        check_signature(public, text, signature)
     with naming(Path(MANIFEST)):
         made = parse(_Manifest, text, VerificationError)
     _check_files(folder, made.files)
-    return Verified(
-        made.owner,
-        made.audience,
-        made.issued,
-        tuple(made.files),
-        bool(public),
-        sha256(text).hexdigest(),
-        made.earlier,
-    )
+    said = made.owner, made.audience, made.issued, tuple(made.files)
+    return Verified(*said, bool(public), sha256(text).hexdigest(), made.earlier)
 
 
 def read_release(folder: Path, public: Sequence[Ed25519PublicKey] = ()) -> Release:
@@ -130,24 +133,6 @@ def read_release(folder: Path, public: Sequence[Ed25519PublicKey] = ()) -> Relea
         raise ReleaseError(f"{folder}: release.json: {file_problem(error)}") from None
     except ReleaseError as error:
         raise ReleaseError(f"{folder}: release.json: {error}") from None
-
-
-def _manifest_bytes(folder: Path) -> bytes:
-    path = folder / MANIFEST
-    try:
-        if path.is_symlink() or path.stat().st_size > _MAX_MANIFEST:
-            raise VerificationError(f"{path} is a link, or larger than a manifest is")
-        return path.read_bytes()
-    except OSError as error:
-        raise ReleaseError(f"{path}: {file_problem(error)}") from None
-
-
-def _signature(folder: Path) -> bytes:
-    path = folder / SIGNATURE
-    try:
-        return path.read_bytes()[:1024]
-    except OSError:
-        raise VerificationError(f"{path} is missing: the release is not signed") from None
 
 
 def _check_files(folder: Path, files: Mapping[str, _File]) -> None:

@@ -38,29 +38,24 @@ class Domain:
         if not self.modalities:
             raise DomainError("no columns are declared")
         for name, values in self.modalities.items():
-            self._check_column(name, values)
+            if not values or len(set(values)) < len(values):
+                raise DomainError(
+                    f"column {shown(name)} declares a modality twice, or none: {shown(values)}"
+                )
+            if self.missing in values:
+                raise DomainError(
+                    f"column {shown(name)} declares {shown(self.missing)}, the text of a missing "
+                    "value"
+                )
         for combination in self.incoherent:
-            self._check_combination(combination)
-
-    def _check_column(self, name: str, values: Sequence[str]) -> None:
-        if not values or len(set(values)) < len(values):
-            raise DomainError(
-                f"column {shown(name)} declares a modality twice, or none: {shown(values)}"
-            )
-        if self.missing in values:
-            raise DomainError(
-                f"column {shown(name)} declares {shown(self.missing)}, the text of a missing value"
-            )
-
-    def _check_combination(self, combination: Mapping[str, str]) -> None:
-        if len(combination) < 2:
-            raise DomainError(
-                f"an incoherent combination names two columns or more, not {shown(combination)}; "
-                "a value that cannot be is left out of its column"
-            )
-        for name, value in combination.items():
-            if value not in self.modalities.get(name, ()):
-                raise DomainError(f"incoherent: {shown(name)} does not declare {shown(value)}")
+            if len(combination) < 2:
+                raise DomainError(
+                    "an incoherent combination names two columns or more, not "
+                    f"{shown(combination)}; a value that cannot be is left out of its column"
+                )
+            for name, value in combination.items():
+                if value not in self.modalities.get(name, ()):
+                    raise DomainError(f"incoherent: {shown(name)} does not declare {shown(value)}")
 
     def select(self, columns: Sequence[str]) -> Domain:
         """Restrict the domain to some columns, in this order.

@@ -77,7 +77,12 @@ def assess_risk(
     chosen = domain.select(list(table))
     codes = encode_columns(table, chosen)
     patterns, rules = _merge_unseen(find_patterns(codes, chosen.sizes), chosen.incoherent_codes())
-    frequencies = _by_method(patterns, rules, method, max_dense_keys)
+    if method == "orthodox":
+        frequencies = orthodox_frequencies(patterns)
+    else:
+        is_dense = math.prod(patterns.sizes) <= max_dense_keys
+        count = dense_frequencies if is_dense else sparse_frequencies
+        frequencies = count(patterns, rules, largest=method == "opta")
     if (frequencies == INCOHERENT).any():
         row = int(np.flatnonzero(frequencies[patterns.of_row] == INCOHERENT)[0])
         raise TableError(
@@ -108,16 +113,6 @@ def encode_columns(table: Mapping[str, Sequence[str]], domain: Domain) -> Intege
                 f"row {row}: column {shown(name)} does not declare {shown(error.args[0])}"
             ) from None
     return codes
-
-
-def _by_method(
-    patterns: Patterns, rules: list[Combination], method: Method, max_dense_keys: int
-) -> Integers:
-    if method == "orthodox":
-        return orthodox_frequencies(patterns)
-    dense = math.prod(patterns.sizes) <= max_dense_keys
-    count = dense_frequencies if dense else sparse_frequencies
-    return count(patterns, rules, largest=method == "opta")
 
 
 def _merge_unseen(

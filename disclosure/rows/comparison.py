@@ -73,7 +73,11 @@ def link_records(original: Table, published: Table) -> float:
     of the product of both shares. Time O(rows^2), memory O(rows).
     """
     first, second = encode_alike(original, published)
-    chance = [_chance(first[:, c], second[:, c]) for c in range(first.shape[1])]
+    chance = []
+    for columns in zip(first.T, second.T, strict=True):
+        length = max(int(column.max()) for column in columns) + 1
+        one, other = (np.bincount(c, minlength=length) / len(c) for c in columns)
+        chance.append(float(one @ other))
     u = np.clip(chance, 1 / (10 * len(first)), 1 - 1e-9)
     agrees, differs = np.log(_AGREES / u), np.log((1 - _AGREES) / (1 - u))
     correct = 0
@@ -85,12 +89,6 @@ def link_records(original: Table, published: Table) -> float:
         own = logs.argmax(axis=1) == np.arange(start, start + len(block))
         correct += int((own & alone & (best > np.log(_LINKED))).sum())
     return correct / len(second)
-
-
-def _chance(first: np.ndarray, second: np.ndarray) -> float:
-    length = max(int(first.max()), int(second.max())) + 1
-    shares = [np.bincount(c, minlength=length) / len(c) for c in (first, second)]
-    return float(shares[0] @ shares[1])
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ def compare(
 
     Args:
         original, published: the same columns. Generalized values are first spread over their leaves
-            (`disclosure.anonymize.specialize`).
+            (`disclosure.anonymize.specialize_column`).
         seed: of the random queries and folds; the same gives the same figures.
         numeric: columns of numbers, for which queries are intervals.
         floor: share of rows that bounds the denominator of the error of a query.

@@ -101,7 +101,12 @@ class DecodedCells:
         Raises:
             TableError: a value is `*` itself, or nothing remains.
         """
-        kept = self._not_alone(alone)
+        kept = alone.copy()
+        groups = np.zeros(len(kept), dtype=np.int64) if self.groups is None else self.groups
+        for group in np.unique(groups):
+            own = np.flatnonzero((groups == group) & alone)
+            if len(own) and (groups == group).sum() == len(own) + 1:
+                kept[own[self.estimate[own].argmin()]] = False
         if not kept.any():
             raise TableError("no cell remains that may be shown by itself")
         if any(REST in cell for cell in self.cells):
@@ -117,26 +122,15 @@ class DecodedCells:
         sums = (place == np.arange(len(cells))[:, None]).astype(float)
         full = self.covariance if self.covariance.ndim == 2 else np.diag(self.covariance)
         covariance = sums @ full @ sums.T
-        groups = None if self.groups is None else self.groups[np.argmax(sums, axis=1)]
         return replace(
             self,
             cells=cells,
             estimate=sums @ self.estimate,
             covariance=covariance if self.covariance.ndim == 2 else np.diag(covariance).copy(),
-            groups=groups,
+            groups=None if self.groups is None else self.groups[np.argmax(sums, axis=1)],
             detected=None,
             low=None,
         )
-
-    def _not_alone(self, kept: Booleans) -> Booleans:
-        """The cells that are kept, without the smallest of a group in which one is not kept."""
-        found = kept.copy()
-        groups = np.zeros(len(kept), dtype=np.int64) if self.groups is None else self.groups
-        for group in np.unique(groups):
-            own = np.flatnonzero((groups == group) & kept)
-            if len(own) and (groups == group).sum() == len(own) + 1:
-                found[own[self.estimate[own].argmin()]] = False
-        return found
 
     def without_few(self, enough: Booleans, step: int) -> DecodedCells:
         """Leave out the groups of few reports, as slots, and round the reports of others down.

@@ -2,23 +2,24 @@
 
 Neighboring tables differ by one row, there or not, so that one cell changes by 1: geometric noise
 of rate epsilon gives epsilon. The thesis takes Laplace noise, whose low bits can tell the count.
+Where one row may be replaced by another, the guarantee is twice epsilon.
 
 It then sets negative counts to 0, which is biased where most cells are empty: of 17,280 cells and
 32,561 rows at epsilon .005 a mass of 1.76 million remains. `project` takes the same amount from all
 cells and clips, so that the sum stays what it was: the nearest histogram of that sum.
 
-Both are epsilon-differentially private for tables that differ by one row, there or not: a person
-is one row. Where one row may be replaced by another, the guarantee is twice epsilon.
-
-*Baseline* adds noise to the histogram of all combinations. *DPCocGen* spends a part of epsilon on
-the same, groups the cells by what that noisy histogram shows, and spends the rest on the counts of
-the groups; the costs add up. The thesis groups by MODL co-clustering, which on a noisy histogram
-merges next to nothing; here a kd-tree does.
+*Baseline* adds noise to the histogram of all combinations. *DPCocGen* spends parts of epsilon on
+the counts of each column alone and on the same histogram, groups the cells by what that noisy
+histogram shows, and spends the rest on the counts of the groups; the costs add up. A group's count
+is spread over its cells in proportion to the product of the columns' counts: the thesis does not
+say how, and has no such counts. It groups by MODL co-clustering, which on a noisy histogram merges
+next to nothing; here a kd-tree does, which sees the noisy histogram and nothing else of the table.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
+from typing import Literal
 
 import numpy as np
 
@@ -26,18 +27,22 @@ from disclosure.errors import TableError
 from disclosure.rows.decoded import MAX_VALUES, check_size
 from disclosure.rows.domain import RowDomain
 from disclosure.rows.estimates import nearest_shares
-from disclosure.rows.kd_tree import KdTree
 from disclosure.series import BudgetLedger, Charge, add_geometric, geometric_variance
 from disclosure.series.noise import check_rate
 from disclosure.typing import Floats, Integers, Table
 
+Synthesizer = Literal["dpcocgen", "baseline"]
+_MARGINS, _CELLS, _GROUPS = 0.3, 0.5, 0.2  # parts of epsilon
 _DEVIATIONS = 6  # of noise: more has a chance of about 1e-9
 _MIN_RATE = 1e-12
+_PENALTY = 0.75  # of a split, in variances of the noise and for each doubling of the cells
+_DEEPEST = 200  # cuts one below the other
+_Axes = tuple[Integers, ...]  # the values of each axis that a block holds
 
 
-def perturb(counts: Integers, epsilon: float, rng: np.random.Generator | None = None) -> Integers:
+def perturb(counts: Integers, epsilon: float, rng: np.random.Generator | None = None) -> Floats:
     """Counts with noise, unbiased; some are negative. rng: as in `add_geometric`."""
-    return add_geometric(counts, 1, epsilon, rng)
+    return add_geometric(counts, 1, epsilon, rng).astype(float)
 
 
 def project(noisy: Floats, total: float) -> Floats:
@@ -46,34 +51,6 @@ def project(noisy: Floats, total: float) -> Floats:
     if total <= 0:
         return np.zeros(noisy.shape)
     return nearest_shares(noisy.ravel(), np.ones(noisy.size), total).reshape(noisy.shape)
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """A private histogram: noise of the whole epsilon on every cell."""
-
-
-@dataclass(frozen=True)
-class DPCocGen:
-    """A private histogram whose cells are grouped first: noise on every cell to find groups,
-    then noise on the groups' counts.
-
-    partitioner: groups cells.  margin_share, group_share: parts of epsilon for counts of each
-    column alone, and for the histogram that the cells are grouped by; the groups get the rest.
-
-    A group's count is spread over its cells in proportion to the product of the columns' counts,
-    or evenly where `margin_share` is 0: the thesis does not say how, and has no such counts.
-    """
-
-    partitioner: KdTree = field(default_factory=KdTree)
-    margin_share: float = 0.3
-    group_share: float = 0.5
-
-    def __post_init__(self) -> None:
-        """Check."""
-        last = 1 - self.margin_share - self.group_share
-        if not (self.margin_share >= 0 and self.group_share > 0 and last > 0):
-            raise TableError(f"margin_share >= 0, group_share > 0 and sum < 1 are needed: {self}")
 
 
 @dataclass(frozen=True)
@@ -95,8 +72,7 @@ def estimate_histogram(
     epsilon: float,
     ledger: BudgetLedger,
     *,
-    method: Baseline | DPCocGen | None = None,
-    num_rows: int | None = None,
+    method: Synthesizer = "dpcocgen",
     rng: np.random.Generator | None = None,
 ) -> NoisyHistogram:
     """Estimate the histogram of a table's rows with epsilon-differential privacy.
@@ -106,9 +82,7 @@ def estimate_histogram(
         domain: stated beforehand, and not read off the table.
         epsilon: in nats; what the result tells of any one row, in all.
         ledger: of the data set; charged before any noise is drawn.
-        method: `DPCocGen()` if None.
-        num_rows: rows of the table, where that number is public: with it, the counts are made to
-            add up. The true number must not be given where it is to be protected.
+        method: how noise is added.
         rng: None draws the noise from the system's secure randomness; a generator is for tests.
 
     Raises:
@@ -117,41 +91,26 @@ def estimate_histogram(
             so small that the noise alone may stand for more rows than can be drawn. Whether it is
             depends on the domain and epsilon, not on the rows; nothing is charged then.
     """
-    chosen = method or DPCocGen()
-    if rng is None:
-        _check_rates(epsilon, chosen, len(domain.axes))
-    if num_rows is None:
-        _check_noise(epsilon, chosen, domain)
+    charge, baseline = Charge(epsilon), method == "baseline"
+    if rng is None:  # refused before anything is charged
+        margin = _MARGINS / len(domain.axes)
+        for share in (1.0,) if baseline else (_CELLS, _GROUPS, margin):
+            check_rate(epsilon * share)
+    _check_noise(epsilon, 1.0 if baseline else _GROUPS, domain)
     counts = domain.histogram(table)
-    if isinstance(chosen, Baseline):
-        ledger.spend("synthetic rows: histogram", Charge(epsilon))
-        noisy = perturb(counts, epsilon, rng).astype(float)
-        total = _total(noisy, geometric_variance(1, epsilon), num_rows)
-        return NoisyHistogram(project(noisy, total), epsilon, counts.size)
-    ledger.spend("synthetic rows: margins, histogram and groups", Charge(epsilon))
-    return _grouped(counts, epsilon, chosen, num_rows, rng)
+    if not baseline:
+        ledger.spend("synthetic rows: margins, histogram and groups", charge)
+        return _grouped(counts, epsilon, rng)
+    ledger.spend("synthetic rows: histogram", charge)
+    noisy = perturb(counts, epsilon, rng)
+    return NoisyHistogram(project(noisy, _total(noisy, epsilon)), epsilon, counts.size)
 
 
-def _check_rates(epsilon: float, method: Baseline | DPCocGen, num_columns: int) -> None:
-    """Raises BudgetError where the system's noise has no such rate: before anything is charged."""
-    Charge(epsilon)
-    shares = [1.0]
-    if isinstance(method, DPCocGen):
-        margin = method.margin_share
-        shares = [method.group_share, 1 - method.group_share - margin, margin / num_columns]
-    for share in filter(None, shares):
-        check_rate(epsilon * share)
-
-
-def _check_noise(epsilon: float, method: Baseline | DPCocGen, domain: RowDomain) -> None:
-    """Raises TableError where noise in the number of rows may pass what can be drawn.
+def _check_noise(epsilon: float, share: float, domain: RowDomain) -> None:
+    """Raise TableError where noise in the number of rows may pass what can be drawn.
 
     The number of rows is a sum over groups of cells, at most as many as there are cells.
     """
-    Charge(epsilon)
-    share = 1.0
-    if isinstance(method, DPCocGen):
-        share = 1 - method.margin_share - method.group_share
     cells = math.prod(domain.shape)
     rate = min(max(epsilon * share, _MIN_RATE), 1.0)
     most = _DEVIATIONS * math.sqrt(geometric_variance(1, rate) * cells)
@@ -163,26 +122,118 @@ def _check_noise(epsilon: float, method: Baseline | DPCocGen, domain: RowDomain)
         )
 
 
-def _grouped(
-    counts: Integers,
-    epsilon: float,
-    method: DPCocGen,
-    num_rows: int | None,
-    rng: np.random.Generator | None,
-) -> NoisyHistogram:
-    """DPCocGen. Reads the counts three times, and charges the three parts of epsilon."""
-    first = epsilon * method.group_share
-    second = epsilon - first - epsilon * method.margin_share
-    seen = perturb(counts, first, rng).astype(float)
-    margins = _noisy_margins(counts, epsilon * method.margin_share, rng)
-    base = _expected(seen, geometric_variance(1, first), margins)
-    blocks = method.partitioner.partition(seen, base, first).ravel()
-    sums = perturb(np.bincount(blocks, counts.ravel()).astype(np.int64), second, rng).astype(float)
-    joined = _joined(sums, seen.ravel(), blocks, first, second)
-    total = _total(sums, geometric_variance(1, second), num_rows)
-    held = project(joined, total)
+def _grouped(counts: Integers, epsilon: float, rng: np.random.Generator | None) -> NoisyHistogram:
+    """DPCocGen. Reads the counts three times, for the three parts of epsilon."""
+    first = epsilon * _CELLS
+    second = epsilon - first - epsilon * _MARGINS
+    seen = perturb(counts, first, rng)
+    base = _expected(counts, seen, epsilon * _MARGINS / counts.ndim, first, rng)
+    blocks = partition(seen, base, first).ravel()
+    sums = perturb(np.bincount(blocks, counts.ravel()).astype(np.int64), second, rng)
+    # counts of blocks from both rounds of noise, by the inverse of their variances
+    noise = np.bincount(blocks) * geometric_variance(1, first)
+    weight = 1 / (1 + geometric_variance(1, second) / noise)
+    joined = weight * sums + (1 - weight) * np.bincount(blocks, seen.ravel())
+    held = project(joined, _total(sums, second))
     shares = base.ravel() / np.bincount(blocks, base.ravel())[blocks]
     return NoisyHistogram((held[blocks] * shares).reshape(counts.shape), epsilon, len(sums))
+
+
+def _total(noisy: Floats, epsilon: float) -> float:
+    """The number of rows: the sum of the counts, at least the standard error of it."""
+    return max(float(noisy.sum()), math.sqrt(geometric_variance(1, epsilon) * noisy.size))
+
+
+def _expected(
+    counts: Integers, seen: Floats, each: float, first: float, rng: np.random.Generator | None
+) -> Floats:
+    """What independent columns would give each cell, above 0.
+
+    A column's counts are those measured, with noise of epsilon `each`, and those of the noisy
+    histogram, of epsilon `first`, by their variances.
+    """
+    axes = range(counts.ndim)
+    others = [tuple(other for other in axes if other != axis) for axis in axes]
+    margins = [perturb(counts.sum(axis=rest), each, rng) for rest in others]
+    laws = []
+    for margin, rest in zip(margins, others, strict=True):
+        of_histogram = geometric_variance(1, first) * seen.size / len(margin)
+        weight = 1 / (1 + geometric_variance(1, each) / of_histogram)
+        total = max(float(margin.sum()), 1.0)
+        held = project(weight * margin + (1 - weight) * seen.sum(axis=rest), total)
+        laws.append((held + 1.0) / (total + len(held)))
+    found: Floats = reduce(np.multiply.outer, laws)
+    return found * found.size
+
+
+def partition(noisy: Floats, expected: Floats, epsilon: float) -> Integers:
+    """Group cells that are counted together, by a kd-tree; number the block of each cell.
+
+    Each split cuts one axis in two. The values of the axis are first put in the order of their
+    counts, relative to what is expected of them, as regression trees do with categories: of all
+    ways to cut in two by one axis, the best is then one of the cuts in that order (Fisher 1958).
+    The tree grows as long as a split could pay, and is pruned from its leaves: a split stays if it
+    and those below it take more from the squared error than their price.
+
+    Args:
+        noisy: counts with geometric noise of this epsilon; some are negative. Any shape, an axis a
+            column.
+        expected: what the block of all cells would give each cell, above 0, of the same shape:
+            cells of a block are in proportion to it.
+        epsilon: of the noise, which reveals its variance.
+
+    Returns:
+        Numbers of blocks, from 0 and without gaps, of the shape of `noisy`.
+    """
+    price = _PENALTY * geometric_variance(1, epsilon) * max(math.log2(noisy.size), 1.0)
+
+    def grow(axes: _Axes, depth: int) -> tuple[list[_Axes], float]:
+        """Blocks of a node, and what they take from its squared error, less what they cost."""
+        place = np.ix_(*axes)
+        counts, weights = noisy[place], expected[place]
+        if depth == _DEEPEST or counts.size == 1:
+            return [axes], 0.0
+        ratio = float((counts * weights).sum() / (weights**2).sum())
+        if float(((counts - ratio * weights) ** 2).sum()) <= price:  # more no splits can take
+            return [axes], 0.0
+        gain, axis, order, cut = _best_split(counts, weights)
+        halves = []
+        for part in (order[:cut], order[cut:]):
+            chosen = list(axes)
+            chosen[axis] = np.sort(axes[axis][part])
+            halves.append(grow(tuple(chosen), depth + 1))
+        (first, gain_first), (second, gain_second) = halves
+        won = gain - price + gain_first + gain_second
+        return ([*first, *second], won) if won > 0 else ([axes], 0.0)
+
+    blocks = np.zeros(noisy.shape, dtype=np.int64)
+    whole = tuple(np.arange(size) for size in noisy.shape)
+    for number, leaf in enumerate(grow(whole, 0)[0]):
+        blocks[np.ix_(*leaf)] = number
+    return blocks
+
+
+def _best_split(counts: Floats, weights: Floats) -> tuple[float, int, Integers, int]:
+    """The squared error that the best cut takes away; its axis, the order of values, the cut."""
+    products, squares = counts * weights, weights**2
+    best = (-1.0, 0, np.arange(counts.shape[0]), 1)
+    for axis, size in enumerate(counts.shape):
+        if size == 1:
+            continue
+        others = tuple(i for i in range(counts.ndim) if i != axis)
+        top, bottom = products.sum(axis=others), squares.sum(axis=others)
+        order = np.argsort(top / bottom, kind="stable")
+        left_top, left_bottom = np.cumsum(top[order])[:-1], np.cumsum(bottom[order])[:-1]
+        right_top, right_bottom = (
+            np.cumsum(values[order][::-1])[::-1][1:] for values in (top, bottom)
+        )
+        gains = (
+            left_top**2 / left_bottom + right_top**2 / right_bottom - top.sum() ** 2 / bottom.sum()
+        )
+        at = int(gains.argmax())
+        if gains[at] > best[0]:
+            best = (float(gains[at]), axis, order, at + 1)
+    return best
 
 
 def draw_rows(
@@ -193,10 +244,15 @@ def draw_rows(
 ) -> dict[str, list[str]]:
     """Draw rows from an estimated histogram, by column.
 
-    num_rows: how many; None: as many as the histogram holds.
+    Args:
+        histogram: of the domain.
+        domain: of the columns.
+        num_rows: how many; None: as many as the histogram holds.
+        rng: for tests.
 
-    Raises TableError where the histogram is empty, num_rows is below 1, or rows by columns pass
-    100 million values.
+    Raises:
+        TableError: the histogram is empty, num_rows is below 1, or rows by columns pass 100 million
+            values.
     """
     total = float(histogram.counts.sum())
     wanted = round(total) if num_rows is None else num_rows
@@ -210,52 +266,3 @@ def draw_rows(
     drawn = source.multinomial(wanted, histogram.counts.ravel() / total)
     cells = source.permutation(np.repeat(np.arange(drawn.size), drawn))
     return domain.rows(cells, source)
-
-
-def _total(noisy: Floats, variance: float, num_rows: int | None) -> float:
-    """The number of rows: given, or the sum of the counts, at least the standard error of it."""
-    if num_rows is not None:
-        return float(num_rows)
-    return max(float(noisy.sum()), float(np.sqrt(variance * noisy.size)))
-
-
-def _noisy_margins(
-    counts: Integers, epsilon: float, rng: np.random.Generator | None
-) -> list[tuple[Floats, float]]:
-    """The counts of each column and the variance of their noise; none at epsilon 0."""
-    if epsilon == 0:
-        return []
-    each = epsilon / counts.ndim
-    exact = [counts.sum(axis=_others(axis, counts.ndim)) for axis in range(counts.ndim)]
-    return [(perturb(one, each, rng).astype(float), geometric_variance(1, each)) for one in exact]
-
-
-def _expected(seen: Floats, variance: float, margins: list[tuple[Floats, float]]) -> Floats:
-    """What independent columns would give each cell, above 0; the same for all without margins.
-
-    A column's counts are those measured and those of the noisy histogram, by their variances.
-    """
-    if not margins:
-        return np.ones(seen.shape)
-    laws = []
-    for axis, (margin, noise) in enumerate(margins):
-        summed = seen.sum(axis=_others(axis, seen.ndim))
-        weight = 1 / (1 + noise / (variance * seen.size / len(margin)))
-        total = max(float(margin.sum()), 1.0)
-        held = project(weight * margin + (1 - weight) * summed, total)
-        laws.append((held + 1.0) / (total + len(held)))
-    found: Floats = reduce(np.multiply.outer, laws)
-    return found * found.size
-
-
-def _others(axis: int, ndim: int) -> tuple[int, ...]:
-    return tuple(other for other in range(ndim) if other != axis)
-
-
-def _joined(sums: Floats, seen: Floats, blocks: Integers, first: float, second: float) -> Floats:
-    """Counts of blocks from both rounds of noise, weighted by the inverse of their variances."""
-    sizes = np.bincount(blocks)
-    before = np.bincount(blocks, seen)
-    weight = 1 / (1 + geometric_variance(1, second) / (sizes * geometric_variance(1, first)))
-    joined: Floats = weight * sums + (1 - weight) * before
-    return joined

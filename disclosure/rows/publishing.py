@@ -197,13 +197,12 @@ def release_of_rows(
     """
     if estimates.first_day is None or estimates.last_day is None:
         raise ReleaseError("the estimates do not say their days")
-    check_chain(earlier)
+    digests = check_chain(earlier)
     days = estimates.first_day, estimates.last_day
     rows = [InRows(metric, *days) for metric in estimates.metrics or estimates.columns]
     refuse_as_table(earlier, rows)
     for one in rows:
         refuse_in_rows(earlier, *one)
-    digests = tuple(release.digest for release in earlier if release.digest)
     return Release(policy, issued, (), digests, OF_DECODING, rows=tuple(rows))
 
 

@@ -44,11 +44,13 @@ class BudgetLedger:
     """The privacy budget of one data set and what was spent of it. Charge before drawing noise.
 
     Charges add up (sequential composition). Charges to parts that share no person cost the largest
-    of them (parallel composition).
+    of them (parallel composition). path: file that every charge is written to while `is_open`.
     """
 
     limit: Charge
     entries: list[tuple[str, Charge]] = field(default_factory=list)
+    path: Path | None = None
+    is_open: bool = True
 
     @property
     def spent_epsilon(self) -> float:
@@ -61,7 +63,13 @@ class BudgetLedger:
         return math.fsum(charge.delta for _, charge in self.entries)
 
     def spend(self, purpose: str, charge: Charge) -> None:
-        """Enter a charge. Raises BudgetError, and enters nothing, where the limit is passed."""
+        """Enter a charge, on the disk when this returns if the ledger has a file.
+
+        Raises BudgetError, and enters nothing, where the limit is passed or the file cannot be
+        written.
+        """
+        if not self.is_open:
+            raise BudgetError(f"{self.path} is closed: open it again to charge {purpose}")
         epsilon = self.spent_epsilon + charge.epsilon
         delta = self.spent_delta + charge.delta
         over = epsilon > self.limit.epsilon * (1 + _ROUNDING)
@@ -71,6 +79,12 @@ class BudgetLedger:
                 f"of {self.limit.epsilon:g} and {self.limit.delta:g}"
             )
         self.entries.append((purpose, charge))
+        try:
+            if self.path is not None:
+                _write(self.path, self)
+        except OSError as error:
+            self.entries.pop()
+            raise BudgetError(f"{self.path} cannot be written: {file_problem(error)}") from None
 
 
 @with_config(LENIENT)
@@ -97,25 +111,6 @@ class _File:
     entries: tuple[_Entry, ...]
     format: Literal["rappor-budget"] = "rappor-budget"
     version: Literal[1] = 1
-
-
-@dataclass
-class _FileLedger(BudgetLedger):
-    """Writes itself at every charge."""
-
-    path: Path = Path()
-    is_open: bool = True
-
-    def spend(self, purpose: str, charge: Charge) -> None:
-        """Enter a charge, on the disk when this returns."""
-        if not self.is_open:
-            raise BudgetError(f"{self.path} is closed: open it again to charge {purpose}")
-        super().spend(purpose, charge)
-        try:
-            _write(self.path, self)
-        except OSError as error:
-            self.entries.pop()
-            raise BudgetError(f"{self.path} cannot be written: {file_problem(error)}") from None
 
 
 def make_ledger(path: Path, limit: Charge) -> None:
@@ -167,10 +162,10 @@ def open_ledger(path: Path) -> Iterator[BudgetLedger]:
     except OSError as error:
         raise BudgetError(f"{lock} cannot be made: {file_problem(error)}") from None
     try:
-        found = read_ledger(path)
+        ledger = read_ledger(path)
         if path.stat().st_nlink > 1:
             raise BudgetError(f"{path} has another name, a hard link: remove one of them")
-        ledger = _FileLedger(found.limit, found.entries, path)
+        ledger.path = path
         try:
             yield ledger
         finally:
@@ -186,16 +181,11 @@ def _write(path: Path, ledger: BudgetLedger) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the names of a folder on the disk, where the system can: a new name is lost else."""
     if not hasattr(os, "O_DIRECTORY"):
         return
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    opened = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(opened)
+        os.fsync(opened)  # a new name is lost else
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that have no such thing
             raise

@@ -10,6 +10,7 @@ have the declared chances.
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice
 from random import Random
 from typing import Final, NamedTuple
 
@@ -17,8 +18,8 @@ import numpy as np
 from scipy import stats
 
 from privacy_audit.black_box import bounds
-from privacy_audit.black_box.checks import Check, exact, one_of, shifted, test
-from privacy_audit.black_box.noise_sums import chances, permanent_table
+from privacy_audit.black_box.checks import Check, counted, one_of, shifted, test
+from privacy_audit.black_box.noise_sums import by_bit, chances, permanent_table
 from privacy_audit.black_box.program_client import ClientSource, Event, Life, SeenReport, Value
 from privacy_audit.black_box.scenarios import Step, hashes_text, start_days, values_of
 from rappor_core.calendar import day_of, last_day, period_number
@@ -35,19 +36,6 @@ AFTER = (1, 2, 3, 30, 366)  # periods from the one in which the metric expires
 ODD_VALUES = ("", "x" * 400, "\u96ea \u2603")
 
 
-class ExpectedReport(NamedTuple):
-    """A report that a device must send.
-
-    metric: its name.  day: which it states.  bits: B of the answer; None where a cut of the
-    device's own decides.  kind: `value`, `fallback`, `no_data`, `other`.
-    """
-
-    metric: str
-    day: int
-    bits: int | None
-    kind: str
-
-
 class Memory:
     """What the ledger holds of one metric: the fallback goes first, or all values together."""
 
@@ -59,7 +47,8 @@ class Memory:
         self._held = {metric.value_bits(value, cohort) for value in values}
 
     def answer(self, value: object) -> tuple[int, str]:
-        """Return B of what is sent for a value, and its kind."""
+        """Return B of what is sent for a value, and its kind: `value`, `fallback`, `no_data` or
+        `other`."""
         metric = self._metric
         bits = metric.value_bits(value, self._cohort)
         if bits not in self._held and len(self._held) < metric.max_permanent_responses:
@@ -70,16 +59,20 @@ class Memory:
         return metric.value_bits(metric.fallback, self._cohort), "fallback"
 
 
-def expected_answers(metric: Metric, cohort: int, steps: tuple[Step, ...]) -> list[ExpectedReport]:
-    """List the reports of a life by the text of docs/protocol.md and docs/client.md, not by the
-    client: one a period, of its first value, up to `max_reports` and the day of expiry."""
-    memory, answers, last = Memory(metric, cohort), list[ExpectedReport](), None
+def expected_answers(
+    metric: Metric, cohort: int, steps: tuple[Step, ...]
+) -> dict[int, tuple[int, str]]:
+    """The reports of a life by day, as B of the answer and its kind, by the text of
+    docs/protocol.md and docs/client.md, not by the client: one a period, of its first value, up to
+    `max_reports` and the day of expiry."""
+    memory, last = Memory(metric, cohort), None
+    wanted: dict[int, tuple[int, str]] = {}
     for day, value in steps:
         period = period_number(metric.period, day)
         if period != last and day <= day_of(metric.expires):
-            answers.append(ExpectedReport(metric.name, day, *memory.answer(value)))
+            wanted[day] = memory.answer(value)
             last = period
-    return answers if metric.max_reports is None else answers[: metric.max_reports]
+    return dict(islice(wanted.items(), metric.max_reports))
 
 
 def _with_chances(metric: Metric, **chances: int) -> Metric:
@@ -94,20 +87,6 @@ def nearly_clear(metric: Metric) -> Metric:
         return last
     others = metric.params.num_bits - 1 if metric.params.scheme.symbols else 1
     return _with_chances(last, p1=PROBABILITY_SCALE - others, q1=1)
-
-
-def chance_of_another(metric: Metric) -> float:
-    """The probability that a report of a `nearly_clear` metric looks like another answer."""
-    k = metric.params.num_bits
-    if metric.params.scheme.symbols:
-        return (k - 1) / PROBABILITY_SCALE
-    return 1 / PROBABILITY_SCALE if k == 1 else (k / PROBABILITY_SCALE) ** 2
-
-
-def looks_another(metric: Metric, shown: bytes, answer: int) -> bool:
-    """Whether a report of a `nearly_clear` metric looks like another answer than this B."""
-    off = (int.from_bytes(shown, "little") ^ answer).bit_count()
-    return off > (0 if metric.params.num_bits == 1 or metric.params.scheme.symbols else 1)
 
 
 class Lived(NamedTuple):
@@ -136,7 +115,11 @@ def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterato
         AuditedClientError: If the client fails.
     """
     clear, noisy = (_live(source, shown, devices) for shown in (nearly_clear(metric), metric))
-    name, chance = metric.base_name, chance_of_another(nearly_clear(metric))
+    name, k, chance = metric.base_name, metric.params.num_bits, 1 / PROBABILITY_SCALE
+    if metric.params.scheme.symbols:
+        chance = (k - 1) / PROBABILITY_SCALE
+    elif k > 1:  # two bits are wrong
+        chance = (k / PROBABILITY_SCALE) ** 2
     p_value = (
         float(stats.binom.sf(clear.another - 1, clear.total, chance)) if clear.another else 1.0
     )
@@ -146,10 +129,10 @@ def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterato
         one_of(clear.total, "reports with another answer", chance),
     )  # fmt: skip
     missing, extra = clear.missing + noisy.missing, clear.extra + noisy.extra
-    yield exact(
-        name, "a report for each period that asks for one, and no other", PART,
-        f"{missing:,} missing, {extra:,} too many" if missing + extra else "",
-        one_of(clear.total + noisy.total, "reports missing or too many"),
+    yield counted(
+        name, "a report for each period that asks for one, and no other", PART, missing + extra,
+        f"{missing:,} missing, {extra:,} too many", clear.total + noisy.total,
+        "reports missing or too many",
     )  # fmt: skip
     for kind, pairs in sorted(noisy.kinds.items()):
         yield _noise_of(metric, kind, pairs)
@@ -186,20 +169,21 @@ def _pool(metric: Metric, draw: Random) -> list[Value]:
 
 def _compared(metric: Metric, steps: list[tuple[Step, ...]], seen: list[list[SeenReport]]) -> Lived:
     another = missing = extra = total = 0
+    tolerated = 0 if metric.params.num_bits == 1 or metric.params.scheme.symbols else 1  # bits
     kinds: dict[str, list[tuple[bytes, int]]] = defaultdict(list)
     for life, reports in zip(steps, seen, strict=True):
         cohort = reports[0].cohort if reports else 0
-        wanted = {one.day: one for one in expected_answers(metric, cohort, life)}
+        wanted = expected_answers(metric, cohort, life)
         sent = {one.day: one for one in reports}
         extra += len(reports) - len(sent) + len(sent.keys() - wanted.keys())
         missing += len(wanted.keys() - sent.keys())
         last: dict[str, tuple[bytes, int]] = {}
         for day in sorted(sent.keys() & wanted.keys()):
-            answer, bits = wanted[day], sent[day].bits
-            assert answer.bits is not None  # noqa: S101 (of values that are reported at once)
+            (answer, kind), bits = wanted[day], sent[day].bits
             total += 1
-            another += looks_another(metric, bits, answer.bits)
-            last[answer.kind] = bits, answer.bits
+            off = (int.from_bytes(bits, "little") ^ answer).bit_count()
+            another += off > tolerated
+            last[kind] = bits, answer
         for kind, pair in last.items():
             kinds[kind].append(pair)
     return Lived(another, missing, extra, total, dict(kinds))
@@ -211,10 +195,7 @@ def _noise_of(metric: Metric, kind: str, pairs: list[tuple[bytes, int]]) -> Chec
     shown = permanent_table([int.from_bytes(bits, "little") for bits, _ in pairs], params.num_bits)
     held = permanent_table([answer for _, answer in pairs], params.num_bits)
     p_values, findings, spread = [], [], 0.0
-    for bit, chance in zip((1, 0), chances(params, permanent=False), strict=True):
-        if params.scheme.symbols and bit == 0:
-            continue  # follows from the other
-        total, ones = int((held == bit).sum()), int(shown[held == bit].sum())
+    for chance, _, total, ones in by_bit(params, shown, held, chances(params, permanent=False)):
         if not total:
             continue
         p_values.append(bounds.count_p_value(ones, total, chance))

@@ -1,22 +1,27 @@
 """Audit an app with the client in it by its requests and files: a program, its collector, its disk.
 
 Devices of two groups record other values. Nothing is asked but what an app asks: open, record,
-send, withdraw, close.
+send, withdraw, close. What files hold of a value must go through a device's own secret, so nothing
+can stand in the files of all devices with one value and of none with the other: raw values, any
+encoding of them, digests without the secret, places of a period that is over. Every run of three
+bytes is looked at.
 """
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from privacy_audit.black_box.checks import Check, exact, one_of
-from privacy_audit.black_box.program_client import Value
-from privacy_audit.black_box.programs import OWN_MODULE
-from privacy_audit.black_box.requests import Request, batch_of, request_checks
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from privacy_audit.black_box.checks import Check, exact, one_of, test
+from privacy_audit.black_box.program_client import OWN_MODULE, Value
+from privacy_audit.black_box.requests import batch_of, request_checks
 from privacy_audit.black_box.scenarios import disjoint, reports_at_once, values_of
-from privacy_audit.black_box.state_files import file_checks
 from privacy_audit.black_box.watched_app import OFTEN, AppDevice, watch
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metric import Metric
@@ -34,19 +39,15 @@ HEADERS = {
 }  # of docs/client.md, beside Host and Content-Length
 SHORTEST = 6  # bytes of a value that are looked for in files
 RUN = 16  # bytes of a state that are of one device alone
+LENGTHS = 3, 6  # of runs of bytes that devices with one value share
 MIN_RUNS = 6  # of them one after the other: of a secret of 22 bytes or more
-
-
-def fits(metric: Metric) -> bool:
-    """Whether an app's `record` of a metric queues a report at once."""
-    return APP in metric.platforms and reports_at_once(metric)
 
 
 def app_checks(chosen: list[Metric], command: str, processes: int, devices: int) -> Iterator[Check]:
     """Yield all checks of an app.
 
     Args:
-        chosen: Metrics; those that do not fit are left out.
+        chosen: Metrics; those of which an app's `record` queues nothing at once are left out.
         command: The program.
         processes: Programs that run at the same time.
         devices: Of each group.
@@ -55,10 +56,14 @@ def app_checks(chosen: list[Metric], command: str, processes: int, devices: int)
         AuditError: If the program cannot be run.
         AuditedClientError: If it refuses a command.
     """
-    metrics = [metric for metric in chosen if fits(metric)]
+    metrics = [m for m in chosen if APP in m.platforms and reports_at_once(m)]
     if not metrics:
         return
-    metrics.append(_often(metrics[0]))
+    often = metrics[0].replace(
+        name="audit-often", max_reports_per_period=2 * OFTEN, max_reports=2 * OFTEN, lives=None,
+        platforms=(APP,), no_data=None,
+    )  # fmt: skip
+    metrics.append(often)  # of which a device sends several batches
     file = MetricsFile({metric.name: metric for metric in metrics})
     pairs = {m.name: disjoint(m, values_of(m)) for m in metrics}
     groups = [{name: pair[which] for name, pair in pairs.items()} for which in (0, 1)]
@@ -78,14 +83,6 @@ def app_checks(chosen: list[Metric], command: str, processes: int, devices: int)
     yield from _of_files(seen, groups)
 
 
-def _often(metric: Metric) -> Metric:
-    """A metric of which a device sends several batches."""
-    return metric.replace(
-        name="audit-often", max_reports_per_period=2 * OFTEN, max_reports=2 * OFTEN, lives=None,
-        platforms=(APP,), no_data=None,
-    )  # fmt: skip
-
-
 def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> Iterator[Check]:
     n, every = len(devices), [one for device in devices for one in device.requests]
     checks = list(request_checks([[device.requests] for device in devices], PART, PAD_TO))
@@ -93,7 +90,12 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
     strange = [one.line for one in every if not one.line.startswith("POST /v1/reports ")]
     yield _exact("the collector sees requests with reports, and nothing else", strange, n)
     if own:
-        odd = [f"{one.headers}" for one in every if not _is_documented(one)]
+        documented = sorted([*HEADERS, "Host", "Content-Length"])
+        odd = [
+            f"{one.headers}" for one in every
+            if sorted(name for name, _ in one.headers) != documented
+            or not HEADERS.items() <= dict(one.headers).items()
+        ]  # fmt: skip
         yield _exact("requests have the headers of docs/client.md, and no others", odd, len(every))
     else:
         kinds = {tuple(name for name, _ in one.headers) for one in every}
@@ -104,13 +106,20 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
     again = [
         "another request in its place"
         for device in devices
-        if _bodies(device.refused) - _bodies(device.requests)
+        if Counter(one.body for one in device.refused)
+        - Counter(one.body for one in device.requests)
     ]
     tries = sum(len(device.refused) for device in devices)
     yield _exact("a request that failed is sent again, once, as it was", again, tries)
     if any(check.broken(1e-9) for check in checks):
         return  # bodies that cannot be read
-    reports = [_reports(device) for device in devices]
+    reports = [
+        Counter(
+            group.metric
+            for one in device.requests for group in batch_of(one.body).groups for _ in group.rows
+        )
+        for device in devices
+    ]  # fmt: skip
     wanted = {
         m.name: min(2 * OFTEN, m.max_reports_per_period, m.max_reports or 2 * OFTEN)
         for m in file.metrics.values()
@@ -120,24 +129,6 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
         f"a value that is recorded {2 * OFTEN} times in a moment makes as many reports as its "
         "period has", wrong, n,
     )  # fmt: skip
-
-
-def _bodies(requests: list[Request]) -> Counter[bytes]:
-    return Counter(one.body for one in requests)
-
-
-def _is_documented(request: Request) -> bool:
-    rest = {name: value for name, value in request.headers if name in HEADERS}
-    names = sorted(name for name, _ in request.headers)
-    return rest == HEADERS and names == sorted([*HEADERS, "Host", "Content-Length"])
-
-
-def _reports(device: AppDevice) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for one in device.requests:
-        for group in batch_of(one.body).groups:
-            found[group.metric] += len(group.rows)
-    return found
 
 
 def _of_withdrawals(devices: list[AppDevice]) -> Iterator[Check]:
@@ -185,9 +176,50 @@ def _of_files(devices: list[AppDevice], groups: list[dict[str, Value]]) -> Itera
         "after it": [device.closed for device in devices],
     }
     for when, some in files.items():
-        yield from file_checks(some[::2], some[1::2], PART, when)
+        yield from _alike(some[::2], some[1::2], when)
 
 
 def _exact(what: str, wrong: list[str], number: int) -> Check:
     found = f"{wrong[0][:200]} ({len(wrong):,} times)" if wrong else ""
     return exact("", what, PART, found, one_of(number, "devices"))
+
+
+def _alike(one: Sequence[bytes], other: Sequence[bytes], when: str) -> Iterator[Check]:
+    """Check that files of devices with two values are alike. one, other: bytes of each device."""
+    for length in LENGTHS:
+        p_value, found = most_telling(one, other, length)
+        yield test(
+            "", f"no {length} bytes of the files tell values or places of periods that are over, "
+            f"{when}", PART, p_value, found,
+            one_of(len(one) + len(other), "devices' files, in which every value is held"),
+        )  # fmt: skip
+
+
+def most_telling(one: Sequence[bytes], other: Sequence[bytes], length: int) -> tuple[float, str]:
+    """The run of bytes that best tells two groups apart: corrected p-value, and where it is.
+
+    By the hypergeometric law of which devices' files hold it, over all runs that are in as many
+    files as could tell anything.
+    """
+    runs = [_numbered_runs(data, length) for data in (*one, *other)]
+    values, first = np.unique(np.concatenate(runs), return_inverse=True)
+    ends = np.cumsum([0, *(len(run) for run in runs)])
+    half = len(one)
+    a = np.bincount(first[: ends[half]], minlength=len(values))
+    b = np.bincount(first[ends[half] :], minlength=len(values))
+    telling = np.abs(a - b)
+    worst = int(np.argmax(telling))
+    asked = int((((a + b) >= telling[worst]) & (a + b < len(runs))).sum())
+    most, least = sorted((int(a[worst]), int(b[worst])), reverse=True)
+    uneven = float(stats.hypergeom.sf(most - 1, len(runs), half, most + least))
+    text = int(values[worst]).to_bytes(8, "big")[8 - length :]
+    where = f"{a[worst]} and {b[worst]} of {half} and {len(other)} devices"
+    return min(1.0, 2 * max(asked, 1) * uneven), f"{text!r} is in the files of {where}"
+
+
+def _numbered_runs(data: bytes, length: int) -> NDArray[np.int64]:
+    raw = np.frombuffer(data, dtype=np.uint8).astype(np.int64)
+    found = np.zeros(len(raw) - length + 1, dtype=np.int64)
+    for place in range(length):
+        found = found * 256 + raw[place : len(raw) - length + 1 + place]
+    return np.unique(found)

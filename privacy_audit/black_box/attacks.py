@@ -1,4 +1,5 @@
-"""The three attacks on a scenario: the declared likelihood ratio, averaging, and a classifier.
+"""Many trials of one scenario (worlds by a fair coin, fresh secrets), and three attacks on them:
+the declared likelihood ratio, averaging, and a classifier.
 
 The likelihood ratio says itself how sure it is, so its threshold comes from the scores of all
 trials, without a look at which world they were in; it is judged on all trials. Its bound stays
@@ -8,8 +9,10 @@ that finds clients that do not do as they declare. (The classifier is the idea o
 Bichsel et al. 2021.) Each of the two judgments has half of the level.
 """
 
+import math
+import os
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +23,18 @@ from privacy_audit.black_box.bounds import (
     claim_p_value,
     detectable,
     lower_bound,
-    point_estimate,
 )
-from privacy_audit.black_box.observations import AVERAGE, LIKELIHOOD
-from privacy_audit.responses import Floats, Integers
+from privacy_audit.black_box.noise_sums import NoiseSums, noise_sums
+from privacy_audit.black_box.observations import AVERAGE, LIKELIHOOD, features, observe
+from privacy_audit.black_box.program_client import ClientSource, Event, Life
+from privacy_audit.black_box.scenarios import Scenario
+from privacy_audit.devices import Floats, Integers
 
 Side = Literal["both", "first", "second"]
 ATTACKS = ("likelihood ratio", "averaging", "classifier")
 SIDES: tuple[Side, ...] = ("both", "first", "second")
 THRESHOLDS = 400
+REPORTS_A_CHUNK = 20_000
 MAX_TRAINING = 60_000  # trials that the classifier is fitted on
 MIN_RIGHT = 20  # right guesses of the training part: a rarer event is noise
 
@@ -49,7 +55,8 @@ class Attack:
 class AttackResult:
     """The outcome of an attack on the trials on which it is judged.
 
-    trials: their number.  guesses, right: of them.  bound: lower, nats.  reached: point estimate.
+    trials: their number.  guesses, right: of them.  bound: lower, nats.  reached: the epsilon
+    that the share of right guesses points to, the log of its odds.
     p_value: of the claim.  needed: the epsilon that as many guesses would have told from the claim
         with probability `POWER`; infinite where no number of right guesses could have.
     excess: `needed` less what was reached.
@@ -132,7 +139,7 @@ def _judged(
     """One of two judgments, at half of the level: its p-value is doubled."""
     made = _taken(score, chosen.side) & (np.abs(score) >= chosen.threshold)
     guesses, right = int(made.sum()), int(((score > 0) == (world == 0))[made].sum())
-    reached = point_estimate(right, guesses)
+    reached = max(0.0, math.log((right + 0.5) / (guesses - right + 0.5))) if guesses else 0.0
     needed = detectable(guesses, claim, level / 2)
     return AttackResult(
         chosen, len(world), guesses, right, lower_bound(right, guesses, level / 2), reached,
@@ -170,3 +177,60 @@ def _ends(size: Floats) -> Integers:
     if len(ends) > THRESHOLDS:
         ends = ends[np.unique(np.geomspace(1, len(ends), THRESHOLDS).astype(int) - 1)]
     return ends
+
+
+class Trials(NamedTuple):
+    """What the attacks look at, and sums for the tests of the noise; never reports.
+
+    features: (n, number).  world: (n,).  wrong: trials with another number of reports than
+    expected, or with more than one cohort.  noise: sums, or None.
+    """
+
+    features: NDArray[np.float32]
+    world: Integers
+    wrong: int
+    noise: NoiseSums | None
+
+
+def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
+    """Run a number of trials of a scenario. Random throughout: no seed.
+
+    Raises:
+        AuditedClientError: If the client fails.
+    """
+    file = source.file()
+    world = np.frombuffer(os.urandom(number), dtype=np.uint8).astype(np.int64) & 1
+    worlds = [
+        tuple(Event(scenario.metric, day, value) for day, value in steps)
+        for steps in scenario.worlds
+    ]
+    lives = [Life(os.urandom(32), worlds[chosen]) for chosen in world.tolist()]
+    with source.started() as client:
+        if scenario.part == "encoder":
+            seen = client.encode(lives, scenario.together)
+        else:
+            seen = client.record(lives)
+    observed = observe(file, scenario, world, seen)
+    params = file.metrics[scenario.metric].params
+    wrong = int((observed.number != scenario.expected).sum()) + observed.moved
+    sums = noise_sums(params, observed) if scenario.noise else None
+    return Trials(features(params, observed), world, wrong, sums)
+
+
+def chunks(scenario: Scenario, trials: int) -> list[int]:
+    """List sizes of chunks that hold about `REPORTS_A_CHUNK` reports each."""
+    wide = max(1, scenario.num_bits // 128)
+    size = max(50, REPORTS_A_CHUNK // max(len(scenario.worlds[0]), 1) // wide)
+    whole, rest = divmod(trials, size)
+    return [size] * whole + [rest] * (rest > 0)
+
+
+def joined(parts: list[Trials]) -> Trials:
+    """Join the chunks of one scenario."""
+    sums = [part.noise for part in parts if part.noise is not None]
+    return Trials(
+        np.concatenate([part.features for part in parts]),
+        np.concatenate([part.world for part in parts]),
+        sum(part.wrong for part in parts),
+        sum(sums[1:], sums[0]) if sums else None,
+    )

@@ -20,7 +20,9 @@ def lower_bound(right: int, guesses: int, level: float) -> float:
     if right == 0:
         return 0.0
     share = float(stats.beta.ppf(level, right, guesses - right + 1))
-    return max(0.0, _logit(share))
+    if not 0 < share < 1:
+        return HIGHEST if share >= 1 else 0.0
+    return max(0.0, math.log(share / (1 - share)))
 
 
 def claim_p_value(right: int, guesses: int, claim: float) -> float:
@@ -28,13 +30,6 @@ def claim_p_value(right: int, guesses: int, claim: float) -> float:
     if guesses == 0:
         return 1.0
     return float(stats.binom.sf(right - 1, guesses, _chance(claim)))
-
-
-def point_estimate(right: int, guesses: int) -> float:
-    """The epsilon that the share of right guesses points to, the log of its odds; 0 or more."""
-    if guesses == 0:
-        return 0.0
-    return max(0.0, math.log((right + 0.5) / (guesses - right + 0.5)))
 
 
 def detectable(guesses: int, claim: float, level: float) -> float:
@@ -91,7 +86,3 @@ def student_p_value(t: float, devices: int) -> float:
 
 def _chance(epsilon: float) -> float:
     return 1 / (1 + math.exp(-epsilon))
-
-
-def _logit(share: float) -> float:
-    return HIGHEST if share >= 1 else math.log(share / (1 - share)) if share > 0 else 0.0

@@ -149,6 +149,13 @@ def exact(metric: str, what: str, part: str, wrong: str, smallest: Smallest | No
     return Check(metric, what, part, "exact", p_value, wrong or "as promised", smallest)
 
 
+def counted(
+    metric: str, what: str, part: str, wrong: int, found: str, number: int, noun: str
+) -> Check:
+    """Make an exact check that none of `number` things (`noun`) is wrong. found: if some are."""
+    return exact(metric, what, part, found if wrong else "", one_of(number, noun))
+
+
 def test(
     metric: str,
     what: str,

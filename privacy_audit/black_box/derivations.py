@@ -12,12 +12,17 @@ from privacy_audit.black_box.checks import (
     bits_off,
     chance_off,
     correlated,
-    exact,
-    one_of,
+    counted,
     test,
 )
 from privacy_audit.black_box.noise import chi_square
-from privacy_audit.black_box.noise_sums import Masks, permanent_table, product_test, residuals
+from privacy_audit.black_box.noise_sums import (
+    Masks,
+    by_bit,
+    permanent_table,
+    product_test,
+    residuals,
+)
 from privacy_audit.black_box.program_client import ClientSource, Derived, Event, Life, Value
 from privacy_audit.black_box.scenarios import ODD, disjoint, hashes_text, start_days, values_of
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
@@ -63,7 +68,12 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
         "version": derived(other, metric.name, first),
     }
     yield from _checks(metric, one, others)
-    pool = (*values_of(metric), *_strings(metric))
+    strings: list[Value] = []  # that an app may well record
+    if hashes_text(metric):
+        strings = [value for pair in ODD for value in pair]
+    elif metric.rules.free_text:  # they begin alike for longer than any code
+        strings = ["a" * LONG + "1", "a" * LONG + "2"]
+    pool = (*values_of(metric), *strings)
     some = [(secret, pool[i % len(pool)]) for i, secret in enumerate(secrets[:ENCODED])]
     yield _encoded(metric, some, derived(both, metric.name, some))
     event = Event(metric.name, start_days(metric, 1)[0], values[0])
@@ -99,17 +109,16 @@ def _checks(
     metric: Metric, first: list[Derived], others: dict[str, list[Derived]]
 ) -> Iterator[Check]:
     """first: of each device.  others: of the same devices, by what is another."""
-    name, params, devices = metric.name, metric.params, one_of(len(first), "devices")
+    name, params, total = metric.name, metric.params, len(first)
     changed = sum(a != b for a, b in zip(first, others["again"], strict=True))
-    yield exact(
-        name, "cohort and permanent response are the same in another process", PART,
-        f"{changed:,} of {len(first):,} devices derived something else" if changed else "", devices,
-    )  # fmt: skip
+    what = "cohort and permanent response are the same in another process"
+    found = f"{changed:,} of {total:,} devices derived something else"
+    yield counted(name, what, PART, changed, found, total, "devices")
     moved = sum(a.cohort != b.cohort for a, b in zip(first, others["value"], strict=True))
-    yield exact(
-        name, "a device has one cohort for all values", PART,
-        f"{moved:,} of {len(first):,} devices had another one" if moved else "", devices,
-    )  # fmt: skip
+    found = f"{moved:,} of {total:,} devices had another one"
+    yield counted(
+        name, "a device has one cohort for all values", PART, moved, found, total, "devices"
+    )
     if params.mechanism.has_permanent_round:
         apart = [(a, b) for a, b in zip(first, others["value"], strict=True)
                  if a.bloom_bits != b.bloom_bits]  # fmt: skip
@@ -125,13 +134,6 @@ def _checks(
         yield from _cohorts(name, params.num_cohorts, first, others["name"])
 
 
-def _strings(metric: Metric) -> list[Value]:
-    """Strings that an app may well record; the last two begin alike for longer than any code."""
-    if hashes_text(metric):
-        return [value for pair in ODD for value in pair]
-    return ["a" * LONG + "1", "a" * LONG + "2"] if metric.rules.free_text else []
-
-
 def _encoded(metric: Metric, asked: Asked, derived: list[Derived]) -> Check:
     """The bits of a value in a cohort are public, but for the cut of a number that a device moves
     within its stratum: nothing else may reach them."""
@@ -141,11 +143,9 @@ def _encoded(metric: Metric, asked: Asked, derived: list[Derived]) -> Check:
         for (_, value), one in zip(asked, derived, strict=True)
         if one.bloom_bits not in {bits_of(metric, value, one.cohort, end) for end in ENDS}
     ]
-    return exact(
-        metric.name, "values set the bits that the declaration gives them", PART,
-        f"{len(wrong):,} of {len(asked):,} did not, such as {wrong[0]!r:.60}" if wrong else "",
-        one_of(len(asked), "values"),
-    )  # fmt: skip
+    what = "values set the bits that the declaration gives them"
+    found = f"{len(wrong):,} of {len(asked):,} did not, such as {(wrong or [None])[0]!r:.60}"
+    return counted(metric.name, what, PART, len(wrong), found, len(asked), "values")
 
 
 def _tables(params: RapporParams, derived: list[Derived]) -> tuple[Masks, Masks]:
@@ -202,13 +202,10 @@ def _round(
 ) -> tuple[float, str]:
     """p-value and text for P(1 shown | bit held) of a round: of bits that are 1, and that are 0."""
     p_values, findings = [], []
-    for bit, chance in zip((1, 0), chances, strict=True):
-        if params.scheme.symbols and bit == 0:
-            continue  # follows from the other
-        total, ones = int((held == bit).sum()), int(shown[held == bit].sum())
-        each = (held == bit).sum(axis=0)
+    for chance, own, total, ones in by_bit(params, shown, held, chances):
+        each = own.sum(axis=0)
         asked = each > 0
-        alone = bounds.two_sided((shown * (held == bit)).sum(axis=0)[asked], each[asked], chance)
+        alone = bounds.two_sided((shown * own).sum(axis=0)[asked], each[asked], chance)
         together = bounds.count_p_value(ones, total, chance)
         p_values.append(2 * min(together, float(alone.min(initial=1.0)) * max(len(alone), 1)))
         findings.append(
@@ -222,7 +219,7 @@ def _cohorts(
     name: str, cohorts: int, first: list[Derived], other: list[Derived]
 ) -> Iterator[Check]:
     counts = np.bincount([one.cohort for one in first], minlength=cohorts).astype(float)
-    p_value, _ = chi_square(counts, np.full(cohorts, counts.sum() / cohorts))
+    p_value = chi_square(counts, np.full(cohorts, counts.sum() / cohorts))
     yield test(
         name, "cohorts of the derivations are uniform", PART, p_value,
         f"{counts.min():,.0f} to {counts.max():,.0f} devices in a cohort",

@@ -63,29 +63,25 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
     table = raw.reshape(n, width)
     step = PIECE // 8
     pieces = [slice(0, width), *(slice(i, min(i + step, width)) for i in range(0, width, step))]
-    p_values, findings, seeds = [], [], 0.0
-    for piece in dict.fromkeys((one.start, one.stop) for one in pieces):
-        alike = chance_alike(metric, permanent, 8 * piece[0], 8 * piece[1])
+    found, seeds = [(1.0, "nothing to compare")], 0.0
+    for start, stop in dict.fromkeys((one.start, one.stop) for one in pieces):
+        alike, triples = (
+            chance_alike(metric, permanent, 8 * start, 8 * stop, number) for number in (2, 3)
+        )
         if alike > 2**-MIN_ENTROPY:
             continue
-        expected = n * (n - 1) / 2 * alike
-        found = equal_pairs(table[:, piece[0] : piece[1]])
-        triples = chance_alike(metric, permanent, 8 * piece[0], 8 * piece[1], reports=3)
-        p_values.append(at_least(found, n, alike, triples))
-        bits = f"bits {8 * piece[0]} to {8 * piece[1]}"
-        findings.append(f"{found:,} equal pairs of {bits}, {expected:.3g} expected")
+        expected, equal = n * (n - 1) / 2 * alike, equal_pairs(table[:, start:stop])
+        text = f"{equal:,} equal pairs of bits {8 * start} to {8 * stop}, {expected:.3g} expected"
+        found.append((at_least(equal, n, alike, triples), f"{text}, among {n:,} reports"))
         spread = expected + n * (n - 1) * (n - 2) * (triples - alike**2)
         more = FOUND + 4 * np.sqrt(spread + 1)
         seeds = max(seeds, np.log2(n * (n - 1) / 2 / more))
-    if not p_values:
-        return test(
-            metric.name, f"reports {how} are equal only by chance", PART, 1.0, "nothing to compare"
-        )
-    worst = int(np.argmin(p_values))
+    p_value, text = min(found[1:] or found, key=lambda one: one[0])
     return test(
         metric.name, f"reports {how} are equal only by chance", PART,
-        p_values[worst] * len(p_values), f"{findings[worst]}, among {n:,} reports",
-        all_of(f"noise, or {PIECE} bits of it, from 2^{seeds:.0f} seeds or fewer"),
+        p_value * max(len(found) - 1, 1), text,
+        all_of(f"noise, or {PIECE} bits of it, from 2^{seeds:.0f} seeds or fewer")
+        if len(found) > 1 else None,
     )  # fmt: skip
 
 

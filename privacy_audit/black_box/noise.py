@@ -17,7 +17,7 @@ from privacy_audit.black_box.checks import (
     test,
 )
 from privacy_audit.black_box.noise_sums import NoiseSums, chances, largest_product
-from privacy_audit.responses import Floats
+from privacy_audit.devices import Floats
 from rappor_core.params import RapporParams
 
 MIN_EXPECTED = 5.0  # in a cell of a chi-square test
@@ -101,11 +101,8 @@ def _ones(metric: str, params: RapporParams, counts: Floats, part: str) -> Check
 def _smallest_bare(params: RapporParams, counts: Floats) -> Smallest:
     """One report without noise shows where so few ones are rare enough among all reports."""
     held = int(counts.sum(axis=1).argmax())
-    law = 1.0
-    for chance, number in zip(
-        chances(params, permanent=False), (held, params.num_bits - held), strict=True
-    ):
-        law *= (chance if number == held else 1 - chance) ** number
+    one, zero = chances(params, permanent=False)
+    law = one**held * (1 - zero) ** (params.num_bits - held)
     reports = float(counts.sum())
     rare = reports * law < CERTAIN
     return one_of(reports if rare else 0, "reports that leave without noise")
@@ -131,7 +128,7 @@ def _symbols(metric: str, params: RapporParams, counts: Floats, part: str) -> Ch
     """The own symbol as often as declared, and all others alike."""
     own, other = chances(params, permanent=False)
     expected = np.array([own] + [other] * (params.num_bits - 1))
-    p_value, _ = chi_square(counts, expected * counts.sum())
+    p_value = chi_square(counts, expected * counts.sum())
     return test(
         metric, "each symbol with its declared chance", part, p_value,
         f"the own one {counts[0] / max(counts.sum(), 1):.5f} of {counts.sum():,.0f}, "
@@ -156,8 +153,8 @@ def _permanence(metric: str, sums: NoiseSums, part: str) -> Check:
     )  # fmt: skip
 
 
-def chi_square(counts: Floats, expected: Floats) -> tuple[float, int]:
-    """P-value of Pearson's test, with small neighboring cells joined; and the cells."""
+def chi_square(counts: Floats, expected: Floats) -> float:
+    """P-value of Pearson's test, with small neighboring cells joined."""
     seen, wanted = [0.0], [0.0]
     for count, chance in zip(counts, expected, strict=True):
         if wanted[-1] >= MIN_EXPECTED:
@@ -169,6 +166,6 @@ def chi_square(counts: Floats, expected: Floats) -> tuple[float, int]:
         seen[-2] += seen.pop()
         wanted[-2] += wanted.pop()
     if len(seen) < 2:
-        return 1.0, len(seen)
+        return 1.0
     statistic = sum((s - w) ** 2 / w for s, w in zip(seen, wanted, strict=True))
-    return float(stats.chi2.sf(statistic, len(seen) - 1)), len(seen)
+    return float(stats.chi2.sf(statistic, len(seen) - 1))

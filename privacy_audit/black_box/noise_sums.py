@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from privacy_audit.black_box.bounds import bennett_p_value
 from privacy_audit.black_box.observations import Observations, shown_counts
-from privacy_audit.responses import Floats
+from privacy_audit.devices import Floats
 from rappor_core.params import RapporParams
 
 MAX_PAIRED_BITS = 256  # of which all pairs are looked at
@@ -51,7 +52,9 @@ def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, F
         "neighbors": np.array([neighbors, product_variance(params, spread[1:], spread[:-1])]),
     }
     if params.scheme.symbols:
-        return sums | {"offsets": offsets(single, held)}
+        alone = single.sum(axis=1) == 1  # by distance (modulo g) from the device's own symbol
+        distance = (single[alone].argmax(axis=1) - held[alone].argmax(axis=1)) % params.num_bits
+        return sums | {"offsets": np.bincount(distance, minlength=params.num_bits).astype(float)}
     few = slice(0, MAX_PAIRED_BITS)
     return (
         sums
@@ -152,14 +155,6 @@ def product_variance(params: RapporParams, one: Floats, other: Floats) -> float:
     return float(same * (first**2).sum() + (len(one) - same) * (first * second).sum())
 
 
-def offsets(shown: Masks, held: Masks) -> Floats:
-    """Number of reports at each distance (modulo g) from the device's own symbol, (g,)."""
-    k = shown.shape[1]
-    alone = shown.sum(axis=1) == 1
-    distance = (shown[alone].argmax(axis=1) - held[alone].argmax(axis=1)) % k
-    return np.bincount(distance, minlength=k).astype(float)
-
-
 def _of_series(params: RapporParams, seen: Observations, held: Masks) -> dict[str, Floats]:
     """How alike a device's reports are beyond what is declared: number, sum and sum of squares.
 
@@ -204,3 +199,14 @@ def permanent_table(bits: list[int], num_bits: int) -> Masks:
     raw = b"".join(number.to_bytes(width, "little") for number in bits)
     table = np.frombuffer(raw, dtype=np.uint8).reshape(len(bits), width)
     return np.unpackbits(table, axis=1, bitorder="little", count=num_bits)
+
+
+def by_bit(
+    params: RapporParams, shown: Masks, held: Masks, chances: tuple[float, float]
+) -> Iterator[tuple[float, NDArray[np.bool_], int, int]]:
+    """Of bits that are 1, then of those that are 0: the chance that 1 is shown, where they are held
+    (n, k), how many are, and how often 1 was shown there. Of symbols 0 follows from 1."""
+    for bit, chance in zip((1, 0), chances, strict=True):
+        if bit or not params.scheme.symbols:
+            own = held == bit
+            yield chance, own, int(own.sum()), int(shown[own].sum())

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from privacy_audit.black_box.program_client import SeenReport, Value
 from privacy_audit.black_box.scenarios import Scenario
-from privacy_audit.responses import Floats, Integers, ln
+from privacy_audit.devices import Floats, Integers, ln
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
@@ -86,7 +86,10 @@ def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
     """
     reports, t = seen.reports, seen.reports.shape[1]
     counts = shown_counts(seen.reports)
-    means = [_sum_over(mask, counts) / (t * np.maximum(_sizes(mask), 1)) for mask in seen.masks]
+    means = [
+        _sum_over(mask, counts) / (t * np.maximum(mask.sum(axis=1, dtype=np.int64), 1))
+        for mask in seen.masks
+    ]
     columns: list[NDArray[Any]] = [
         log_likelihood_ratio(params, t, counts, seen.masks),
         (_sum_over(seen.masks[0], counts) - _sum_over(seen.masks[1], counts)) / t,
@@ -107,10 +110,6 @@ def shown_counts(reports: Bits) -> Integers:
     """Count how often each bit was set over a series: (n, t, k) reports to (n, k)."""
     small = np.uint8 if reports.shape[1] < 256 else np.int64
     return np.asarray(reports.sum(axis=1, dtype=small))
-
-
-def _sizes(mask: Bits) -> Integers:
-    return np.asarray(mask.sum(axis=1, dtype=np.int64))
 
 
 def _sum_over(mask: Bits, table: NDArray[Any]) -> Floats:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from privacy_audit.black_box import bounds
-from privacy_audit.black_box.checks import Check, exact, one_of, shifted, test
+from privacy_audit.black_box.checks import Check, counted, one_of, shifted, test
 from rappor_core.errors import WireFormatError
 from rappor_core.wire.binary import decode_binary
 from rappor_core.wire.report import GroupedBatch
@@ -49,69 +49,45 @@ def request_checks(
         pad_to: Bytes to a multiple of which bodies are filled up.
     """
     every = [one for device in devices for some in device for one in some]
+    total = len(every)
     strays = sum(not holds_reports_alone(one.body) for one in every)
-    yield exact(
-        "", "bodies hold reports and zeros alone", part,
-        f"{strays:,} of {len(every):,} bodies held something else" if strays else "",
-        one_of(len(every), "bodies"),
-    )  # fmt: skip
+    found = f"{strays:,} of {total:,} bodies held something else"
+    yield counted("", "bodies hold reports and zeros alone", part, strays, found, total, "bodies")
     if strays:
         return
     batches = [batch_of(one.body) for one in every]
     mixed = sum(len({group.metric for group in one.groups}) > 1 for one in batches)
-    yield exact(
-        "", "a batch holds one metric", part,
-        f"{mixed:,} batches held several: their cohorts are a fingerprint" if mixed else "",
-        one_of(len(every), "batches"),
-    )  # fmt: skip
+    found = f"{mixed:,} batches held several: their cohorts are a fingerprint"
+    yield counted("", "a batch holds one metric", part, mixed, found, total, "batches")
     odd = sum(len(one.body) % pad_to != 0 for one in every)
-    wrong_length = sum(
-        dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every
-    )
-    yield exact(
-        "", f"bodies are filled up to {pad_to} bytes, and Content-Length says so", part,
-        f"{odd + wrong_length:,} of {len(every):,} were not" if odd + wrong_length else "",
-        one_of(len(every), "requests"),
-    )  # fmt: skip
+    odd += sum(dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every)
+    what = f"bodies are filled up to {pad_to} bytes, and Content-Length says so"
+    yield counted("", what, part, odd, f"{odd:,} of {total:,} were not", total, "requests")
     unsorted = sum(not _in_order(one) for one in batches)
-    yield exact(
-        "", "the order of reports in a batch says no more than their contents", part,
-        f"{unsorted:,} of {len(batches):,} batches were in another order" if unsorted else "",
-        one_of(len(batches), "batches"),
-    )  # fmt: skip
+    what = "the order of reports in a batch says no more than their contents"
+    found = f"{unsorted:,} of {total:,} batches were in another order"
+    yield counted("", what, part, unsorted, found, total, "batches")
     used = [Counter(one.connection for one in some) for device in devices for some in device]
     shared = sum(count - 1 for one in used for count in one.values())
-    yield exact(
-        "", "each batch has a connection of its own", part,
-        f"{shared:,} requests came over the connection of another" if shared else "",
-        one_of(len(every), "requests"),
-    )  # fmt: skip
-    yield from _of_ids(devices, part)
-
-
-def _of_ids(devices: Sequence[Sequence[Sequence[Request]]], part: str) -> Iterator[Check]:
-    named = [
-        (batch_of(one.body).batch_id, number)
-        for number, device in enumerate(devices) for some in device for one in some
-    ]  # fmt: skip
-    ids = [name for name, _ in named]
-    if not ids:
+    found = f"{shared:,} requests came over the connection of another"
+    what = "each batch has a connection of its own"
+    yield counted("", what, part, shared, found, total, "requests")
+    if not every:
         return
-    repeated = len(ids) - len(set(ids))
-    yield exact(
-        "", "every batch has an id of its own", part,
-        f"{repeated:,} of {len(ids):,} ids came again" if repeated else "",
-        one_of(len(ids), "batches"),
-    )  # fmt: skip
+    ids = [one.batch_id for one in batches]
+    repeated = total - len(set(ids))
+    found = f"{repeated:,} of {total:,} ids came again"
+    yield counted("", "every batch has an id of its own", part, repeated, found, total, "batches")
     table = np.array([list(bytes.fromhex(name)) for name in ids], dtype=np.uint8)
     bits = np.unpackbits(table, axis=1)
-    each = bounds.two_sided(bits.sum(axis=0), np.full(bits.shape[1], len(bits)), 0.5)
+    each = bounds.two_sided(bits.sum(axis=0), np.full(bits.shape[1], total), 0.5)
     yield test(
         "", "batch ids are random", part, float(each.min()) * bits.shape[1],
-        f"bit {int(each.argmin())} is 1 in {int(bits[:, each.argmin()].sum()):,} of {len(bits):,}",
-        shifted(0.5 / math.sqrt(len(bits)), "of a bit's chance", bits.shape[1]),
+        f"bit {int(each.argmin())} is 1 in {int(bits[:, each.argmin()].sum()):,} of {total:,}",
+        shifted(0.5 / math.sqrt(total), "of a bit's chance", bits.shape[1]),
     )  # fmt: skip
-    yield _ids_of_one_device(table, np.array([number for _, number in named]), part)
+    owners = [number for number, device in enumerate(devices) for some in device for _ in some]
+    yield _ids_of_one_device(table, np.array(owners), part)
 
 
 def _ids_of_one_device(table: np.ndarray, owners: np.ndarray, part: str) -> Check:

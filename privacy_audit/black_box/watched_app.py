@@ -8,8 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 
-from privacy_audit.black_box.program_client import Value
-from privacy_audit.black_box.programs import ANSWER_SECONDS, Program
+from privacy_audit.black_box.program_client import ANSWER_SECONDS, Program, Value
 from privacy_audit.black_box.requests import Request, batch_of
 from rappor_core.errors import WireFormatError
 

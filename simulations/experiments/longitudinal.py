@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from decoder.typing import Floats
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.observations import log_likelihood_ratio
+from privacy_audit.devices import draw_permanent, draw_shown
 from privacy_audit.location_attacks import attack as attack_change
-from privacy_audit.responses import draw_permanent, draw_shown
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from rappor_core.risk import PRIOR, believed

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 import pytest
 
 from client_sdk.errors import UnknownMetricError
-from client_sdk.randomization.encoder import Encoder
+from client_sdk.randomization.metric_encoder import Encoder
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.metrics.metrics_file import MetricsFile
 

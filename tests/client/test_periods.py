@@ -142,7 +142,7 @@ def test_the_table_of_units_is_the_calendars() -> None:
         for new in UNITS:
             first, last = period_number(unit, START), period_number(unit, START + 22_000)
             most = max(len(touched(unit, number, new)) for number in range(first, last))
-            assert most == MAX_TOUCHED[unit, new]
+            assert most == MAX_TOUCHED[unit][new]
 
 
 @given(st.sampled_from(UNITS), st.sampled_from(UNITS), st.lists(st.integers(0, 40_000)))

@@ -10,7 +10,7 @@ from client_sdk.delivery.addresses import split_url
 from client_sdk.delivery.messages import PROBLEM_TYPE, PROBLEM_URN
 from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
-from client_sdk.randomization.encoder import Encoder
+from client_sdk.randomization.metric_encoder import Encoder
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.metrics_file import MetricsFile

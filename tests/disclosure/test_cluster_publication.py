@@ -26,6 +26,7 @@ from disclosure.co_clustering import (
 from disclosure.co_clustering.recoding import Intervals
 from disclosure.errors import TableError
 from tests.disclosure.iris import NUMBERS, figure_grid, iris, iris_pairs
+from tests.disclosure.trees import fuse
 
 C1, C2, C3 = range(3)  # C1u, C2u, C3u of Figure 3.3
 
@@ -122,7 +123,7 @@ def test_trees_of_iris() -> None:
         ("]2.9,3.2]", "<=3.2", "any SepalWidth"),
         (">3.2", ">3.2", "any SepalWidth"),
     )
-    assert learnt.trees["Class"].fuse("versicolor", "virginica") == "versicolor | virginica"
+    assert fuse(learnt.trees["Class"], "versicolor", "virginica") == "versicolor | virginica"
 
 
 @pytest.mark.parametrize("rest", [0, 60])
@@ -244,12 +245,12 @@ def test_intervals_with_few_are_not_named_alone() -> None:
     split = Hierarchy(((low, f"{low} or {rest}", "any"), (middle, "middle", "any"),
                        (high, "middle", "any"), (rest, f"{low} or {rest}", "any")))  # fmt: skip
     named = LearntHierarchies(parts, {"age": split}).with_floor(ages, 20).trees["age"]
-    assert named.fuse(low, rest) == "<=20 | other values"
-    assert named.fuse(middle, high) == "]20,87]"
+    assert fuse(named, low, rest) == "<=20 | other values"
+    assert fuse(named, middle, high) == "]20,87]"
     joined = Hierarchy(((low, "young", "any"), (middle, "young", "any"),
                         (high, "old", "any"), (rest, "old", "any")))  # fmt: skip
     named = LearntHierarchies(parts, {"age": joined}).with_floor(ages, 20).trees["age"]
-    assert named.fuse(high, rest) == ">40"
+    assert fuse(named, high, rest) == ">40"
 
 
 def test_pools_of_rare_values_are_not_small() -> None:

@@ -17,6 +17,7 @@ from disclosure.anonymize import (
     class_diversity,
 )
 from disclosure.errors import TableError
+from tests.disclosure.trees import flat, fuse
 
 COUNTRIES = Hierarchy(
     (
@@ -33,9 +34,9 @@ POSTCODES = ["75005", "75006", "75011", "59000", "59100", "34017"]
 STATUSES = ["Marie", "Divorce", "Celib", "Veuf"]
 PEOPLE = Columns(
     {
-        "sex": Hierarchy.flat(["M", "F"], "any sex"),
+        "sex": flat(["M", "F"], "any sex"),
         "postcode": Hierarchy(tuple((code, code[:2], "FR") for code in POSTCODES)),
-        "status": Hierarchy.flat(STATUSES, "Inconnu"),
+        "status": flat(STATUSES, "Inconnu"),
     }
 )
 SIX = {
@@ -56,15 +57,12 @@ SIX = {
     ],
 )
 def test_distances_and_fusions_of_countries(first, second, distance, fusion) -> None:
-    assert COUNTRIES.distance(first, second) == pytest.approx(distance)
-    assert COUNTRIES.distance(second, first) == pytest.approx(distance)
-    assert COUNTRIES.fuse(first, second) == fusion
-
-
-def test_the_distance_is_an_ultrametric() -> None:
-    leaves = [path[0] for path in COUNTRIES.paths]
-    d = np.array([[COUNTRIES.distance(a, b) for b in leaves] for a in leaves])
-    assert (d[:, :, None] <= np.maximum(d[:, None, :], d.T[None, :, :]) + 1e-12).all()
+    for pair in ((first, second), (second, first)):
+        assert fuse(COUNTRIES, *pair) == fusion
+        if first != second:
+            made = anonymize({"place": list(pair)}, Columns({"place": COUNTRIES}), 2)
+            costs = [0 if one == fusion else distance for one in pair]
+            assert made.merge_costs == pytest.approx(sum(costs))
 
 
 def test_two_rows_become_one_pair() -> None:
@@ -85,7 +83,6 @@ def test_constructed_vector(k: int, costs: list[float]) -> None:
     assert made.merge_costs.tolist() == costs
     rows = Counter(zip(*made.to_table().values(), strict=True))
     assert rows == {("F", "59", "Celib"): 3, ("M", "FR", "Inconnu"): 3}
-    assert made.height_loss == pytest.approx(7.5 / 18)
     assert made.leaf_loss == pytest.approx(6.6 / 18)
     assert made.completeness == 0
 
@@ -95,7 +92,7 @@ def test_numbers_become_intervals() -> None:
     assert made.to_table() == {"age": ["[20,70]"] * 3}
     # 20 and 30 first, .1 each; then both widen to .5, and so does 70
     assert made.merge_costs == pytest.approx([0.2, 1.5])
-    assert made.height_loss == pytest.approx(0.5)
+    assert made.leaf_loss == pytest.approx(0.5)
 
 
 def test_rows_that_become_equal_are_one_class() -> None:
@@ -104,7 +101,7 @@ def test_rows_that_become_equal_are_one_class() -> None:
     A class that equals the fusion costs less to join than the row fused with, unless weights are 0.
     """
     tree = Hierarchy((("a1", "a"), ("a2", "a")))
-    columns = Columns({"x": tree, "y": Hierarchy.flat("yz", "any")}, {"x": 0.0})
+    columns = Columns({"x": tree, "y": flat("yz", "any")}, {"x": 0.0})
     made = anonymize({"x": ["a1", "a2", "a", "a"], "y": ["y"] * 4}, columns, 2)
     assert made.to_table()["x"] == ["a"] * 4
     assert made.counts.tolist() == [4]
@@ -115,7 +112,7 @@ def test_rows_that_become_equal_are_one_class() -> None:
     [("abbc", ["any", "b", "b", "any"]), ("acbb", ["any", "any", "b", "b"])],
 )
 def test_ties_prefer_classes_below_k(values, expected) -> None:
-    columns = Columns({"x": Hierarchy.flat("abc", "any")}, {"x": 0.0})
+    columns = Columns({"x": flat("abc", "any")}, {"x": 0.0})
     assert anonymize({"x": list(values)}, columns, 2).to_table()["x"] == expected
 
 
@@ -128,13 +125,13 @@ def test_a_row_joins_its_parent_before_its_sibling() -> None:
 
 def test_a_last_class_below_k_joins_another() -> None:
     """The program of the text fuses it with itself, and ends with an empty table."""
-    columns = Columns({"x": Hierarchy.flat(["a", "b"], "any")})
+    columns = Columns({"x": flat(["a", "b"], "any")})
     made = anonymize({"x": ["a", "a", "a", "b"]}, columns, 2)
     assert made.to_table()["x"] == ["any"] * 4
 
 
 def test_weights_decide_what_is_kept() -> None:
-    trees = {n: Hierarchy.flat(["0", "1"], f"any {n}") for n in "xy"}
+    trees = {n: flat(["0", "1"], f"any {n}") for n in "xy"}
     table = {"x": ["0", "0", "1", "1"], "y": ["0", "1", "0", "1"]}
     keeps_x = anonymize(table, Columns(trees, {"x": 5.0}), 2).to_table()
     keeps_y = anonymize(table, Columns(trees, {"y": 5.0}), 2).to_table()
@@ -143,14 +140,14 @@ def test_weights_decide_what_is_kept() -> None:
 
 
 def test_suppression_spares_the_others_and_keeps_its_budget() -> None:
-    columns = Columns({"x": Hierarchy.flat(["a", "b", "c"], "any")})
+    columns = Columns({"x": flat(["a", "b", "c"], "any")})
     table = {"x": ["a"] * 10 + ["b"] * 9 + ["c"]}
     assert anonymize(table, columns, 2).to_table()["x"][0] == "a"
-    assert anonymize(table, columns, 2).height_loss == pytest.approx(0.5)
+    assert anonymize(table, columns, 2).leaf_loss == pytest.approx(0.5)
     made = anonymize(table, columns, 2, suppression_budget=0.05)
     assert made.to_table()["x"] == [*table["x"][:19], "*"]
     assert made.completeness == 0.05
-    assert made.height_loss == pytest.approx(0.05)
+    assert made.leaf_loss == pytest.approx(0.05)
     assert anonymize(table, columns, 2, suppression_budget=0.04).completeness == 0
 
 

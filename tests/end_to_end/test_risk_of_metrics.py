@@ -21,8 +21,7 @@ from metric_design.plan import Plan, make_plan
 from metric_design.plan_page import render_plan
 from metric_design.population import given_population
 from privacy_audit.audit import AuditOptions, AuditResult
-from privacy_audit.identity import identity
-from privacy_audit.report import page, to_dict
+from privacy_audit.report import identity, page, to_dict
 from rappor_cli.main import main
 from rappor_cli.metrics import metric_row
 from rappor_core.metrics.file import parse_metrics

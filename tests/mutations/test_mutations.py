@@ -118,8 +118,8 @@ PRIVACY = (
     Mutation(
         "batch-in-order-of-recording", "the order of a batch says nothing of when values came",
         "client_sdk/delivery/messages.py", "tests/client/test_delivery.py",
-        "make_batch(batch_id, sorted(reports, key=_content))",
-        "make_batch(batch_id, reports)",
+        "make_batch(batch_id, ordered)",
+        "make_batch(batch_id, list(reports))",
     ),
     Mutation(
         "sent-before-synced", "nothing is sent before it is on the disk",
@@ -292,8 +292,8 @@ RELEASES = (
     Mutation(
         "class-below-k", "anonymize makes no class of fewer than k rows",
         "disclosure/anonymize/greedy.py", "tests/disclosure/test_k_anonymity.py",
-        "if self.counts[place] < self.k:",
-        "if self.counts[place] < self.k - 1:",
+        "few = self.counts[place] < self.k\n",
+        "few = self.counts[place] < self.k - 1\n",
     ),
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from privacy_audit.audit import AuditOptions, audit
-from privacy_audit.black_box.programs import OWN_MODULE
+from privacy_audit.black_box.program_client import OWN_MODULE
 from rappor_core.metrics.file import parse_metrics
 from tests.privacy_audit.faults import Fault
 

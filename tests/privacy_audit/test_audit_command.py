@@ -14,10 +14,9 @@ import pytest
 
 from privacy_audit.audit import PARTS, AuditOptions, audit
 from privacy_audit.black_box import program_client, watched_app
-from privacy_audit.black_box.programs import Program
+from privacy_audit.black_box.program_client import Program
 from privacy_audit.errors import AuditError
-from privacy_audit.identity import identity
-from privacy_audit.report import DEFAULT_METRICS, consequence, page, to_dict
+from privacy_audit.report import DEFAULT_METRICS, consequence, identity, page, to_dict
 from rappor_cli.main import main
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.file import parse_metrics

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from privacy_audit.black_box.apps import most_telling
 from privacy_audit.black_box.checks import (
     Check,
     bits_off,
@@ -13,7 +14,6 @@ from privacy_audit.black_box.checks import (
     shift,
 )
 from privacy_audit.black_box.freshness import equal_pairs
-from privacy_audit.black_box.state_files import most_telling
 
 
 def test_three_in_n_is_found_95_percent() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from client_sdk.location.dwell_time import moment_of
+from privacy_audit.devices import NONE, Lives, draw_lives
 from privacy_audit.findings import WORLDS, life_findings
 from privacy_audit.linkage_by_life import (
     bound_of_fresh,
@@ -18,7 +19,6 @@ from privacy_audit.linkage_by_life import (
     find_by_life,
     share_that_arrives,
 )
-from privacy_audit.lives import NONE, Lives, draw_lives
 from rappor_core.calendar import day_of, period_number
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from privacy_audit.devices import NONE, Lives
 from privacy_audit.linkage_by_life import by_groups, capped, same_periods, unknown_values
-from privacy_audit.lives import NONE, Lives
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 

@@ -10,7 +10,7 @@ import pytest
 
 from client_sdk import Delivery
 from client_sdk.one_line import folder_of
-from client_sdk.setup import environment_certificates
+from client_sdk.session import environment_certificates
 from client_sdk.testing import MemoryCollector
 from rappor_core.errors import ParameterError
 from tests.waiting import until

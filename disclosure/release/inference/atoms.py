@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import reduce
+from operator import or_
 from typing import NamedTuple, TypeAlias
 
 from disclosure.errors import ReleaseError
@@ -44,14 +46,13 @@ class Atoms:
         """Groups of atoms that tables link, as indices."""
         groups: list[tuple[int, list[int]]] = []
         for index, mask in enumerate(self.tables):
-            meeting = [group for group in groups if group[0] & mask]
-            groups = [group for group in groups if not group[0] & mask]
-            joined = mask
-            members = [index]
-            for bits, held in meeting:
-                joined |= bits
-                members = held + members
-            groups.append((joined, members))
+            joined, members, apart = mask, [index], []
+            for group in groups:
+                if group[0] & mask:
+                    joined, members = joined | group[0], group[1] + members
+                else:
+                    apart.append(group)
+            groups = [*apart, (joined, members)]
         yield from (members for _, members in groups)
 
 
@@ -83,7 +84,7 @@ def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
             if part.tables:
                 residual[part.tables] = residual.get(part.tables, True) and is_left
         _check_number(len(residual), splits, scopes)
-    held = _union(tables for tables, is_left in residual.items() if not is_left)
+    held = reduce(or_, (tables for tables, is_left in residual.items() if not is_left), 0)
     return Atoms(
         tuple(residual),
         tuple(is_left and not tables & ~held for tables, is_left in residual.items()),
@@ -153,7 +154,7 @@ def _splits(scopes: Sequence[TableScope]) -> list[_Split]:
             known[value] = known.get(value, 0) | 1 << index
     made = []
     for name, known in naming.items():
-        others = every & ~_union(known.values())
+        others = every & ~reduce(or_, known.values(), 0)
         values = {
             value: (others | tables, frozenset(outer.get((name, value), {}).items()))
             for value, tables in known.items()
@@ -183,18 +184,4 @@ def _blocks(scopes: Sequence[TableScope]) -> Iterator[int]:
     """For each stretch of days between two boundaries, the tables whose window holds it."""
     ends = {scope.last + timedelta(days=1) for scope in scopes}
     for day in sorted({scope.first for scope in scopes} | ends)[:-1]:
-        yield _mask(i for i, one in enumerate(scopes) if one.first <= day <= one.last)
-
-
-def _mask(indices: Iterable[int]) -> int:
-    found = 0
-    for index in indices:
-        found |= 1 << index
-    return found
-
-
-def _union(masks: Iterable[int]) -> int:
-    found = 0
-    for mask in masks:
-        found |= mask
-    return found
+        yield sum(1 << i for i, one in enumerate(scopes) if one.first <= day <= one.last)

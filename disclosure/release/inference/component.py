@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from scipy.cluster.hierarchy import DisjointSet
 
 from disclosure.release.inference.atoms import bits
 from disclosure.release.inference.facts import PublicTable
@@ -45,26 +46,17 @@ class Component:
     def leaf_groups(self) -> list[list[str]]:
         """Groups of values that are linked by a row of several values, or by a table that holds
         everybody."""
-        parent: dict[str, str] = {}
-
-        def find(leaf: str) -> str:
-            while parent.setdefault(leaf, leaf) != leaf:
-                parent[leaf] = parent[parent[leaf]]
-                leaf = parent[leaf]
-            return leaf
-
+        linked = DisjointSet()
         for table, rows in zip(self.tables, self.rows, strict=True):
             every: frozenset[str] = frozenset().union(*rows)
-            linked = [*rows, every] if table.complete else rows
-            for row in linked:
-                first, *others = sorted(row) or [""]
-                for leaf in others:
-                    parent[find(leaf)] = find(first)
-                if row:
-                    find(first)
+            for row in [*rows, every] if table.complete else rows:
+                leaves = sorted(row)
+                for leaf in leaves:
+                    linked.add(leaf)
+                    linked.merge(leaves[0], leaf)
         groups: dict[str, list[str]] = {}
-        for leaf in parent:
-            groups.setdefault(find(leaf), []).append(leaf)
+        for leaf in linked:
+            groups.setdefault(linked[leaf], []).append(leaf)
         return list(groups.values())
 
 

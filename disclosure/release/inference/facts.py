@@ -67,6 +67,11 @@ class PublicTable:
         return found
 
     @property
+    def totals(self) -> Booleans:
+        """Which rows are sums of all others, (rows,)."""
+        return np.array([kind == "total" for kind in self.kinds], dtype=bool)
+
+    @property
     def width(self) -> float:
         """The narrowest interval of a share that is not shown."""
         return max(self.min_low, 2 * self.step)

@@ -10,7 +10,7 @@ from scipy.sparse import coo_array, csr_array, vstack
 from disclosure.release.inference.component import ConeModel
 from disclosure.release.inference.programs import Optimum
 from disclosure.release.inference.targets import EXACT, Target, ValueRange
-from disclosure.typing import Booleans, Floats, Integers
+from disclosure.typing import Floats, Integers
 
 _MANY = 30  # targets for which one program for all is cheaper than two for each
 _MAX_STEPS = 20  # of an iteration for a share
@@ -94,11 +94,6 @@ class DisclosureJudge:
             if len(left) > len(before) - _FEW:
                 break
 
-    def exposures(self) -> list[Exposure]:
-        """The numbers that are not safe, with the exact intervals that a reader can infer."""
-        found = (self.exposure(target) for target in list(self.targets))
-        return [one for one in found if one is not None]
-
     def exposure(self, target: Target) -> Exposure | None:
         """The exact interval that a reader can infer for a number, or None if the number is
         safe.
@@ -148,7 +143,7 @@ class DisclosureJudge:
         if made is None:
             return None
         self._note(made[1].point)
-        found = self._bounds[target, sign] = made[0], made[1].tight
+        found = self._bounds[target, sign] = made[0], self.model.cone.tight(made[1])
         return found
 
     def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
@@ -164,7 +159,9 @@ class DisclosureJudge:
         if target.kind == "reports":
             made = cone.minimize(sign * top, one)
             return None if made is None else (sign * made.value, made)
-        below, share = cone.row_of(base), self._reached(target, sign)
+        below, place = cone.row_of(base), self._place.get(target)
+        found = self._low if sign > 0 else self._high  # so far
+        share = 0.0 if place is None or np.isinf(found[place]) else float(found[place])
         for _ in range(_MAX_STEPS):
             made = cone.minimize(sign * (top - share * below), one)
             if made is None:
@@ -177,12 +174,6 @@ class DisclosureJudge:
                 return share, made
         made = cone.minimize(sign * top, tuple(base))
         return None if made is None else (sign * made.value / cone.unit, made)
-
-    def _reached(self, target: Target, sign: float) -> float:
-        """The least share (sign 1) or the largest (-1) that was found so far, else 0."""
-        at = self._place.get(target)
-        found = 0.0 if at is None else float((self._low if sign > 0 else self._high)[at])
-        return found if np.isfinite(found) else 0.0
 
     def _top(self, target: Target) -> list[int]:
         if target.kind == "reports":
@@ -206,14 +197,11 @@ class DisclosureJudge:
         value = np.where(self._is_share, value, value * cone.unit)
         self._low = np.where(enough, np.minimum(self._low, value), self._low)
         self._high = np.where(enough, np.maximum(self._high, value), self._high)
-        self._settled |= self._is_certified()
-
-    def _is_certified(self) -> Booleans:
-        """(targets,) whether an interval within the true one shows that it is wide enough."""
-        none, enough = self._low <= EXACT, self._high >= self._width
-        reports = np.where(self._has_table, none & enough, none | enough)
-        found: Booleans = np.where(self._is_share, self._high - self._low >= self._width, reports)
-        return found
+        # an interval within the true one shows that it is wide enough
+        none, full = self._low <= EXACT, self._high >= self._width
+        reports = np.where(self._has_table, none & full, none | full)
+        is_wide = self._high - self._low >= self._width
+        self._settled |= np.where(self._is_share, is_wide, reports)
 
     def _matrix(self, columns: Sequence[Sequence[int]]) -> csr_array:
         rows = [k for k, several in enumerate(columns) for _ in several]

@@ -24,9 +24,11 @@ _TIGHT = 1e-9  # a dual value above this
 _SLACK = 1e-6  # reports; less is not a contradiction
 
 
-class ProgramSolution(NamedTuple):
-    """The solution of a linear program. value: of the objective, -inf where it has no bound.
-    point: z. duals: of the rows."""
+class Optimum(NamedTuple):
+    """The solution of a linear program.
+
+    value: of the objective, -inf where it has no bound.  point: z.  duals: of the rows.
+    """
 
     value: float
     point: Floats
@@ -95,7 +97,7 @@ class LinearProgram:
         for row in rows:
             _check(self._highs.changeRowBounds(int(row), -kHighsInf, 0.0 if held else kHighsInf))
 
-    def solve(self) -> ProgramSolution | None:
+    def solve(self) -> Optimum | None:
         """The optimum; None where nothing fits. Raises ReleaseError where HiGHS finds neither."""
         highs = self._highs
         status = HighsModelStatus.kNotset
@@ -109,29 +111,19 @@ class LinearProgram:
         if status == HighsModelStatus.kInfeasible:
             return None
         if status == HighsModelStatus.kUnbounded:
-            return ProgramSolution(-np.inf, np.zeros(self._width), np.zeros(len(self._least)))
+            return Optimum(-np.inf, np.zeros(self._width), np.zeros(len(self._least)))
         if status != HighsModelStatus.kOptimal:
             name = highs.modelStatusToString(status)
             raise ReleaseError(f"a linear program was not solved: {name}")
         made = highs.getSolution()
         value = float(highs.getInfo().objective_function_value)
         point, duals = np.asarray(made.col_value), np.asarray(made.row_dual)
-        return ProgramSolution(value, point[: self._width], duals)
+        return Optimum(value, point[: self._width], duals)
 
 
 def _check(status: HighsStatus) -> None:
     if status == HighsStatus.kError:
         raise ReleaseError("HiGHS refused a linear program")
-
-
-@dataclass(frozen=True)
-class Optimum:
-    """The solution of a linear program. value: of the objective, infinite where it is unbounded.
-    point: z. tight: rows of G that bind there."""
-
-    value: float
-    point: Floats
-    tight: Integers
 
 
 @dataclass
@@ -209,11 +201,11 @@ class Cone:
         program.fix(fixed, self.unit)
         self._fixed = fixed
         program.set_costs(cost)
-        found = program.solve()
-        if found is None:
-            return None
-        duals = np.abs(found.duals[: self.below.shape[0]])
-        return Optimum(found.value, found.point, np.flatnonzero(duals > _TIGHT))
+        return program.solve()
+
+    def tight(self, found: Optimum) -> Integers:
+        """The rows of G that bind at an optimum."""
+        return np.flatnonzero(np.abs(found.duals[: self.below.shape[0]]) > _TIGHT)
 
     def widen(self) -> int:
         """Widen what contradicts the rest, by as little as can be and one step of rounding more.

@@ -4,7 +4,9 @@ policy allows."""
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from heapq import heapify, heappop, heappush
+from operator import or_
 
 import numpy as np
 
@@ -110,9 +112,7 @@ def components_of(tables: Iterable[PublicTable]) -> Iterator[Component]:
 
 
 def _component(tables: Sequence[PublicTable], atoms: Atoms, members: Sequence[int]) -> Component:
-    joined = 0
-    for atom in members:
-        joined |= atoms.tables[atom]
+    joined = reduce(or_, (atoms.tables[atom] for atom in members))
     own = {index: place for place, index in enumerate(bits(joined))}
     masks = [sum(1 << own[index] for index in bits(atoms.tables[atom])) for atom in members]
     several = [tables[index] for index in own]
@@ -230,27 +230,25 @@ class _Search:
         Returns whether a table was withheld: it is then a target, and all is to be judged again.
         """
         judge.certify()
-        while queue := self._queue(judge):
+        while True:
+            found = filter(None, map(judge.exposure, list(judge.targets)))
+            place = {target: number for number, target in enumerate(judge.targets)}
+            queue = [(one.width, place[one.target]) for one in found
+                     if one.target not in self.hopeless]  # fmt: skip
+            heapify(queue)
+            if not queue:
+                return False
             if self._empty(queue, judge):
-                return (
-                    True  # numbers of its reports, and what no table is of, are other targets now
-                )
-        return False
-
-    def _queue(self, judge: DisclosureJudge) -> list[tuple[float, int]]:
-        place = {target: number for number, target in enumerate(judge.targets)}
-        found = [one for one in judge.exposures() if one.target not in self.hopeless]
-        queue = [(one.width, place[one.target]) for one in found]
-        heapify(queue)
-        return queue
+                return True  # its reports, and what no table is of, are other targets now
 
     def _empty(self, queue: list[tuple[float, int]], judge: DisclosureJudge) -> bool:
         """Act on what is in the queue. True where a table was withheld."""
-        withheld = False
+        withheld, tables = False, self.component.tables
         while queue:
             number = heappop(queue)[1]
             target = judge.targets[number]
-            if target.kind == "share" and self._is_withheld(target.table):
+            is_gone = target.table is not None and tables[target.table].reports is None
+            if target.kind == "share" and is_gone:
                 continue
             found = judge.exposure(target)
             if found is None:
@@ -263,9 +261,6 @@ class _Search:
             if found.target not in self.hopeless:
                 heappush(queue, (found.width, number))
         return withheld
-
-    def _is_withheld(self, table: int | None) -> bool:
-        return table is not None and self.component.tables[table].reports is None
 
     def _act(self, judge: DisclosureJudge, exposure: Exposure) -> bool:
         """Suppress what reveals most, at the least cost. False where a table was withheld."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from disclosure.release.inference.facts import PublicTable
 from disclosure.release.inference.targets import EXACT
-from disclosure.typing import Booleans, Floats, Integers
+from disclosure.typing import Floats, Integers
 
 
 def sum_intervals(
@@ -37,8 +37,7 @@ def sum_intervals(
 
 def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:
     """The least and the largest share of each row that a table by itself implies, (rows,) each."""
-    total = np.array([kind == "total" for kind in table.kinds], dtype=bool)
-    hidden = table.hidden
+    total, hidden = table.totals, table.hidden
     low = np.where(hidden, 0.0, table.low)
     high = np.where(hidden, 1.0, table.high)
     low_sum, high_sum = (1.0, 1.0) if table.complete else (0.0, 1.0)  # a report is of one value
@@ -61,14 +60,14 @@ def exposed_rows(table: PublicTable) -> tuple[Integers, Floats, Floats]:
     The sum of all rows is no secret where they hold everybody.
     """
     least, most = single_intervals(table)
-    secret = table.hidden & ~(_is_total(table) & table.complete)
+    secret = table.hidden & ~(table.totals & table.complete)
     narrow = most - least < table.width - EXACT
     return np.flatnonzero(secret & narrow), least, most
 
 
 def protect_single(table: PublicTable) -> PublicTable:
     """Suppress the smallest rows until each hidden one is safe, or nothing is left to suppress."""
-    total = _is_total(table)
+    total = table.totals
     order = np.argsort(table.persons, kind="stable")
     cells, totals = (order[table.loose[order] & (total[order] == one)] for one in (False, True))
     waiting = np.concatenate([cells, totals])
@@ -91,7 +90,3 @@ def _widened(
     if high.sum() < low_sum:
         low_sum = float(high.sum()) - step
     return low_sum, high_sum
-
-
-def _is_total(table: PublicTable) -> Booleans:
-    return np.array([kind == "total" for kind in table.kinds], dtype=bool)

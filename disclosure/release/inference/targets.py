@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -83,9 +85,7 @@ def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -
     for row in np.flatnonzero(one.hidden).tolist():
         if rows[row] and not (one.complete and one.kinds[row] == "total"):
             yield hidden_row(component, table, row)
-    beside = 0
-    for atom in atoms:
-        beside |= component.atoms[atom]
+    beside = reduce(or_, (component.atoms[atom] for atom in atoms), 0)
     same = sum(
         1 << i for i in bits(component.atoms[atoms[0]]) if tuple(component.atoms_of(i)) == atoms
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from disclosure.errors import PolicyError, ReleaseError, TableError
 from disclosure.release import CellTable, Release, build_release
-from disclosure.release.suppression import audit_releases
+from disclosure.release.build import audit_releases
 from disclosure.release.tables import decimals, round_down, round_nearest, round_up
 from tests.disclosure.release.support import DAY, ISSUED, policy, shown, table
 

@@ -30,7 +30,7 @@ from disclosure.release import (
     verify_release,
     write_release,
 )
-from disclosure.release.plain import release_from_json, release_to_plain
+from disclosure.release.files import release_from_json, release_to_plain
 from disclosure.release.tables import ReleasedTable
 from rappor_core.text import safe_cell
 from tests.disclosure.release.support import ISSUED, policy, table

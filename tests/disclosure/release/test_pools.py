@@ -9,9 +9,9 @@ import pytest
 
 from disclosure.errors import ReleaseError, TableError
 from disclosure.release import CellTable, Release, RollUp, build_release
-from disclosure.release.earlier import Earlier
-from disclosure.release.plain import release_to_plain
-from disclosure.release.suppression import audit_releases
+from disclosure.release.build import audit_releases
+from disclosure.release.earlier import reconcile
+from disclosure.release.files import release_to_plain
 from tests.disclosure.release.support import ISSUED, policy, shown, table
 
 CELLS = {"010": 0.3, "011": 0.28, "120": 0.2, "121": 0.03, "122": 0.025, "123": 0.02}
@@ -115,7 +115,7 @@ def test_rows_that_were_everybody_stay_so() -> None:
     fewer = replace(rest, cells=rest.cells[:1], kinds=rest.kinds[:1], symbols=rest.symbols[:1],
                     estimate=rest.estimate[:1], std_error=rest.std_error[:1], low=rest.low[:1],
                     high=rest.high[:1], members={}, complete=False)  # fmt: skip
-    assert Earlier.of([first]).reconcile(fewer, policy()).complete
+    assert reconcile(fewer, first.tables[0], policy()).complete
 
 
 def test_pools_of_one_sum_are_judged() -> None:
