@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from collector import chores
 from collector.domain.growth import find_growth, highest_usual
 from rappor_cli.main import main
 from rappor_core.metrics.metric import Metric
@@ -108,9 +109,10 @@ def test_periodic_reports_on_one_day_are_no_growth(bench: Bench, period: str, ev
 
 
 def test_a_collector_that_runs_tells_once(
-    serving: ServerMaker, capsys: pytest.CaptureFixture[str]
+    serving: ServerMaker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving([METRIC], housekeeping_seconds=2.0, log_level="warning") as server:
+    monkeypatch.setattr(chores, "_GROWTH_SECONDS", 0.0)
+    with serving([METRIC], housekeeping_seconds=0.2, log_level="warning") as server:
         for days, reports in ((3, 100), (2, 100), (1, 100), (0, 1_000)):
             server.post(server.sender.reports(METRIC, reports, TODAY - timedelta(days)))
         until(lambda: "rappor_days_growing 1.0" in server.http.get("/metrics").text)

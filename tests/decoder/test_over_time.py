@@ -109,7 +109,8 @@ def test_windows_of_other_parameters_are_not_compared(windows, values):
 
 
 def test_a_window_without_reports_is_named(windows, values, params):
-    empty = windows[1].without(range(params.num_cohorts))
+    m, k = params.num_cohorts, params.num_bits
+    empty = replace(windows[1], reports_per_cohort=(0,) * m, bit_counts=((0,) * k,) * m)
     with pytest.raises(DecodeError, match="no reports from 2026-01-02 to 2026-01-02"):
         decode_over_time([windows[0], empty, windows[2]], Candidates.from_strings(values))
 
