@@ -50,7 +50,7 @@ Phases = NDArray[np.complex128]
 class Arrivals:
     """Times of arrival on a circle of `length` seconds.
 
-    A device is used at a time of its own, uniform over the day, normal about it from day to day;
+    A device is used at its own time, uniform over the day, normal about it from day to day;
     what it records then leaves after an exponential delay.
     mean_delay: seconds from use to sending, on average.
     habit: seconds, standard deviation of a device's time of use about its own.
@@ -93,7 +93,7 @@ def joined_by_time(devices: int, mean_delay: float = MEAN_DELAY) -> float:
 
     Args:
         devices: That send both metrics in a day, 1 or more.
-        mean_delay: Seconds, of each batch by itself.
+        mean_delay: Seconds, of each batch separately.
     """
     return 1 / (1 + 2 * (devices - 1) * mean_delay / DAY_SECONDS)
 
@@ -129,7 +129,7 @@ def gathered(
     """Share of devices of which one track holds nine tenths of the reports.
 
     Args:
-        params: Of the metric; each device has a value of its own.
+        params: Of the metric; each device has another value.
         reports: Of a device.
         devices: Of the population, in `groups` that what is public tells apart (cohorts).
         groups: 1 or more.

@@ -23,7 +23,7 @@ CELLS = 200  # that people are in
 RATE = 1.0, 2.45  # of a person's periods with data in `sparse`: a beta distribution, mean .29
 _AWAY = 0.5  # of those, where it is not the usual cell
 _TAIL = 0.8  # exponent of the cells' shares by rank
-_LEAST = 1e-300  # of a chance whose logarithm is taken
+_MIN_CHANCE = 1e-300  # of a chance whose logarithm is taken
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def draw_lives(
     values = np.repeat(rng.choice(cells, size=(people, slots, 1), p=shares), periods, axis=2)
     away = rng.random(shape) < _AWAY
     values[away] = rng.choice(cells, size=int(away.sum()), p=shares)
-    apart = 1 if world == "rarely" else slots  # that have data in periods of their own
+    apart = 1 if world == "rarely" else slots  # that have data in separate periods
     rate = rng.beta(*RATE, size=(people, apart, 1))
     seen = rng.random((people, apart, periods)) < rate
     return Lives(np.where(seen, values, NONE), shares, world == "rarely")
@@ -171,4 +171,4 @@ def log_evidence(
 
 def ln(chance: float) -> float:
     """The logarithm of a chance, finite for 0."""
-    return float(np.log(max(chance, _LEAST)))
+    return float(np.log(max(chance, _MIN_CHANCE)))

@@ -86,7 +86,7 @@ def _two_places(
 ) -> tuple[Integers, Integers]:
     """B' of two unlike places of each device: places with the same bits have the same response."""
     values = rng.integers(params.num_bits, size=(2, params.num_hashes, crowd))
-    if params.scheme.own_bits:  # every place has a bit of its own
+    if params.scheme.own_bits:  # every place has its own bit
         values[1] = (values[0] + rng.integers(1, params.num_bits, size=crowd)) % params.num_bits
     first, second = (draw_permanent(bits, params, rng) for bits in values)
     ordered = np.sort(values, axis=1)

@@ -33,7 +33,7 @@ ATTACKS = "Whoever sees the reports learns more about a person than was promised
 BROKEN = {
     "encoder": "One report can give the value away, or its noise falsifies all results.",
     "device": "Reports of a device reveal more than was promised, or falsify all results.",
-    "answers": "A device's answers depend on more than was declared, or go on when they must end.",
+    "answers": "A device's answers depend on more than was declared, or do not end when they must.",
     "freshness": "Whoever tries all seeds computes a device's noise and removes it.",
     "derivations": "Responses of one device reveal each other, or change and average out.",
     "app": "Whoever sees requests, or gets hold of the device's files, learns values or a device.",

@@ -71,7 +71,7 @@ class SenderThread:
 
     @property
     def not_delivered(self) -> str:
-        """As `SendLoop.not_delivered`."""
+        """Return `SendLoop.not_delivered`."""
         if self._trouble:
             return f"not delivered, because {self._trouble}"
         return self._loop.not_delivered if self._loop is not None else ""

@@ -27,7 +27,7 @@ class Hierarchy:
     """A tree of values, all leaves at one depth.
 
     paths: for each leaf, the labels from it (first) to the root (last), all of one length of 2 or
-        more. A leaf that has no parent of its own at some level repeats its label there.
+        more. A leaf without a parent at some level repeats its label there.
 
     Raises TableError for paths of several lengths, several roots, or a label at two places.
     """
@@ -123,7 +123,7 @@ class Hierarchy:
         return found
 
     def encode(self, values: Sequence[str]) -> Integers:
-        """The node of each value. Raises TableError for a value that is no node."""
+        """The node of each value. Raises TableError for a value outside the tree."""
         try:
             return np.array([self._codes[value] for value in values], dtype=np.int64)
         except KeyError as error:

@@ -73,7 +73,7 @@ def class_diversity(
 ) -> ClassDiversity:
     """Measure how a sensitive column is spread within each class of published rows.
 
-    classes: (N,) what tells the class of a row, e.g. `Anonymized.of_row` of the published rows.
+    classes: (N,) the class of each row, e.g. `Anonymized.of_row` of the published rows.
     sensitive: (N,). Raises TableError for other lengths, or no rows.
     """
     if len(classes) != len(sensitive) or not len(sensitive):

@@ -108,7 +108,7 @@ def anonymize(
     sensitive: Sequence[str] | None = None,
     rule: DiversityRule = NO_RULE,
 ) -> Anonymized:
-    """Make every combination of the identifying columns stand k times or more.
+    """Make every combination of the identifying columns occur k times or more.
 
     Args:
         table: columns by name; those that `columns` does not name are ignored.
@@ -163,7 +163,7 @@ class _Greedy:
         self.law = said.sum(axis=0) / said.sum()
         self.costs = FusionCosts(rows.columns)
         self.ids = np.arange(len(rows))  # the class of origin that is at each place
-        self.parent = np.arange(len(rows))  # of each class of origin; itself if it stands
+        self.parent = np.arange(len(rows))  # of each class of origin; itself if it stays
         self.places = {rows.key(place): place for place in range(len(rows))}
         self.merge_costs: list[float] = []
         self.dead = 0

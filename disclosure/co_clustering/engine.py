@@ -1,6 +1,6 @@
 """Co-clustering by the MODL cost: start, greedy merges, post-optimization, and the dendrogram.
 
-In a small table every distinct row is a group of its own at the start, and every part. In a larger
+In a small table every distinct row is a separate group at the start, and every part. In a larger
 one, distinct rows are first gathered into a few hundred groups of rows with like parts, by a
 mixture of products with hard assignments: each group has its shares of parts, and each row goes to
 the group under which it is likeliest.

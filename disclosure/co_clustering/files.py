@@ -1,4 +1,4 @@
-"""The files of a co-clustering, in a folder of their own, and its page: grid, groups and trees."""
+"""The files of a co-clustering, in a separate folder, and its page: grid, groups and trees."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ def _groups(grid: GroupGrid) -> list[dict[str, Any]]:
 
 
 def _picture(grid: GroupGrid) -> dict[str, Any]:
-    """A rectangle for each cell that tells something."""
+    """A rectangle for each cell with information."""
     information = _information(grid)
     clusters, groups = information.shape
     width, height = (_WIDTH - _LEFT) / groups, min(_TALLEST, max(6.0, 600 / clusters))

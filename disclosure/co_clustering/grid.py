@@ -14,7 +14,7 @@ from disclosure.typing import Integers
 class GroupGrid:
     """Groups of rows by groups of parts.
 
-    information: share of what the finest grid tells over one cell that this one tells, in [0, 1].
+    information: share of the finest grid's information over one cell that this one has, in [0, 1].
     """
 
     recoded: Recoded

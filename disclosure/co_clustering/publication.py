@@ -8,7 +8,7 @@ that they do not have: `misreported` says how many.
 
 The thesis leaves open which of equal cells comes first (here the one of the lower number), and
 empty cells (which are never reached: the cells that are not empty hold all columns). It prints
-bounds for its third class that are not those of its own grid (]0.8,1.65] for ]0.867,1.6]), and once
+bounds for its third class that differ from those of its grid (]0.8,1.65] for ]0.867,1.6]), and once
 calls synthetic rows worse than these classes, against its figures.
 
 SYNTH draws synthetic rows, column by column within a cluster. In cluster g, value v of a column, in

@@ -244,7 +244,7 @@ def recode(
             give it the k of the publication.
 
     Raises:
-        TableError: no such column, one column only, no rows, a number that is none, no intervals,
+        TableError: no such column, one column only, no rows, an invalid number, no intervals,
             a floor below 1.
     """
     strange = [name for name in (*columns, *numbers) if name not in table]
@@ -270,7 +270,7 @@ def recode(
 
 
 def read_numbers(name: str, values: Sequence[str]) -> Floats:
-    """Parse the finite numbers of a column, (n,). Raises TableError for what is none."""
+    """Parse the finite numbers of a column, (n,). Raises TableError for other text."""
     try:
         numbers = np.array([float(value) for value in values])
     except ValueError as error:

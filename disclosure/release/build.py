@@ -42,8 +42,8 @@ class Release:
     """What is published: tables, the policy that made them, and the day of issue.
 
     earlier: digests of the manifests that it is consistent with.  notes: for its reader.
-    digest: SHA-256 of its own manifest, "" before it is written.
-    rows: what is published in synthetic rows, which stand in files of their own.
+    digest: SHA-256 of its manifest, "" before it is written.
+    rows: what is published in synthetic rows, which have separate files.
     """
 
     policy: ReleasePolicy
@@ -71,7 +71,7 @@ def build_release(
     is public what is not shown (`disclosure.release.inference`).
 
     Args:
-        decodings: tables, in the order in which they are to stand.
+        decodings: tables, in their order in the release.
         policy: of the release.
         issued: day of issue, by which windows are judged to be sealed.
         earlier: releases of the same owner, oldest first, each with all that it was built on.
@@ -248,12 +248,12 @@ def _notes(tables: Sequence[ReleasedTable], again: int, made: Protected) -> tupl
     """Notes for readers, published with the numbers. again: tables of earlier releases."""
     notes = [
         "Estimates come from reports that each device randomized before sending; shares are of the "
-        "reports of a table. A merged row holds what of a group is not shown by itself."
+        "reports of a table. A merged row holds what of a group is not shown separately."
     ]
     if any(PARTITION in dict(table.strata) for table in tables):
         notes.append("A row between zones is the sum of all rows between their cells.")
     if again:
-        notes.append(f"{again} tables stand in an earlier release, too; see its manifest.")
+        notes.append(f"{again} tables are in an earlier release, too; see its manifest.")
     if made.findings:
         notes.append(
             f"{len(made.findings)} numbers that are not shown can be inferred more closely than "

@@ -69,10 +69,10 @@ def reconcile(
 
     A number that was shown stays as it was: two roundings of two decodings would narrow it
     down. One that was suppressed stays so. A row that is not there any more is added: it is
-    known. Rows that are new are new. With `revise` the new numbers stand.
+    known. Rows that are new are new. With `revise` the new numbers are used.
 
     Where the rows of both do not go together (`_together`), the whole table stays as it was:
-    a pool of other cells is another number, and less the earlier one tells of single cells.
+    a pool of other cells is another number, and less the earlier one reveals about single cells.
 
     Raises:
         ReleaseError: a number has changed, and the policy refuses that; or the rows do not go
@@ -108,7 +108,7 @@ def reconcile(
 
 
 def _together(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy) -> bool:
-    """Whether the rows of both can stand in one table, as parts of one whole.
+    """Whether the rows of both can be in one table, as parts of one whole.
 
     Intervals that stay are of the level of the others; each cell is in one row, the same in both,
     or, where the members of a pool are not named, the rows are the same; a total, which is of the

@@ -50,7 +50,7 @@ def write_release(
         sign: gives the signature of the manifest's bytes, None to leave it unsigned.
         key_id: of the public key, for the manifest.
         rows: writes the files of synthetic rows into the folder, of a release that has no tables:
-            they stand in the manifest with release.json, which says what they are of.
+            they are in the manifest with release.json, which says what they are of.
 
     Returns:
         The names of the files.
@@ -108,7 +108,7 @@ def _schema_of(release: Release) -> TableSchema:
                "total: sum of the cells of the table; withheld: nothing of the table is shown"),
         Column("value", _TEXT, "value or cell"),
         Column("estimate", _NUMBER, f"share of the reports, rounded to {step}; empty where a "
-               "symbol stands"),
+               "symbol is shown"),
         Column("std_error", _NUMBER, f"standard error of the share, rounded up to {step}"),
         Column("low", _NUMBER, f"lower end of the interval, rounded down to {step}"),
         Column("high", _NUMBER, f"upper end of the interval, rounded up to {step}"),

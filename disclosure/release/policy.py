@@ -174,7 +174,7 @@ class ReleasePolicy:
         return num_reports // self.reports_rounding * self.reports_rounding
 
     def stand_alone(self, detected: Booleans, low: Floats) -> Booleans:
-        """Which cells of a table may be shown by themselves, in it and in rows of it, (n,).
+        """Which cells of a table may be shown separately, in it and in rows of it, (n,).
 
         Args:
             detected: tested to be above zero, (n,).

@@ -94,7 +94,7 @@ def roll_up(
         estimate: (n,) unbiased.
         std_error: (n,) above 0.
         tree: the levels; its root is the last pool.
-        alone: (n,) values that are published by themselves, as those that a test corrected for
+        alone: (n,) values that are published separately, as those that a test corrected for
             multiplicity has found.
         alpha: chance that any pool of values that nobody holds is published: a pool is tested one
             way at it, corrected (Bonferroni) for the number of nodes.
@@ -106,7 +106,7 @@ def roll_up(
         The pools, from the leaves up.
 
     Raises:
-        TableError: a value that is no leaf.
+        TableError: a value that is not a leaf.
     """
     codes, labels = _codes(values, tree)
     nodes = sum(len(names) for names in labels[1:])
@@ -186,18 +186,18 @@ def pool_rare(
     node.
 
     Pools that are not detected are left out, with the values in them. A pool is not one
-    cell: its name (`*.example.org`, `ab*`, a shorter quadkey) means what of the node is not shown
-    by itself.
+    cell: its name (`*.example.org`, `ab*`, a shorter quadkey) means the part of the node that
+    is not shown separately.
 
     Args:
         table: its estimates are added up unbiased, where it has them.
         rule: the tree, and the level of error.
-        alone: (n,) values that are shown by themselves.
+        alone: (n,) values that are shown separately.
         hierarchy: for a rule without a tree.
 
     Raises:
         PolicyError: neither a tree nor a hierarchy; a value that is named as a pool is.
-        TableError: a value that is no leaf of the hierarchy; a pool that is no share.
+        TableError: a value that is not a leaf of the hierarchy; a pool that is not a share.
     """
     if not len(table.cells):
         return table

@@ -154,7 +154,7 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
                 file.write(content)
             path.chmod(mode)  # whatever the umask
         except OSError:
-            path.unlink(missing_ok=True)  # half a key would stand in the way of the next try
+            path.unlink(missing_ok=True)  # half a key would block the next try
             raise
     except FileExistsError:
         raise ReleaseError(f"{path} exists; keys are never written over") from None

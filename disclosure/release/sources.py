@@ -61,7 +61,7 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
 
 
 def mark_of(folder: Path) -> str:
-    """The file that tells which kind of results a folder holds. Raises ReleaseError for none and
+    """The file that identifies the kind of results in a folder. Raises ReleaseError for none and
     for several."""
     makers = {_DENSITY: "rappor density -o", _FLOWS: "rappor flows -o"}
     makers |= dict.fromkeys((_DECODED, *_UNPUBLISHED), "rappor decode -o")
@@ -72,7 +72,7 @@ def mark_of(folder: Path) -> str:
         files = " and ".join(f"{name} of {maker}" for name, maker in found.items())
         raise ReleaseError(
             f"{folder} holds results of several kinds, of which one would be left out: {files}; "
-            "write each into a folder of its own"
+            "write each into a separate folder"
         )
     if not found:
         raise ReleaseError(

@@ -81,7 +81,7 @@ def _pairs(strata: Any) -> Any:
     return stratum_key(strata) if isinstance(strata, dict) else strata
 
 
-# How columns of numbers, and strata, stand in release.json.
+# How columns of numbers, and strata, are written in release.json.
 _Numbers = Annotated[Floats, PlainValidator(_floats), PlainSerializer(numbers_or_none)]
 _Strata = Annotated[Strata, BeforeValidator(_pairs), PlainSerializer(dict)]
 
@@ -196,7 +196,7 @@ class CellTable(KeyedTable):
             self._check(inside, reason, values, low, high)
 
     def check_shares(self) -> None:
-        """Refuse a table with estimates that are no shares: further outside [0, 1] than chance
+        """Refuse a table with estimates that cannot be shares: further outside [0, 1] than chance
         takes them.
 
         Of a cell that is not shown, which counts that do not fit the parameters may put outside,
@@ -227,7 +227,7 @@ class CellTable(KeyedTable):
 
 
 class Row(NamedTuple):
-    """A row of a released table. symbol: "" for what is shown; NaN stands where one is."""
+    """A row of a released table. symbol: "" for what is shown; NaN where one is."""
 
     kind: str
     estimate: float
@@ -240,7 +240,7 @@ class Row(NamedTuple):
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class ReleasedTable(KeyedTable):
-    """A table of a release. Arrays are (n,); NaN where a symbol stands.
+    """A table of a release. Arrays are (n,); NaN where there is a symbol.
 
     reports: rounded down, None where the whole table is withheld, for which it has one symbol.
     kinds: `cell`, `merged` (cells of `members`) or `total` (of all cells, shown or not).

@@ -92,8 +92,8 @@ def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified
     Args:
         folder: of a release.
         public: keys of the owner, from elsewhere than the folder: one of them has signed it. None:
-            only the digests are checked, which tells of accidents and not of anybody who can write
-            a manifest.
+            only the digests are checked, which detects accidents, not tampering by a person who can
+            write a manifest.
 
     Returns:
         What the manifest says.

@@ -118,7 +118,7 @@ def encode_columns(table: Mapping[str, Sequence[str]], domain: Domain) -> Intege
 def _merge_unseen(
     patterns: Patterns, rules: list[Combination]
 ) -> tuple[Patterns, list[Combination]]:
-    """Let one modality stand for all that no row shows and no rule names: they count alike."""
+    """Let one modality represent all that no row shows and no rule names: they count alike."""
     codes, sizes, renamed = patterns.codes.copy(), [], []
     for p, size in enumerate(patterns.sizes):
         named = {rule[p] for rule in rules if p in rule}

@@ -3,7 +3,7 @@
 Each set is analyzed as if it were a sample of real rows: an estimate q and its variance u. For m
 sets that were drawn afresh from what is known (all rows synthetic), Raghunathan, Reiter and Rubin
 (2003) give the variance T = (1 + 1/m) b - u_mean of the mean of q, b their variance between sets,
-with (m - 1) (1 - u_mean / ((1 + 1/m) b))^2 degrees of freedom. One set alone has b = 0 and tells
+with (m - 1) (1 - u_mean / ((1 + 1/m) b))^2 degrees of freedom. One set alone has b = 0 and shows
 nothing of what the decoding does not know.
 """
 

@@ -50,7 +50,7 @@ class Categories:
             raise TableError(f"value {shown(error.args[0])} is not declared") from None
 
     def draw(self, codes: Integers, rng: np.random.Generator) -> list[str]:  # noqa: ARG002
-        """Turn codes into the values that they stand for."""
+        """Turn codes into values."""
         return [self.values[code] for code in codes.tolist()]
 
 
@@ -89,7 +89,7 @@ class EqualBins:
         return self.bins
 
     def codes(self, column: Sequence[str]) -> Integers:
-        """Bin of each number, (rows,). Raises TableError for a text that is no number within."""
+        """Bin of each number, (rows,). Raises TableError for text other than a number within."""
         try:
             values = np.array([float(value) for value in column])
         except ValueError as error:

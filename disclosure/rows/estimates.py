@@ -32,7 +32,7 @@ class DecodedCells:
     groups: (M,) of cells whose sum is known, as those of a slot; None: only that of all is, 1.
     group_reports: of each group, where they are known.  metrics: that it is of; none: `columns`.
     detected: (M,) tested to be above zero.  low: (M,) lower ends of the decoded intervals, each a
-    share of its own group, as its table shows it.  None where they are not known, and of pools.
+    share of its group, as its table shows it.  None where they are not known, and of pools.
 
     Raises TableError for lengths that differ, a cell twice, and numbers that are not finite.
     """
@@ -85,7 +85,7 @@ class DecodedCells:
         return self.group_reports
 
     def without_small(self, alone: Booleans) -> DecodedCells:
-        """Pool the cells that may not be shown by themselves.
+        """Pool the cells that may not be shown separately.
 
         The pool is one cell with `*` in every column, or one of each group, whose first column
         stays: what a release suppresses, rows must not show. One small cell alone would be shown
@@ -108,7 +108,7 @@ class DecodedCells:
             if len(own) and (groups == group).sum() == len(own) + 1:
                 kept[own[self.estimate[own].argmin()]] = False
         if not kept.any():
-            raise TableError("no cell remains that may be shown by itself")
+            raise TableError("no cell remains that may be shown separately")
         if any(REST in cell for cell in self.cells):
             raise TableError(f"a value is {REST!r}, which represents what is not shown")
         pool = (REST,) * (len(self.columns) - 1)

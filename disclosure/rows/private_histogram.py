@@ -80,7 +80,7 @@ def estimate_histogram(
     Args:
         table: a row a person. Columns that the domain does not name are not read.
         domain: stated beforehand, and not read off the table.
-        epsilon: in nats; what the result tells of any one row, in all.
+        epsilon: in nats; what the result reveals of any one row, in all.
         ledger: of the data set; charged before any noise is drawn.
         method: how noise is added.
         rng: None draws the noise from the system's secure randomness; a generator is for tests.
@@ -88,7 +88,7 @@ def estimate_histogram(
     Raises:
         BudgetError: epsilon is not above 0, or the ledger does not suffice.
         TableError: a value that the domain does not declare; an epsilon
-            so small that the noise alone may stand for more rows than can be drawn. Whether it is
+            so small that the noise alone may make more rows than can be drawn. Whether it is
             depends on the domain and epsilon, not on the rows; nothing is charged then.
     """
     charge, baseline = Charge(epsilon), method == "baseline"
@@ -116,7 +116,7 @@ def _check_noise(epsilon: float, share: float, domain: RowDomain) -> None:
     most = _DEVIATIONS * math.sqrt(geometric_variance(1, rate) * cells)
     if most * len(domain.axes) > MAX_VALUES:
         raise TableError(
-            f"epsilon {epsilon:g} over {cells:,} combinations: noise alone may stand for "
+            f"epsilon {epsilon:g} over {cells:,} combinations: noise alone may make "
             f"{most:,.0f} rows, and {MAX_VALUES // len(domain.axes):,} can be drawn; take fewer "
             "columns or wider bins, or a larger epsilon. Nothing was charged"
         )

@@ -33,7 +33,7 @@ OF_DECODING = (
     "Rows drawn from decoded estimates. No row is of a person or a device, and no epsilon was "
     "spent on them beyond that of the reports.",
     "Each set was drawn from another table of shares, as likely as the estimates and their errors "
-    "allow. Analyze each set by itself and combine: mean of the estimates q, variance "
+    "allow. Analyze each set alone and combine: mean of the estimates q, variance "
     "max((between - within), within * rows / reports) + between / sets. One set alone, or all "
     "joined, looks surer than the reports are.",
     "Shares below about 3 standard errors are too large on average, since rows cannot be negative.",
@@ -119,7 +119,7 @@ def _of_joint(folder: Path) -> DecodedCells:
                 found.reports,
                 found.first_day,
                 found.last_day,
-                detected=low > 0,  # as the page of a joint table tells it
+                detected=low > 0,  # as the page of a joint table shows it
                 low=low,
             )
     except TableError as error:
@@ -132,7 +132,7 @@ def _covariance(path: Path) -> Floats:
     except OSError as error:
         raise TableError(f"{path}: {file_problem(error)}") from None
     except (TypeError, ValueError, EOFError):
-        raise TableError(f"{path}: it is no array of numbers") from None
+        raise TableError(f"{path}: it is not an array of numbers") from None
 
 
 def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date) -> DecodedCells:
@@ -140,7 +140,7 @@ def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date
     small cells.
 
     Slots of fewer than `min_reports` reports are left out; then numbers of reports are rounded
-    down. Cells that a table of the same decoding does not show by themselves
+    down. Cells that a table of the same decoding does not show separately
     (`ReleasePolicy.stand_alone`) are pooled as `*`, two at least. The rows show all other
     estimates: earlier releases and overlapping windows are not looked at, so that a decoding is
     published as a table or in rows, not both.
@@ -155,7 +155,7 @@ def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date
 
     Raises:
         PolicyError: days that the policy does not publish or are not known; too few reports.
-        TableError: no cell may be shown by itself, or it is not known which are detected.
+        TableError: no cell may be shown separately, or it is not known which are detected.
     """
     if estimates.first_day is None or estimates.last_day is None:
         raise PolicyError(
@@ -218,7 +218,7 @@ def write_rows(
     """Write a CSV file a set, and synthesis.json, into a folder that does not exist yet.
 
     Values that a spreadsheet would compute get an apostrophe before them. With a release (of
-    `release_of_rows`) its release.json and a manifest of all files stand beside, signed where there
+    `release_of_rows`) its release.json and a manifest of all files are written, signed where there
     is a `sign`, as `write_release` does. Returns the names of the files. Raises ReleaseError where
     the folder exists, or cannot be written.
     """

@@ -84,7 +84,7 @@ def counting_query_error(
     A query takes `num_columns` random columns; of each a random interval if it is numeric, else a
     random subset that holds each value with probability 1/2. The thesis divides by the original
     count alone, which may be 0: `floor`, a share of the rows, bounds the denominator, and the error
-    means little without it beside.
+    means little without it.
 
     Raises TableError for a floor outside (0, 1], columns that differ, and too few of them.
     """

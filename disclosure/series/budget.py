@@ -2,7 +2,7 @@
 
 JSON: `{"format": "rappor-budget", "version": 1, "limit": {...}, "entries": [...]}`. A charge is on
 the disk before `spend` returns, and so before any noise is drawn. One process at a time: a file
-beside it, `NAME.lock`, says that it is in use. Symbolic links are followed first, so that one file
+next to it, `NAME.lock`, says that it is in use. Symbolic links are followed first, so that one file
 has one lock; a copy of a ledger is another ledger, and nothing can tell.
 """
 

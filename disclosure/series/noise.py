@@ -119,7 +119,7 @@ def _check(sensitivity: float, epsilon: float) -> None:
 def bound_contributions(
     persons: Integers, slots: Integers, num_slots: int, max_slots: int, rng: np.random.Generator
 ) -> tuple[Integers, float]:
-    """Count persons in each slot, each person in at most `max_slots` random slots of its own.
+    """Count persons in each slot, each person in at most `max_slots` random slots.
 
     persons, slots: (events,). Returns: counts (num_slots,), and the L2 sensitivity sqrt(max_slots).
     Raises TableError for slots outside [0, num_slots), or max_slots below 1.

@@ -2,7 +2,7 @@
 
 Devices of two groups record other values. Nothing is asked but what an app asks: open, record,
 send, withdraw, close. What files hold of a value must go through a device's own secret, so nothing
-can stand in the files of all devices with one value and of none with the other: raw values, any
+can be in the files of all devices with one value and of none with the other: raw values, any
 encoding of them, digests without the secret, places of a period that is over. Every run of three
 bytes is looked at.
 """
@@ -36,7 +36,7 @@ HEADERS = {
     "User-Agent": "rappor/1",
     "Content-Type": "application/vnd.rappor.batch",
     "Content-Encoding": "gzip",
-}  # of docs/client.md, beside Host and Content-Length
+}  # of docs/client.md, in addition to Host and Content-Length
 SHORTEST = 6  # bytes of a value that are looked for in files
 RUN = 16  # bytes of a state that are of one device alone
 LENGTHS = 3, 6  # of runs of bytes that devices with one value share
@@ -146,7 +146,7 @@ def _of_withdrawals(devices: list[AppDevice]) -> Iterator[Check]:
         if len(left) >= MIN_RUNS:
             kept.append(f"{len(left)} runs of {RUN} bytes, such as {min(left)!r}")
     yield _exact(
-        "a withdrawal ends the secret of a device: no bytes of its own stay in its files",
+        "a withdrawal ends the secret of a device: none of its bytes stay in its files",
         kept, len(devices),
     )  # fmt: skip
 
@@ -187,7 +187,7 @@ def _exact(what: str, wrong: list[str], number: int) -> Check:
 def _alike(one: Sequence[bytes], other: Sequence[bytes], when: str) -> Iterator[Check]:
     """Check that files of devices with two values are alike. one, other: bytes of each device."""
     for length in LENGTHS:
-        p_value, found = most_telling(one, other, length)
+        p_value, found = most_distinct(one, other, length)
         yield test(
             "", f"no {length} bytes of the files tell values or places of periods that are over, "
             f"{when}", PART, p_value, found,
@@ -195,8 +195,8 @@ def _alike(one: Sequence[bytes], other: Sequence[bytes], when: str) -> Iterator[
         )  # fmt: skip
 
 
-def most_telling(one: Sequence[bytes], other: Sequence[bytes], length: int) -> tuple[float, str]:
-    """The run of bytes that best tells two groups apart: corrected p-value, and where it is.
+def most_distinct(one: Sequence[bytes], other: Sequence[bytes], length: int) -> tuple[float, str]:
+    """The run of bytes that separates two groups best: corrected p-value, and where it is.
 
     By the hypergeometric law of which devices' files hold it, over all runs that are in as many
     files as could tell anything.
@@ -207,9 +207,9 @@ def most_telling(one: Sequence[bytes], other: Sequence[bytes], length: int) -> t
     half = len(one)
     a = np.bincount(first[: ends[half]], minlength=len(values))
     b = np.bincount(first[ends[half] :], minlength=len(values))
-    telling = np.abs(a - b)
-    worst = int(np.argmax(telling))
-    asked = int((((a + b) >= telling[worst]) & (a + b < len(runs))).sum())
+    gaps = np.abs(a - b)
+    worst = int(np.argmax(gaps))
+    asked = int((((a + b) >= gaps[worst]) & (a + b < len(runs))).sum())
     most, least = sorted((int(a[worst]), int(b[worst])), reverse=True)
     uneven = float(stats.hypergeom.sf(most - 1, len(runs), half, most + least))
     text = int(values[worst]).to_bytes(8, "big")[8 - length :]

@@ -57,7 +57,7 @@ class AttackResult:
 
     trials: their number.  guesses, right: of them.  bound: lower, nats.  reached: the epsilon
     that the share of right guesses points to, the log of its odds.
-    p_value: of the claim.  needed: the epsilon that as many guesses would have told from the claim
+    p_value: of the claim.  needed: the epsilon that so many guesses could tell apart from it
         with probability `POWER`; infinite where no number of right guesses could have.
     excess: `needed` less what was reached.
     """
@@ -172,7 +172,7 @@ def _taken(score: Floats, side: Side) -> NDArray[np.bool_]:
 
 
 def _ends(size: Floats) -> Integers:
-    """Where a threshold may stand in sizes that fall: ties stand together, `THRESHOLDS` at most."""
+    """Where a threshold may be in sizes that fall: ties stay together, `THRESHOLDS` at most."""
     ends = np.flatnonzero(np.append(size[:-1] != size[1:], True)) if len(size) else np.arange(0)
     if len(ends) > THRESHOLDS:
         ends = ends[np.unique(np.geomspace(1, len(ends), THRESHOLDS).astype(int) - 1)]

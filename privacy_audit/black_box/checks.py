@@ -52,7 +52,7 @@ def chance_off(chance: float, number: float, what: str = "of a chance", among: i
 
 
 def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
-    """The power of a test of all bits together and of each by itself.
+    """The power of a test of all bits together and of each alone.
 
     Args:
         chance: That a bit is 1.
@@ -94,10 +94,10 @@ def share(number: int, chance: float, level: float) -> float:
 class Check:
     """A claim about one metric, with the evidence against it.
 
-    metric: its name, or "" where it is about the client.  what: the claim, in words.
+    metric: its name, or "" where it is about the client.  what: the claim, as text.
     part: of the audit (`report.PARTS`).  method: `attack` (a lower bound of epsilon against
         the claim), `test` (two-sided, of chances), `exact` (no chance in it).
-    p_value: 0 or 1 where `exact`.  found: what was seen, in words.
+    p_value: 0 or 1 where `exact`.  found: what was seen, as text.
     smallest: the fault that is found.  claim: nats, of attacks.  attack: what it reached.
     """
 
@@ -122,7 +122,7 @@ class Check:
         return "held" if self.finds(level) else "not tested"
 
     def finds(self, level: float) -> str:
-        """The smallest fault that this check finds with probability .95, in words; "": none."""
+        """The smallest fault that this check finds with probability .95, as text; "": none."""
         if self.attack is not None:
             if not self.attack.guesses or math.isinf(self.attack.excess):
                 return ""

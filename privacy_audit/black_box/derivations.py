@@ -46,7 +46,7 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
     Args:
         source: The client.
         metric: A declared one.
-        devices: With secrets of their own.
+        devices: Each has another secret.
 
     Raises:
         AuditedClientError: If the client fails.

@@ -24,7 +24,7 @@ PART: Final = "freshness"
 REPORTS = 240_000  # of one device
 OPENED = 6_000  # of them with a device reopened for each
 LIFE = 2_000  # reports of one life
-PIECE = 32  # bits of a report that are compared by themselves
+PIECE = 32  # bits of a report that are compared separately
 MIN_ENTROPY = 12.0  # bits of entropy of a piece: below, reports are equal in any case
 FOUND = 3.0  # equal pairs expected of a fault that is found with probability .95
 

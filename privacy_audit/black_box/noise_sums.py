@@ -204,7 +204,7 @@ def permanent_table(bits: list[int], num_bits: int) -> Masks:
 def by_bit(
     params: RapporParams, shown: Masks, held: Masks, chances: tuple[float, float]
 ) -> Iterator[tuple[float, NDArray[np.bool_], int, int]]:
-    """Of bits that are 1, then of those that are 0: the chance that 1 is shown, where they are held
+    """For bits that are 1, then those that are 0: the chance that 1 is shown, where they are held
     (n, k), how many are, and how often 1 was shown there. Of symbols 0 follows from 1."""
     for bit, chance in zip((1, 0), chances, strict=True):
         if bit or not params.scheme.symbols:

@@ -70,14 +70,14 @@ def request_checks(
     used = [Counter(one.connection for one in some) for device in devices for some in device]
     shared = sum(count - 1 for one in used for count in one.values())
     found = f"{shared:,} requests came over the connection of another"
-    what = "each batch has a connection of its own"
+    what = "each batch has a separate connection"
     yield counted("", what, part, shared, found, total, "requests")
     if not every:
         return
     ids = [one.batch_id for one in batches]
     repeated = total - len(set(ids))
     found = f"{repeated:,} of {total:,} ids came again"
-    yield counted("", "every batch has an id of its own", part, repeated, found, total, "batches")
+    yield counted("", "every batch has another id", part, repeated, found, total, "batches")
     table = np.array([list(bytes.fromhex(name)) for name in ids], dtype=np.uint8)
     bits = np.unpackbits(table, axis=1)
     each = bounds.two_sided(bits.sum(axis=0), np.full(bits.shape[1], total), 0.5)
@@ -107,7 +107,7 @@ def _ids_of_one_device(table: np.ndarray, owners: np.ndarray, part: str) -> Chec
 
 
 def _in_order(batch: GroupedBatch) -> bool:
-    """Whether groups and reports stand by metric, parameters, day, cohort and bits."""
+    """Whether groups and reports are sorted by metric, parameters, day, cohort and bits."""
     groups = [(group.metric, group.params_id, group.day) for group in batch.groups]
     return groups == sorted(groups) and all(
         list(group.rows) == sorted(group.rows) for group in batch.groups

@@ -29,7 +29,7 @@ MAX_CELLS = 60
 POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
 STARTS = tuple(
     f"{chr(97 + number % 26)}{chr(97 + number // 3)}-audit.example.org" for number in range(60)
-)  # that differ in their first letters, by which a prefix code tells them apart
+)  # that differ in their first letters, by which a prefix code separates them
 ODD = (
     ("", "long-" * 300),
     ("\u96ea \u2603 e\u0301", " \t\n"),

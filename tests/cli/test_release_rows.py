@@ -152,7 +152,7 @@ def test_withheld_decodings_give_no_rows(
     assert "covariance.npy: no such file or directory; decode the pairs again" in said
     (pairs / "covariance.npy").write_bytes(b"no array")
     assert main([*command, "-o", str(tmp_path / "no")]) == 1
-    assert "covariance.npy: it is no array of numbers; decode" in capsys.readouterr().err
+    assert "covariance.npy: it is not an array of numbers; decode" in capsys.readouterr().err
     results = pairs / "results.json"
     whole = results.read_text()
     results.write_text(json.dumps(json.loads(whole) | {"cells": "many"}))

@@ -173,7 +173,7 @@ def test_results_of_two_kinds_are_refused(
     both = Path(shutil.copytree(words, tmp_path / "both"))
     shutil.copytree(places, both, dirs_exist_ok=True)
     kept = "density.csv of rappor density -o and candidates.csv of rappor decode -o"
-    assert f"{kept}; write each into a folder of its own" in build(both)
+    assert f"{kept}; write each into a separate folder" in build(both)
     (words / "joint.csv").touch()
     assert "candidates.csv of rappor decode -o and joint.csv" in build(words)
     (words / "candidates.csv").unlink()

@@ -638,13 +638,13 @@ APP_FAULTS = (
     for name, seen_by in {
         "time-in-a-header": "the headers of docs/client.md",
         "another-request-to-the-collector": "requests with reports, and nothing else",
-        "one-connection-for-all-batches": "a connection of its own",
+        "one-connection-for-all-batches": "a separate connection",
         "order-of-recording-in-a-batch": "the order of reports",
         "bodies-that-are-not-filled-up": "filled up",
         "padding-holds-the-machine": "reports and zeros alone",
-        "batch-id-of-the-device": "an id of its own",
+        "batch-id-of-the-device": "another id",
         "ids-that-count": "batch ids",
-        "secret-kept-over-a-withdrawal": "no bytes of its own",
+        "secret-kept-over-a-withdrawal": "none of its bytes",
         "last-value-in-the-state": "hold a value, while the app runs",
         "digest-of-the-value-in-the-state": "bytes of the files tell",
     }.items()

@@ -13,7 +13,7 @@ from disclosure.release.inference.programs import Cone, SparseRows
 
 REPORTS = -1  # in place of a row: the reports of the table
 EVERYBODY = -2  # that the cells of the table hold everybody
-NOBODY = -3  # what is no number of a table: that values have no more persons than reports
+NOBODY = -3  # not a number of a table: that values have no more persons than reports
 
 
 @dataclass
@@ -95,7 +95,7 @@ def one_of_alike(
 @dataclass
 class ConeModel:
     """The linear constraints of a component (a cone in its unknowns), and where the numbers of
-    each table stand in them.
+    each table are in them.
 
     owner: for each row of G the table and its row, or REPORTS, or EVERYBODY, or NOBODY.
     """
@@ -182,7 +182,7 @@ def _add_exclusion(model: ConeModel) -> None:
     """A report is of one value: in an atom the values have no more persons than there are reports.
 
     Unbiased estimates of a list may add up to more, so that the constraint can be widened. It
-    stands already where a table holds everybody.
+    is there already if a table holds everybody.
     """
     component, leaves = model.component, list(model.leaf_place)
     open_tables = [(i, one) for i, one in enumerate(component.tables) if one.reports is not None]

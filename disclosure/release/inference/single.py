@@ -36,7 +36,7 @@ def sum_intervals(
 
 
 def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:
-    """The least and the largest share of each row that a table by itself implies, (rows,) each."""
+    """The least and the largest share of each row that a table alone implies, (rows,) each."""
     total, hidden = table.totals, table.hidden
     low = np.where(hidden, 0.0, table.low)
     high = np.where(hidden, 1.0, table.high)

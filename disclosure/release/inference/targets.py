@@ -27,7 +27,7 @@ class ValueRange(NamedTuple):
 class Target:
     """A number to protect: the reports of some atoms, or the share of a value among them.
 
-    table: that withholds it; None for what no table is of, but a table less parts of it tells.
+    table: that withholds it; None for what no table shows, but a table less parts of it implies.
     """
 
     kind: Kind
@@ -76,7 +76,7 @@ def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -
     """The shares of a table that it does not show: suppressed rows, and values that only tables of
     other people name.
 
-    naming: for each value, the tables that show it by itself, as bits.
+    naming: for each value, the tables that show it separately, as bits.
     """
     one, rows = component.tables[table], component.rows[table]
     if one.reports is None:
@@ -85,13 +85,13 @@ def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -
     for row in np.flatnonzero(one.hidden).tolist():
         if rows[row] and not (one.complete and one.kinds[row] == "total"):
             yield hidden_row(component, table, row)
-    beside = reduce(or_, (component.atoms[atom] for atom in atoms), 0)
+    covered = reduce(or_, (component.atoms[atom] for atom in atoms), 0)
     same = sum(
         1 << i for i in bits(component.atoms[atoms[0]]) if tuple(component.atoms_of(i)) == atoms
     )
     own = {next(iter(row)) for row in rows if len(row) == 1}
     for leaf, mask in naming.items():
-        if mask & beside and not mask & same and leaf not in own:
+        if mask & covered and not mask & same and leaf not in own:
             yield Target("share", atoms, frozenset([leaf]), table, -1, leaf, one.width, 0.0)
 
 
@@ -103,7 +103,7 @@ def hidden_row(component: Component, table: int, row: int) -> Target:
 
 
 def naming_tables(component: Component) -> dict[str, int]:
-    """For each value, a bit mask of the tables that show it in a row of its own."""
+    """For each value, a bit mask of the tables that show it in a separate row."""
     found: dict[str, int] = {}
     for index, table in enumerate(component.tables):
         for row in np.flatnonzero(~table.hidden).tolist():
