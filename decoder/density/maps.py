@@ -87,7 +87,7 @@ class Density:
     are not a number.  since: the same from each earlier window, the first one's first (of more than
     14 windows from the first alone), each corrected over the cells (Benjamini-Hochberg); reserved
     values are shares of all, each tested by itself. By another method, of estimates of each window
-    alone.  fitted: whether changes of cells were fitted together.
+    alone.
     """
 
     metric: Metric
@@ -111,7 +111,6 @@ class Density:
     check: MapCheck | None = None
     changes: Differences | None = None
     since: tuple[Differences, ...] = ()
-    fitted: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -294,5 +293,4 @@ def _assemble(
         source=made.source,
         check=made.check,
         changes=changes,
-        fitted=made.changes is not None,
     )

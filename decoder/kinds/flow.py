@@ -1,13 +1,11 @@
 """The kind flow: flows of people between usual cells."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from decoder.flows.decoding import decode_flows, flow_of
 from decoder.flows.tables import band_changes, band_shares
@@ -28,13 +26,7 @@ from decoder.output.flows_tables import (
 from decoder.output.flows_view import flow_line, flows_view, placed_flows
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent
-from decoder.tables.geo_files import (
-    NO_GEOPACKAGE,
-    has_geopackage,
-    with_geometry,
-    write_geojson,
-    write_geopackage,
-)
+from decoder.tables.geo_files import write_geojson
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -143,6 +135,7 @@ class Flows(KindDecoder):
         places = FlowPlaces.of(flow, read_base(asked.base) if asked.base else BaseLayer())
         found = decode_flows(window, question.options, known, question.progress)
         content = flows_content(found, places, asked, tuple(notes))
+        metric = content["metric"]
         flows = flow_columns(found, places, np.arange(flow.num_sides**2))
         zones, cells = zone_columns(found, places), cell_columns(found, places)
         if flow.lag:  # the matrix of moves is not readable
@@ -164,8 +157,11 @@ class Flows(KindDecoder):
                 BANDS.table(band_columns(found)),
             ),
             manifest=manifest_of(found, question.options, repeats=found.repetition),
-            notes=(*content["warnings"], *([] if has_geopackage() else [NO_GEOPACKAGE])),
-            files=_map_files(content, places, str(found.last_day)),
+            notes=tuple(content["warnings"]),
+            files={
+                f"{name}.geojson": partial(write_geojson, placed_flows(content[name], ends, metric))
+                for name, ends in (("flows", places.cells), ("zones", places.zones))
+            },
             printed=_printed(content),
         )
 
@@ -222,20 +218,3 @@ def _printed(content: dict[str, Any]) -> tuple[Table, ...]:
     bands = [*content["bands"], {"band": APART, **content["moved"]}]
     names = ("band", "estimate", "low", "high")
     return flows, BANDS.table({name: [row[name] for row in bands] for name in names})
-
-
-def _map_files(
-    content: dict[str, Any], places: FlowPlaces, day: str
-) -> dict[str, Callable[[Path], object]]:
-    """Flows and zones as lines, for GIS programs."""
-    files: dict[str, Callable[[Path], object]] = {}
-    layers = {}
-    for name, places_of in {"flows": places.cells, "zones": places.zones}.items():
-        features = list(placed_flows(content[name], places_of, content["metric"]))
-        files[f"{name}.geojson"] = partial(write_geojson, features)
-        if features:
-            shapes, rows = zip(*features, strict=True)
-            layers[name] = with_geometry(pa.Table.from_pylist(list(rows)), shapes)
-    if layers and has_geopackage():
-        files["flows.gpkg"] = partial(write_geopackage, layers, day)
-    return files

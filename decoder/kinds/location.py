@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from decoder.density.areas import AreaShares, area_shares, check_size
 from decoder.density.cells import Places, slot_places
@@ -45,13 +44,7 @@ from decoder.output.map_picture import write_picture
 from decoder.progress import Progress
 from decoder.sources.density_windows import Groups, SlotWindow, group_by_slot
 from decoder.tables.format import count
-from decoder.tables.geo_files import (
-    NO_GEOPACKAGE,
-    has_geopackage,
-    with_geometry,
-    write_geojson,
-    write_geopackage,
-)
+from decoder.tables.geo_files import write_geojson
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -210,7 +203,6 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
         *(visible_text(one) for one in maps.last().values()),
         *grouped_warnings(densities),
         *maps.area_notes,
-        "" if has_geopackage() or first.places.pairs else NO_GEOPACKAGE,
         held_text(first),
         risk_text(first.metric, CROWD),
     )
@@ -324,7 +316,7 @@ def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
 def _files(
     maps: Maps, question: Question, documents: Mapping[str, dict[str, Any]]
 ) -> dict[str, Callable[[Path], object]]:
-    """GeoJSON, GeoPackage and picture; none of pairs."""
+    """GeoJSON and picture; none of pairs."""
     densities = maps.densities
     if densities[0].places.pairs:
         return {}
@@ -332,19 +324,10 @@ def _files(
     rows = area_rows(densities, maps.areas) if maps.areas else []
     shapes = [shape for one in maps.areas for shape in one.areas.geometries]
 
-    def write_layers(path: Path) -> None:
-        """All slots and windows."""
-        layers = {"cells": with_geometry(density_table(densities), cell_geometries(densities))}
-        if rows:
-            layers["areas"] = with_geometry(pa.Table.from_pylist(rows), shapes)
-        write_geopackage(layers, str(densities[-1].last_day), path)
-
     files: dict[str, Callable[[Path], object]] = {
         "density.geojson": partial(write_geojson, density_features(shown)),
         PICTURE: partial(write_picture, documents[MAP]),
     }
     if rows:
         files["areas.geojson"] = partial(write_geojson, zip(shapes, rows, strict=True))
-    if has_geopackage():
-        files["density.gpkg"] = write_layers
     return dict(sorted(files.items()))

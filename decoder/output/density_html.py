@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from decoder.comparison.differences import Differences, RelativeChanges, relative_changes
+from decoder.comparison.differences import Differences
 from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
 from decoder.grid_cells import cell_center, unrolled
@@ -43,7 +43,6 @@ from rappor_core.grid.box import RESERVED, Point
 
 BUSIEST = 10  # cells of a map that are named, those of the page's table
 MAX_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base
-_DIGITS = 4  # of relative changes: hundredths of a per cent
 _MIN_TOP = 1e-9  # share of the darkest color, also where every cell is empty
 
 Pair = tuple[Density, Density, Differences]
@@ -170,14 +169,7 @@ def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
         return None
     if len(pairs) * maps[0].num_cells > MAX_NUMBERS:
         pairs = [pair for pair in pairs if pair[2] is pair[1].since_first]
-    relative = []
-    for old, new, found in pairs:  # parts of shares in the base, both among the same answers
-        size, inside = new.num_cells, old.in_box if new.fitted else 1.0
-        base = old.estimate[:size] / inside, old.std_error[:size] / inside
-        change = found.difference[:size], found.std_error[:size]
-        relative.append(relative_changes(change, base, new.options.level))
     top = _largest(found.difference[: one.num_cells] for _, one, found in pairs)
-    most = min(_largest(one.change[~np.isnan(one.change)] for one in relative), 1.0)
     bases = list(dict.fromkeys(window_text(old) for old, _, _ in pairs))
     first = [new for old, new, _ in pairs if window_text(old) == bases[0]]
     return {
@@ -186,10 +178,7 @@ def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
         "bases": bases,
         "first": window_text(first[-1]),
         "top": top,
-        "top_relative": most,
-        "maps": [
-            _change_map(*pair, part, top, most) for pair, part in zip(pairs, relative, strict=True)
-        ],
+        "maps": [_change_map(*pair, top) for pair in pairs],
     }
 
 
@@ -212,19 +201,10 @@ def _largest(parts: Iterable[Floats]) -> float:
     return max(most, _MIN_TOP)
 
 
-def _change_map(
-    old: Density,
-    new: Density,
-    found: Differences,
-    relative: RelativeChanges,
-    top: float,
-    most: float,
-) -> dict[str, Any]:
+def _change_map(old: Density, new: Density, found: Differences, top: float) -> dict[str, Any]:
     """What is drawn of a change between two windows; `no_data` only where it is declared."""
     size = new.num_cells
     change, detected = found.difference[:size], found.detected[:size]
-    part = np.nan_to_num(relative.change)
-    ends = np.stack([relative.change, relative.low, relative.high], axis=1).round(_DIGITS)
     return {
         "slot": new.slot_text,
         "window": window_text(new),
@@ -233,14 +213,11 @@ def _change_map(
         "before": old.num_reports,
         "detectable_share": 0.0,
         **dict(zip(RESERVED, found.difference[size:].tolist(), strict=False)),
-        "unlisted": 0.0,
         "share": counted(change),
         "low": counted(found.low[:size]),
         "high": counted(found.high[:size]),
         "estimate": counted(change),
         "shade": _shades(change_positions(change, detected, top)),
-        "relative": {int(i): ends[i].tolist() for i in np.flatnonzero(~np.isnan(relative.change))},
-        "relative_shade": _shades(change_positions(part, detected, most)),
         "detected": np.flatnonzero(detected).tolist(),
         "source": "",
         "changed": {},

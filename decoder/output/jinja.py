@@ -14,13 +14,13 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Te
 from decoder.output.palette import THEMES
 from decoder.tables import format as texts
 
-_FILTERS = ("count", "fraction", "p_text", "percent", "points", "short", "signed_percent")
+_FILTERS = ("count", "fraction", "p_text", "percent", "points", "short")
 SCRIPTS = {
     "leaflet.js": "leaflet/leaflet.js",
     "protomaps-leaflet.js": "protomaps/protomaps-leaflet.js",
     "map.js": "map.js",
 }  # files by name
-_FUNCTIONS = ("days", "interval", "points_interval", "signed_interval")
+_FUNCTIONS = ("days", "interval", "points_interval")
 
 
 @cache

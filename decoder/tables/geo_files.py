@@ -1,19 +1,16 @@
-"""Files of GIS programs: tables with a place as GeoParquet, GeoPackage and GeoJSON; districts,
-regions and streets from vector files.
+"""Files of GIS programs: tables with a place as GeoParquet and GeoJSON; districts, regions and
+streets from vector files.
 
-Coordinates are longitude and latitude, WGS 84. The same input gives the same bytes, so a GeoPackage
-is dated by its data. GeoParquet and GeoJSON need no library for geometries to be written; the rest
-needs the extra `geo`. GeoJSON is parsed here, since GDAL drops a geometry or a coordinate system
-that it cannot read without an error. Every other format is read by GDAL (pyogrio).
+Coordinates are longitude and latitude, WGS 84. Writing needs no library for geometries, reading
+the extra `geo`. GeoJSON is parsed here, since GDAL drops a geometry or a coordinate system that it
+cannot read without an error. Every other format is read by GDAL (pyogrio).
 """
 
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,17 +21,11 @@ from rappor_core.errors import shown
 
 Geometry = Mapping[str, Any]  # of GeoJSON
 
-NO_GEOPACKAGE = "No GeoPackage was written: it needs pip install 'rappor-telemetry[geo]'."
 MAX_BYTES = 32 * 2**20
 _BLANKS = b"\xef\xbb\xbf \t\r\n"  # a byte order mark among them
 _SHOWN_PROPERTIES = 5
 _WKB = {"Point": 1, "LineString": 2, "Polygon": 3, "MultiPoint": 4, "MultiLineString": 5,
         "MultiPolygon": 6}  # fmt: skip
-
-
-def has_geopackage() -> bool:
-    """Whether the library that writes GeoPackages is installed."""
-    return find_spec("pyogrio") is not None
 
 
 def well_known_binary(geometry: Geometry) -> bytes:
@@ -60,20 +51,9 @@ def well_known_binary(geometry: Geometry) -> bytes:
     return struct.pack("<BI", 1, _WKB[kind]) + body
 
 
-def with_geometry(table: Any, geometries: Sequence[Geometry | None]) -> Any:
-    """Add a last column with the geometry of each row to a pyarrow.Table, null where it is None."""
-    import pyarrow as pa  # GeoJSON needs it not
-
-    known: dict[int, bytes] = {}  # rows of several windows share their geometries
-    cells = [
-        None if one is None else known.setdefault(id(one), well_known_binary(one))
-        for one in geometries
-    ]
-    return table.append_column(GEOMETRY, pa.array(cells, pa.binary()))
-
-
 def write_geoparquet(path: Path, table: Any, geometries: Sequence[Geometry | None]) -> None:
     """Write a table with its geometries as GeoParquet 1.1; rows without a place have none."""
+    import pyarrow as pa  # GeoJSON needs it not
     from pyarrow import parquet
 
     placed = [one for one in geometries if one is not None]
@@ -85,7 +65,9 @@ def write_geoparquet(path: Path, table: Any, geometries: Sequence[Geometry | Non
     text = json.dumps({"version": "1.1.0", "primary_column": GEOMETRY,
                        "columns": {GEOMETRY: column}})  # fmt: skip
     metadata = {**(table.schema.metadata or {}), b"geo": text.encode()}
-    whole = with_geometry(table, geometries)
+    known: dict[int, bytes] = {}  # rows of several windows share their geometries
+    cells = [one and known.setdefault(id(one), well_known_binary(one)) for one in geometries]
+    whole = table.append_column(GEOMETRY, pa.array(cells, pa.binary()))
     parquet.write_table(whole.replace_schema_metadata(metadata), path)
 
 
@@ -95,41 +77,6 @@ def _corners(coordinates: Any) -> Iterator[tuple[float, float]]:
             yield from _corners(part)
     else:
         yield float(coordinates[0]), float(coordinates[1])
-
-
-def write_geopackage(layers: Mapping[str, Any], day: str, path: Path) -> None:
-    """Write a new GeoPackage 1.3 of one layer or more.
-
-    Args:
-        layers: By name, pyarrow.Tables made by `with_geometry`; rows without a place are left out.
-        day: The last day of the data, such as 2026-11-30.
-        path: Of the file.
-    """
-    import pyogrio
-
-    pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": f"{day}T00:00:00.000Z"})
-    try:
-        with TemporaryDirectory(dir=path.parent) as folder:  # GDAL warns of other file names
-            written = Path(folder) / "layers.gpkg"
-            for name, table in layers.items():
-                placed = table.filter(table[GEOMETRY].is_valid()).replace_schema_metadata(None)
-                codes = {content[1] for content in placed[GEOMETRY].to_pylist()}
-                types = [kind for kind, code in _WKB.items() if code in codes]
-                pyogrio.write_arrow(
-                    placed,
-                    written,
-                    layer=name,
-                    driver="GPKG",
-                    append=written.exists(),
-                    crs="EPSG:4326",
-                    geometry_name=GEOMETRY,
-                    geometry_type=types[0] if len(types) == 1 else "Unknown",
-                    dataset_options={"VERSION": "1.3"},
-                    layer_options={"GEOMETRY_NAME": GEOMETRY},
-                )
-            written.replace(path)
-    finally:
-        pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
 
 
 def write_geojson(features: Iterable[tuple[Geometry, Mapping[str, Any]]], path: Path) -> None:

@@ -28,13 +28,9 @@ const brief = share => percent(Number(share.toPrecision(2))).replace(/(\.\d*?)0+
 const points = share => (share > 0 ? "+" : "") + percent(share).replace(" %", "");
 const amount = share => moved ? points(share) + " points" : percent(share);
 const span = (low, high) => moved ? points(low) + " to " + points(high) + " points" : percent(low).replace(" %", "") + " to " + percent(high);
-const signed = part => points(part) + " %";
-const signedSpan = (low, high) => points(low) + " to " + points(high) + " %";
 const outside = map => map.other + (map.no_data ?? 0);  // of the cells: reserved values
 const inBox = map => Math.max(1 - outside(map), 1e-9);
 const isOfBox = () => of !== null && of.value === "box";
-const isRelative = () => moved && of !== null && of.value === "percent";
-const relativeOf = (map, i) => (map.relative || {})[i];
 const half = (map, i) => (map.high[i] - map.low[i]) / 2;
 const widest = Math.max(...data.maps.map(map => map.share.reduce((most, _, i) => Math.max(most, half(map, i)), 1e-12)));
 
@@ -95,7 +91,7 @@ function chooseBase(window) {  // the windows that are compared with it
 }
 if (baseBox && data.bases.includes(asked.get("base"))) baseBox.value = asked.get("base");
 chooseBase(data.maps.some(map => baseOf(map) && map.window === asked.get("window")) ? asked.get("window") : data.first);
-if (of && asked.get("of") === (moved ? "percent" : "box")) of.value = asked.get("of");
+if (of && asked.get("of") === "box") of.value = asked.get("of");
 side.append(...slots.map(value => Object.assign(make("option", "windows of " + value), { value })));
 if (slots.includes(asked.get("side"))) side.value = asked.get("side");
 const sureAtFirst = moved && data.maps.some(map => map.detected.size);  // of changes those detected are shown first
@@ -107,7 +103,7 @@ function remember() {
   const shown = new URLSearchParams(), { lat, lng } = panels[0].map.getCenter();
   if (windows.length > 1) shown.set("window", windows[slider.value]);
   if (baseBox && baseBox.selectedIndex > 0) shown.set("base", baseBox.value);
-  if (isOfBox() || isRelative()) shown.set("of", of.value);
+  if (isOfBox()) shown.set("of", of.value);
   if (side.value) shown.set("side", side.value);
   if (sure.checked !== sureAtFirst) shown.set("detected", sure.checked ? "1" : "0");
   if (unsure.checked) shown.set("width", "1");
@@ -298,7 +294,7 @@ function captionOf(map) {
 // Cells
 function drawCells(panel, map) {
   const shaded = new Map();  // cells of one shade are one polygon: few to draw, whatever the number of cells
-  (map ? isRelative() ? map.relative_shade : map.shade : []).forEach((known, i) => {
+  (map ? map.shade : []).forEach((known, i) => {
     const shade = unsure.checked ? widthShade(half(map, i) / widest) : known;
     const bare = !moved && !unsure.checked && shade === 0;  // of changes 0 is the most less
     if (bare || (sure.checked && !map.detected.has(i))) return;
@@ -408,9 +404,8 @@ function shareScale() {
     paleShades(Array.from({ length: steps + 1 }, (_, i) => faint * i / steps)), "paler: not distinguishable from zero");
 }
 function changeScale() {
-  const top = isRelative() ? data.top_relative : data.top, most = percent(top).replace(" %", "");
-  showScale(isRelative() ? "Change of the share, per cent of the base" : "Change of the share, points", shades,
-    [[0, "-" + most], [.5, "0"], [1, "+" + most + (isRelative() && top === 1 ? " and more" : "")]],
+  const most = percent(data.top).replace(" %", "");
+  showScale("Change of the share, points", shades, [[0, "-" + most], [.5, "0"], [1, "+" + most]],
     paleShades([.4, .45, .5, .55, .6]), "not outlined: no detected change");
 }
 function widthScale() {
@@ -460,10 +455,7 @@ function shareCells(map, i) {
   return [make("td", percent(map.share[i])), make("td", percent(map.share[i] / inBox(map))), interval];
 }
 function changeCells(map, i) {
-  const change = make("td", amount(map.share[i])), part = make("td"), known = relativeOf(map, i);
-  change.append(make("small", span(map.low[i], map.high[i])));
-  if (known) part.append(signed(known[0]), make("small", signedSpan(known[1], known[2])));
-  return [change, part];
+  return [make("td", amount(map.share[i])), make("td", span(map.low[i], map.high[i]))];
 }
 function draw() {
   $("window").textContent = windows[slider.value];
@@ -531,9 +523,8 @@ function choose(panel, i, x, y) {
 function described(map, i) {
   if (flows) return map.titles[i];
   const name = (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n", share = map.share[i], detected = map.detected.has(i);
-  const interval = span(map.low[i], map.high[i]), level = Number((100 * data.level).toPrecision(6)) + " %", relative = relativeOf(map, i);
-  if (moved) return name + (detected ? "" : "no detected change: ") + `${amount(share)} of all\n${level} interval ${interval}` +
-    (relative ? `\n${signed(relative[0])} of its share in ${map.base}, ${signedSpan(relative[1], relative[2])}` : "");
+  const interval = span(map.low[i], map.high[i]), level = Number((100 * data.level).toPrecision(6)) + " %";
+  if (moved) return name + (detected ? "" : "no detected change: ") + `${amount(share)} of all\n${level} interval ${interval}`;
   const apart = detected && (share < map.low[i] || share > map.high[i]);
   return name + (detected ? "" : "not distinguishable from zero, guess ") +
     `${percent(share)} of all, ${percent(share / inBox(map))} of those in the box\n${level} interval of the cell alone ${interval} of all` +
