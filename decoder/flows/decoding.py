@@ -12,7 +12,7 @@ from decoder.errors import DecodeError
 from decoder.flows.detection import limit, reach
 from decoder.flows.fit import FlowData, FlowFit, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
-from decoder.flows.moments import FlowMoments, ratios
+from decoder.flows.moments import FlowMoments
 from decoder.flows.space import (
     RESERVED,
     Answers,
@@ -257,14 +257,6 @@ def _tables(
     inside = np.maximum.outer(sides, sides).ravel() < space.num_zones
     of_origin = indicator(space.origin, space.num_sides)
     of_destination = indicator(space.destination, space.num_sides)
-    origins = moments.of(of_origin)
-    ratio, ratio_low, ratio_high = ratios(
-        moments.pairs,
-        origins.at(space.origin),
-        moments.with_origins(of_origin, space.origin),
-        quantile,
-    )
-    ratio_error = (ratio_high - ratio_low) / (2 * quantile)
     net = moments.of((of_destination - of_origin)[: space.num_cells])
     own, moved = _own_and_moved(space, answers, quantile)
     flow_share = project_simplex(fit.mean)
@@ -274,11 +266,10 @@ def _tables(
         "detected": detected,
         "flow_share": flow_share,
         "gravity": fit.shares,
-        "of_origin": ShareTable(ratio, ratio_error, ratio_low, ratio_high),
         "zones": zones,
         "zones_detected": _detected(zones, limit(alpha, space.num_zones), inside & zones_asked),
         "zone_share": space.sums(ZONES) @ flow_share,
-        "origins": _shares(*origins.cavity(), quantile),
+        "origins": _shares(*moments.of(of_origin).cavity(), quantile),
         "destinations": _shares(*moments.of(of_destination).cavity(), quantile),
         "net": _shares(*net.cavity(), quantile, least=-1.0),
         "bands": _answered(answers[DISTANCE], np.eye(space.num_bands), quantile),

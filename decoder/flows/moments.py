@@ -1,5 +1,4 @@
-"""Posterior moments of sums of flows: of their departures and of what gravity says of them; and
-shares among those of one origin, ratios of two sums."""
+"""Posterior moments of sums of flows: of their departures and of what gravity says of them."""
 
 from __future__ import annotations
 
@@ -12,10 +11,7 @@ from scipy import sparse
 
 from decoder.flows.fit import FlowFit, rows_times
 from decoder.flows.space import COARSE
-from decoder.inference.intervals import fieller
 from decoder.typing import Floats, Indices
-
-_ABOVE = 1 + 1e-9  # where nothing is known, the error is very large instead of infinite
 
 
 @dataclass(frozen=True)
@@ -33,10 +29,6 @@ class Moments:
     variance: Floats
     covariance: Floats
     gravity_variance: Floats
-
-    def at(self, rows: Indices) -> Moments:
-        """Some of the sums, in any order and as often as wanted."""
-        return Moments(*(part[rows] for part in vars(self).values()))
 
     def posterior(self) -> tuple[Floats, Floats]:
         """Mean and standard error with the prior of the departure."""
@@ -61,21 +53,6 @@ class Moments:
         known = np.isfinite(free)
         estimate = np.where(known, estimate, self.fitted + self.departure)
         return estimate, np.where(known, np.sqrt(np.maximum(variance, 0)), np.inf)
-
-
-@dataclass(frozen=True)
-class Together:
-    """Cross moments of parts with their wholes, in the order of `Moments`: (rows,) each.
-
-    prior, variance: of both departures.  forward: of the part's departure with the whole's t;
-    backward: of the whole's departure with the part's t.  gravity: of both t.
-    """
-
-    prior: Floats
-    variance: Floats
-    forward: Floats
-    backward: Floats
-    gravity: Floats
 
 
 @dataclass(frozen=True)
@@ -148,28 +125,6 @@ class FlowMoments:
             of_gravity,
         )
 
-    def with_origins(self, sums: Any, origin: Indices) -> Together:
-        """Cross moments of each pair (P,) with the sum (K + 2, P) of its origin."""
-        fit, alpha, kept = self.fit, self._alpha, self.fit.noise.kept_variance
-
-        def own(rows: Any) -> tuple[Floats, Floats]:
-            """Forms of the slopes and of the tangents of pairs with the row of their origin."""
-            solved = fit.system.solve(rows.toarray().T)
-            entered, from_answers = (
-                sum(weight * solved[row, origin] for row, weight in zip(*group, strict=True))
-                for group in (self._of_parameters, self._of_answers)
-            )
-            return alpha * entered + kept * from_answers, fit.shares * entered
-
-        of_slopes, of_tangents = (own(rows) for rows in self._rows(sums))
-        return Together(
-            fit.noise.variance,
-            kept + of_slopes[0],
-            -of_tangents[0],
-            -of_slopes[1],
-            of_tangents[1],
-        )
-
     def _rows(self, sums: Any) -> tuple[Any, Any]:
         """Slopes and tangents (G, d) of sums (G, P), sparse."""
         fit = self.fit
@@ -182,54 +137,3 @@ class FlowMoments:
             sparse.hstack([slopes, none, departures], format="csr"),
             sparse.hstack([tangents, none, 0 * departures], format="csr"),
         )
-
-
-def ratios(
-    part: Moments, whole: Moments, both: Together, quantile: float
-) -> tuple[Floats, Floats, Floats]:
-    """Ratios part / whole within 0 and 1, with the ends of their intervals.
-
-    The prior of both departures is taken out together, as `Moments.cavity` does for one. The test
-    of part - ratio * whole = 0 is not rejected between the ends (Fieller 1954).
-
-    Args:
-        part, whole, both: moments of the sums, (rows,) each, and of one with the other.
-        quantile: of the normal distribution, of half of the level left out.
-
-    Returns:
-        Ratio, lower and upper end, (rows,) each; 0 and 1 are the ends where the answers tell
-        nothing.
-    """
-    value, covariance = _joint_cavity(part, whole, both)
-    found = fieller(
-        (value[:, 0], covariance[:, 0, 0]),
-        (value[:, 1], covariance[:, 1, 1]),
-        covariance[:, 0, 1],
-        quantile,
-    )
-    ratio = np.clip(np.nan_to_num(found.estimate, nan=0.5), 0, 1)
-    return ratio, np.clip(found.low, 0, 1), np.clip(found.high, 0, 1)
-
-
-def _joint_cavity(part: Moments, whole: Moments, both: Together) -> tuple[Floats, Floats]:
-    """Estimates (rows, 2) and covariances (rows, 2, 2), without the prior of both departures."""
-    prior = _square(part.prior, both.prior, both.prior, whole.prior)
-    spread = _square(part.variance, both.variance, both.variance, whole.variance)
-    cross = _square(part.covariance, both.forward, both.backward, whole.covariance)
-    gravity = _square(part.gravity_variance, both.gravity, both.gravity, whole.gravity_variance)
-    departure = np.stack([part.departure, whole.departure], axis=-1)
-    fitted = np.stack([part.fitted, whole.fitted], axis=-1)
-    # spread' = spread (prior - spread)^-1 prior: the inverse of spread^-1 - prior^-1
-    free = spread @ np.linalg.solve(prior * _ABOVE - spread, prior)
-    gain = np.linalg.solve(spread, cross)
-    moved = np.einsum("rij,rj->ri", free, np.linalg.solve(spread, departure[..., None])[..., 0])
-    follows = np.einsum("rji,rj->ri", gain, moved - departure)
-    mixed = free @ gain
-    covariance = free + mixed + mixed.swapaxes(1, 2) + gravity
-    covariance -= gain.swapaxes(1, 2) @ (spread - free) @ gain
-    return fitted + moved + follows, covariance
-
-
-def _square(first: Floats, second: Floats, third: Floats, fourth: Floats) -> Floats:
-    """Matrices (rows, 2, 2)."""
-    return np.stack([first, second, third, fourth], axis=-1).reshape(-1, 2, 2)

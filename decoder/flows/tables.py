@@ -40,8 +40,7 @@ class FlowDecoding(DecodedWindow):
 
     flows: every pair.  detected: (P,) whether a flow between two cells is detected, at
     `alpha / K^2`.  flow_share: (P,) one best-fit matrix, positive, of sum 1.
-    gravity: (P,) what the gravity model alone says.  of_origin: of those who begin in a cell, the
-    share that ends in the other one (Fieller's interval).
+    gravity: (P,) what the gravity model alone says.
     zones: pairs of zones, row by row of Z + 2; zones_detected: those of two zones detected, at
     `alpha / Z^2`; zone_share: sums of flow_share.
     origins, destinations: sides (K + 2).  net: of each cell (K,), destinations less origins.
@@ -61,7 +60,6 @@ class FlowDecoding(DecodedWindow):
     detected: Flags
     flow_share: Floats
     gravity: Floats
-    of_origin: ShareTable
     zones: ShareTable
     zones_detected: Flags
     zone_share: Floats

@@ -72,9 +72,6 @@ FLOWS = TableSchema(
         _GUESS,
         Column("gravity", _SHARE, "What the gravity model alone expects."),
         Column("note", _TEXT, "What a reader should know of the row."),
-        Column("of_origin", _SHARE, "Share among those who begin in the origin."),
-        Column("of_origin_low", _SHARE, "Lower end of its interval."),
-        Column("of_origin_high", _SHARE, "Upper end of its interval."),
     ),
 )
 ZONES = TableSchema(
@@ -93,7 +90,6 @@ CELLS = TableSchema(
         Column("longitude", _NUMBER, "Of the center.", unit="degrees"),
         *_shares("origin_", "people who begin here"),
         *_shares("destination_", "people who end here"),
-        *_shares("own_", "those who begin here, the part that stays"),
         *_shares("net_", "people who come, less those who go"),
     ),
 )

@@ -91,7 +91,7 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
     Returns:
         A list of plain values for each column; what is not known is NaN.
     """
-    flows, of_origin, guess = found.flows.at(rows), found.of_origin.at(rows), found.flow_share[rows]
+    flows, guess = found.flows.at(rows), found.flow_share[rows]
     detected, apart = found.detected[rows], (guess < flows.low) | (guess > flows.high)
     return {
         **_ends(rows, found.flow.side_names, places.cell_names),
@@ -101,9 +101,6 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
         "flow_share": guess.tolist(),
         "gravity": found.gravity[rows].tolist(),
         "note": notes_of(detected, apart, (NOT_DETECTED, GUESS_APART)),
-        "of_origin": of_origin.estimate.tolist(),
-        "of_origin_low": of_origin.low.tolist(),
-        "of_origin_high": of_origin.high.tolist(),
     }
 
 
@@ -136,12 +133,9 @@ def zone_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
 
 
 def cell_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
-    """The columns of cells.csv: both margins of each side; of cells who stays, and who comes less
-    who goes."""
+    """The columns of cells.csv: both margins of each side; of cells who comes less who goes."""
     flow, sides = found.flow, range(found.flow.num_sides)
     centers = [places.cells.get(name, (None, None)) for name in flow.side_names]
-    own = found.of_origin.at(np.arange(len(flow.cells)) * (flow.num_sides + 1))
-    of_cells = _share_columns(own, "own_") | _share_columns(found.net, "net_")
     return {
         "cell": list(flow.side_names),
         "name": list(places.cell_names),
@@ -150,7 +144,10 @@ def cell_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
         "longitude": [longitude for _, longitude in centers],
         **_share_columns(found.origins, "origin_"),
         **_share_columns(found.destinations, "destination_"),
-        **{name: [*values, *(None for _ in RESERVED)] for name, values in of_cells.items()},
+        **{
+            name: [*values, *(None for _ in RESERVED)]
+            for name, values in _share_columns(found.net, "net_").items()
+        },
     }
 
 
