@@ -20,11 +20,7 @@ MAX_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs
 
 
 class CellEstimates(NamedTuple):
-    """Estimates of each cell by itself, arrays of shape (n,).
-
-    estimate, std_error: unbiased.  low, high: interval, in [0, 1].  detected: tested to be above
-    zero.  warnings: about all of them.
-    """
+    """Unbiased estimates of each cell by itself with intervals in [0, 1], (n,); warnings."""
 
     estimate: Floats
     std_error: Floats
@@ -40,10 +36,9 @@ def cell_estimates(
     """Estimates and intervals of the cells of one level from its decoding.
 
     The interval of a detected cell allows for its having been picked out, excludes 0 and holds the
-    estimate: one that begins at LEAST says of its lower end no more than the test does. Where
-    numbers are few, and fewer than the cells, several lists of shares explain the data about
-    equally well and a single fit is one of them. Where the bits of a cell in all cohorts name fewer
-    lists than there are of heavy cells, an interval begins at 0 and ends at what its bits allow.
+    estimate: one that begins at LEAST says of its lower end no more than the test does. Where the
+    bits of a cell in all cohorts name fewer lists than there are of heavy cells, an interval begins
+    at 0 and ends at what its bits allow.
     """
     table, params, cells = decoding.candidates, aggregate.params, len(candidates)
     low = np.where(table.detected, table.selected_low, table.low)
@@ -74,10 +69,8 @@ def cell_estimates(
 
 
 def _allowed(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -> Floats:
-    """The most that each cell can hold: no more than its first bit shows in any cohort, (M,).
-
-    One-sided limits, each at the level of the intervals shared by the cohorts.
-    """
+    """The most that each cell can hold, (M,): what its first bit shows in any cohort, by one-sided
+    limits at the level of the intervals shared by the cohorts."""
     positions = candidates.positions(aggregate.params)
     observed = observe(aggregate, positions, decoding.summary.repetition)
     noise, shares = observed.noise, np.clip(observed.bit_shares, 0.0, 1.0)

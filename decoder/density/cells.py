@@ -30,11 +30,8 @@ _PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a m
 
 
 def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
-    """The graph Laplacian (n, n), sparse, in which cells with a common edge are neighbors.
-
-    Two cells with two common corners have a common edge, in every kind of grid. Reserved
-    values, and pairs of cells, have no neighbors.
-    """
+    """The graph Laplacian (n, n), sparse, in which cells with two common corners, so with a common
+    edge, are neighbors. Reserved values, and pairs of cells, have none."""
     owners: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, cell in enumerate(cells):
         if cell not in RESERVED:
@@ -104,10 +101,7 @@ class Places:
         return replace(self, listed=np.array(listed, dtype=np.intp))
 
     def outlines(self) -> list[list[Point]]:
-        """Corners (latitude, longitude) of the shown cells.
-
-        Longitudes go on beyond 180 where the box does, so that neighbors stay side by side.
-        """
+        """Corners of the shown cells, as those of `cell_outline`."""
         return [list(cell_outline(self.grid, cell)) for cell in self.shown_cells]
 
     def ancestors(self, index: int) -> Indices:
@@ -118,10 +112,7 @@ class Places:
         return found
 
     def candidates(self, index: int, params: RapporParams) -> Candidates:
-        """The values of level `index` as candidates, with the bits that they set.
-
-        Hashed once: maps of many slots and windows share them.
-        """
+        """The values of level `index` as candidates, hashed once for all slots and windows."""
         if (index, params) not in self._known:
             names = [normalize(value) for value in self.values[index]]
             listed = Candidates(names, complete=True, reserved=len(self.reserved))

@@ -49,13 +49,10 @@ MAX_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths
 
 @dataclass(frozen=True)
 class DensityOptions(Levels):
-    """Options of a map.
+    """Options of a map. Raises DecodeError with the bad value.
 
-    method: as in `MapOptions`.  belief: of the field, None to choose it by the data.
-    alpha: false share among the cells called detected, and changed since a base; of a series the
-    chance that any cell is called changed that did not change.
-
-    Raises DecodeError with the bad value.
+    belief: of the field, None to choose it by the data.  alpha: false share among the cells called
+    detected, and changed since a base; of a series the chance that any is wrongly called changed.
     """
 
     method: MapMethod = DEFAULT_MAP_METHOD
@@ -73,21 +70,16 @@ class Density:
     reserved values (`other`; `no_data` where it is declared) last.
 
     shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.
-    estimate, std_error: unbiased, of each cell alone.
-    detected: tested to be above zero.  low, high: interval of each cell alone; that of a detected
-    cell allows for its having been picked out, excludes 0 and holds the estimate.
+    estimate, std_error, low, high, detected: as of `CellEstimates`.
     detectable_share: the smallest share found 8 times in 10.
     source: how the map was made: `field`, `series` (pooled over the windows), in a series `whole`
     (of all windows) or `alone` (by itself), `projection` (of the estimates: no field agreed with
     the reports), or `simplex`.  check: of the map, by its own reports.
-
-    Of a series, with reserved values the last: changes: of each cell's share, among those in a
-    cell, from its mean in the other windows, where they were fitted together; corrected by
-    Bonferroni over all cells and patterns of windows, of two windows as `since`; reserved values
-    are not a number.  since: the same from each earlier window, the first one's first (of more than
-    14 windows from the first alone), each corrected over the cells (Benjamini-Hochberg); reserved
-    values are shares of all, each tested by itself. By another method, of estimates of each window
-    alone.
+    changes: of each cell's share, among those in a cell, from its mean in the other windows of a
+    series, where they were fitted together (`corrected_changes`); reserved values are NaN.
+    since: the same from each of `bases_of`, the first window first, corrected over the cells
+    (Benjamini-Hochberg); reserved values are shares of all, each tested by itself. By another
+    method, of estimates of each window alone.
     """
 
     metric: Metric
@@ -118,11 +110,7 @@ class Density:
         return self.places.shown
 
     def showing(self, cells: Collection[str]) -> Density:
-        """The same map restricted to some of its cells; the share of the others becomes
-        `unlisted`.
-
-        Reserved values stay.
-        """
+        """The same map of some cells and the reserved values; others become `unlisted`."""
         places = self.places.showing(cells)
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
         rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in _COLUMNS}
@@ -175,10 +163,15 @@ def estimate_density(
     options: DensityOptions | None = None,
     places: Places | None = None,
 ) -> Density:
-    """Map one slot. aggregates: one for each level that has reports, all of one slot.
+    """Map one slot.
 
-    places: `slot_places` of the same metric, to list the cells once for many maps.
-    Deterministic. Raises DecodeError where they do not belong together or hold no reports.
+    Args:
+        aggregates: one for each level that has reports, all of one slot.
+        options: of the map.
+        places: `slot_places` of the same metric, to list the cells once for many maps.
+
+    Raises:
+        DecodeError: they do not belong together, or hold no reports.
     """
     return next(estimate_density_series([aggregates], options, places))
 
@@ -238,10 +231,7 @@ def _window_map(
     places: Places,
     options: DensityOptions,
 ) -> WindowMap:
-    """The map of a window: its field, or, by the other method or where that is wrong, a projection.
-
-    A field that disagrees with its own reports is never shown.
-    """
+    """The field of a window, or, where there is none or its reports reject it, a projection."""
     if field and field.check.agrees:
         return field
     shares = project_simplex(decoding.candidates.estimate)

@@ -105,10 +105,8 @@ def valid_area(geometry: Any) -> Any:
 
 
 def _valid_ring(ring: Any) -> Any:
-    """Return what a ring goes around, once, several times or not; refuse one that crosses itself.
-
-    The signed surface of a figure of eight is not a multiple of what is inside.
-    """
+    """Return what a ring goes around; refuse one that crosses itself: the signed surface of a
+    figure of eight is not a multiple of what is inside."""
     polygon = shapely.polygons(ring)
     if shapely.is_valid(polygon):
         return polygon
@@ -171,10 +169,8 @@ def _cell_polygons(grid: Grid, cells: Sequence[str]) -> Any:
 
 
 def surface(polygons: Any) -> Floats:
-    """Surfaces of polygons in degrees, up to a constant, (n,).
-
-    Exact on the sphere for edges that are straight in longitude and sine of the latitude.
-    """
+    """Surfaces of polygons in degrees, up to a constant, (n,); exact on the sphere for edges that
+    are straight in longitude and sine of the latitude."""
 
     def equal_area(corners: Floats) -> Floats:
         return np.column_stack([corners[:, 0], np.sin(np.radians(corners[:, 1]))])

@@ -37,8 +37,8 @@ _LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
 class SpaceTimeField:
     """Maps of T windows. shares: (T, n), r reserved values the last, positive, each of sum 1.
 
-    shared_freedom, own_freedom: (T,), how many parameters each map has really, of the shared map
-    and of its deviations: what it fits of its window's noise, nats.  deviations: the whitened rows.
+    shared_freedom, own_freedom: (T,), how many parameters the shared map and each one's deviations
+    have really: what they fit of a window's noise, nats.
     """
 
     shares: Floats
@@ -62,12 +62,15 @@ def fit_space_time(
 ) -> SpaceTimeField:
     """Fit the maps of T >= 2 windows as deviations from the shared map of all of them.
 
-    windows: the readings of each, one for each level, all with the same rows (rows without reports
-    have precision 0).  shared: the map (n,) of the sum of the windows.  precision: of its log
-    shares in its prior, (n, n), sparse.  laplacian: of the neighbors (n, n), None for no graph.
-    most_repeated: see `most_repeated_noise`.
-    reserved: r, how many of the last shares are of reserved values.
-    independent: deviations of one window say nothing of the next (phi = 0).
+    Args:
+        windows: the readings of each, all with the same rows (those without reports have
+            precision 0).
+        shared: the map (n,) of the sum of the windows.
+        precision: of its log shares in its prior, (n, n), sparse.
+        laplacian: of the neighbors (n, n), None for no graph.
+        most_repeated: see `most_repeated_noise`.
+        reserved: r, how many of the last shares are of reserved values.
+        independent: deviations of one window say nothing of the next (phi = 0).
     """
     size = len(shared) - reserved
     cells = shared[:size] / shared[:size].sum()
@@ -105,10 +108,8 @@ def fit_space_time(
 
 
 def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
-    """Bound of the part of a row's variance that devices which stay put repeat in every window.
-
-    Of what they draw once for life, and of who is in a cohort: for mode `memo`. shared: (n,).
-    """
+    """Bound of the part of a row's variance that devices which stay put repeat in every window: of
+    what they draw once for life, and of who is in a cohort. shared: (n,)."""
     parts = []
     for reading in windows[0]:
         held = float(np.clip(np.mean(reading.design @ shared), 0.0, 1.0))
@@ -122,10 +123,7 @@ def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
 
 
 def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
-    """Shares of reserved values in each window (T, r), by weighted least squares.
-
-    cells: (T, n), of those who are in a cell in each window.
-    """
+    """Shares of reserved values (T, r). cells: (T, n), of those in a cell in each window."""
     found = []
     for readings, inside in zip(windows, cells, strict=True):
         size = len(inside)
@@ -136,10 +134,7 @@ def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
 
 
 def _maps(cells: Floats, deviations: Floats, changes: Released, weights: Floats) -> Floats:
-    """Shares of the cells (T, n) of each window, positive, each of sum 1.
-
-    weights: what each window adds to the cells of the shared map, (T,), of sum 1.
-    """
+    """Shares of the cells (T, n). weights: (T,) of the windows in the shared map, of sum 1."""
     tried = patterns(len(weights))
     field = np.log(cells)[:, None] + deviations
     maps = np.exp(field - field.max(axis=0))

@@ -202,4 +202,4 @@ def test_districts_of_a_city_are_as_large_as_they_are() -> None:
     np.testing.assert_allclose(
         areas.weights.toarray(), by_shapely(around, areas, LAS_VEGAS), atol=1e-6
     )
-    assert areas.covered == pytest.approx(np.ones(len(areas)), abs=1e-5)
+    assert areas.covered == pytest.approx(np.ones(len(areas.names)), abs=1e-5)
