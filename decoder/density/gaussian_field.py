@@ -34,7 +34,7 @@ from decoder.density.linear_system import (
     own_reserved,
 )
 from decoder.errors import ConvergenceError
-from decoder.numerics.lbfgs import descend
+from decoder.numerics.optimization import descend
 from decoder.typing import Floats
 
 STRENGTHS = (20.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)

@@ -1,7 +1,4 @@
-"""When a flow is detected, in standard errors: for the decoder, and for plans before a report.
-
-The standard library is enough, so that checking a metric loads no library of numbers.
-"""
+"""When a flow is detected, in standard errors; checking a metric loads no library of numbers."""
 
 from statistics import NormalDist
 

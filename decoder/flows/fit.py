@@ -3,9 +3,7 @@
 The shares of pairs are theta = t0(x) + u with u normal of variance V = tau m t0, m the mean share
 of a pair. The question `pair` says something of each theta, the other questions of R sums. Given
 x, everything is normal: u is integrated out, first by `pair`, which is diagonal, then by the sums;
-x by Gauss-Newton and Laplace's approximation. Sums over pairs of zones have no pair in common, nor
-have their parameters: both are eliminated as diagonal blocks, so that cost and memory grow with
-the number of cells, squared, and hardly with that of zones.
+x by Gauss-Newton and Laplace's approximation. Pairs of zones are eliminated as diagonal blocks.
 """
 
 from __future__ import annotations
@@ -19,10 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from decoder.errors import ConvergenceError
-from decoder.flows.gravity import Gravity
-from decoder.flows.space import COARSE, Answers
+from decoder.flows.space import COARSE, Answers, Gravity
 from decoder.numerics.arrowhead import Arrowhead
-from decoder.numerics.lbfgs import descend
+from decoder.numerics.optimization import descend
 from decoder.typing import Floats, Indices
 from rappor_core.metrics.flow import ZONES
 
@@ -41,12 +38,11 @@ _RENEWAL_TOLERANCE = 1e-3  # nats
 
 @dataclass(frozen=True)
 class FlowData:
-    """Answers to all questions; those to other questions than `pair` are of the R classes one
-    question after another, zones last, over their standard errors.
+    """Answers to `pair`, and to the other questions, of R classes one after another, zones last.
 
-    pair: of infinite variance without reports.  coarse: (R,) shares over standard errors.
-    precision: (R,) one over standard errors; 0 of a question without reports, as `coarse`.
-    sums: (R, P) sparse: what `coarse` is of shares of pairs.  zones: (Z,) rows of pairs of zones.
+    coarse: (R,) shares over standard errors.  precision: (R,) one over standard errors, 0 of a
+    question without reports, as `coarse`.  sums: (R, P) sparse: what `coarse` is of shares of
+    pairs.  zones: (Z,) rows of pairs of zones.
     """
 
     pair: Answers
@@ -149,11 +145,8 @@ class FlowFit:
     @cached_property
     def system(self) -> Arrowhead:
         """Matrix of the unknowns x (n,), level, multiplier, y (R,): the quadratic form of x about
-        the fit, with answers other than `pair` as a saddle point.
-
-        The logarithm of a share changes by the sum of its parameters plus the level, which keeps
-        the sum of shares: that is the multiplier's row. y is the weight of each answer. Without y
-        the rest is the posterior precision of x.
+        the fit, with answers other than `pair`, of weights y, as a saddle point. The level keeps
+        the sum of shares, which is the multiplier's row.
         """
         gravity, noise, sums, entries = self.gravity, self.noise, self.data.sums, self.entries
         precision = entries.T @ rows_times(noise.weight * self.shares**2, entries)
@@ -264,10 +257,8 @@ def no_departures(fit: FlowFit) -> float:
 
 
 def _converged(fit: FlowFit) -> FlowFit:
-    """Climb with V held, then renew V half way to the new shares, until that gains next to nothing.
-
-    Whole renewals go to and fro where departures are large; after the last, V is held.
-    """
+    """Climb with V held, then renew V half way to the new shares (whole renewals may go to and
+    fro), until that gains next to nothing."""
     for _ in range(_RENEWALS):
         fit, gained = _climbed(fit)
         if gained < _RENEWAL_TOLERANCE:
@@ -278,10 +269,7 @@ def _converged(fit: FlowFit) -> FlowFit:
 
 
 def _climbed(fit: FlowFit) -> tuple[FlowFit, float]:
-    """Climb to the summit with V held: the fit there, and nats gained.
-
-    By L-BFGS from the metric of Gauss and Newton, which leaves out the curvature of t0.
-    """
+    """Climb to the summit with V held, from Gauss and Newton's metric: the fit, and nats gained."""
     first = fit.objective(fit.parameters)[0]
     for _ in range(_METRICS):
         parameters, loss, steps = descend(

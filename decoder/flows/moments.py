@@ -36,11 +36,8 @@ class Moments:
         return self.fitted + self.departure, np.sqrt(np.maximum(total, 0))
 
     def cavity(self) -> tuple[Floats, Floats]:
-        """Estimate and standard error with the prior of the own departure taken out.
-
-        The other departures keep theirs. A departure of which the answers say nothing has an
-        infinite error.
-        """
+        """Estimate and standard error with the prior of the own departure taken out, infinite where
+        the answers say nothing of it."""
         information = 1 / self.variance - 1 / self.prior
         with np.errstate(divide="ignore", invalid="ignore"):
             free = np.where(information > 0, 1 / information, np.inf)
@@ -59,9 +56,9 @@ class Moments:
 class FlowMoments:
     """Moments of single pairs by labels, and of any sums by sparse products.
 
-    Given the unknowns of `FlowFit.system`, of inverse K^-1, the departure of a sum falls with them
-    by `slopes` v and its t rises by `tangents` q, sparse rows: the moments are forms in K^-1, to
-    which the variance is added that the answers to `pair` leave.
+    With the unknowns of `FlowFit.system`, of inverse K^-1, the departure of a sum falls by `slopes`
+    and its t rises by `tangents`: the moments are forms in K^-1, plus the variance that the answers
+    to `pair` leave.
     """
 
     fit: FlowFit

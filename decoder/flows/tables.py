@@ -21,11 +21,7 @@ from rappor_core.metrics.flow import Flow
 
 @dataclass(frozen=True)
 class QuestionCheck:
-    """Whether the answers to one question fit what is estimated from all of them.
-
-    statistic: sum of squared standardized residuals.  freedom: what it is about, if they do.
-    p_value: of a larger one.  num_reports: answers to the question.
-    """
+    """Whether the answers to one question fit what is estimated from all, by a chi-square test."""
 
     question: str
     num_reports: int
@@ -92,9 +88,7 @@ def band_changes(
 ) -> tuple[WindowChange, ...]:
     """Compare each window with the next, and the first with the last.
 
-    A quantity is a distance band; the last is the share of people with two different cells.
-    Noise is independent between windows. Where the same devices answer in both, the people are a
-    sample that both have in common, which makes intervals too wide rather than too narrow.
+    Where the same devices answer in both, intervals are too wide rather than too narrow.
 
     Args:
         windows: Oldest first.

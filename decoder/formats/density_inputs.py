@@ -1,7 +1,5 @@
-"""Files that an analyst gives to maps and flows.
-
-A region to show, named areas, points to mark, and a known matrix of flows, such as the
-last census: a CSV of origin,destination,count.
+"""Files that an analyst gives to maps and flows: a region to show, named areas, points to mark, and
+a known matrix of flows, such as the last census: a CSV of origin,destination,count.
 """
 
 from __future__ import annotations
@@ -51,10 +49,7 @@ def read_region(path: Path, places: Places) -> tuple[str, ...]:
 def read_areas(
     path: Path, places: Places, name_property: str = "name"
 ) -> tuple[Areas, tuple[str, ...]]:
-    """Read named areas over all cells of the finest level, and what a reader has to know of them.
-
-    Raises DecodeError that names the file.
-    """
+    """Read named areas over all cells, and what a reader has to know. Raises DecodeError."""
     if places.pairs:
         raise DecodeError(f"--areas {path}: trips are not in an area; leave the option out")
     cells = places.finest[: len(places.finest) - len(places.reserved)]
@@ -68,10 +63,7 @@ def read_areas(
 
 
 def read_outlines(path: Path, name_property: str = "name") -> list[Outline]:
-    """Read the named areas of a vector file, whatever the cells that they are for.
-
-    Raises DecodeError that names the file.
-    """
+    """Read the named areas of a vector file. Raises DecodeError that names the file."""
     with naming(path, DecodeError, _AREAS):
         shapes, _ = read_shapes(path)
         from decoder.density.outlines import outlines_of
@@ -80,8 +72,7 @@ def read_outlines(path: Path, name_property: str = "name") -> list[Outline]:
 
 
 def outlines_json(outlines: Sequence[Outline]) -> str:
-    """One text for the same areas in the same order: a FeatureCollection in which each has the
-    property `name` alone."""
+    """One text for the same areas in the same order: a FeatureCollection with names alone."""
     from shapely.geometry import mapping
 
     features = [
@@ -109,18 +100,15 @@ _WAY_OUT = "give a UTF-8 CSV with columns origin, destination and count"
 
 
 def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
-    """Read counts by pair of cells; those of the same pair add up.
+    """Read counts by pair of sides, (P,), row by row of the K + 2 sides.
 
     Args:
-        path: a CSV with a header; further columns are passed over.
+        path: as of `read_flow_counts`.
         flow: whose cells are named; any other name counts as `other`.
         note: called with a sentence on names that are no cells.
 
-    Returns:
-        (P,) counts, row by row of the K + 2 sides.
-
     Raises:
-        CountsError: no such columns, a count that is no number of 0 or more, or no cell is named.
+        CountsError: as `read_flow_counts`, or no cell is named.
     """
     counts, unknown = np.zeros((flow.num_sides, flow.num_sides)), set[str]()
     for pair, count in read_flow_counts(path).items():

@@ -89,11 +89,7 @@ AREAS = TableSchema(
 
 
 def geometry(outline: Sequence[Point]) -> dict[str, Any]:
-    """The GeoJSON geometry of an outline: a Polygon, or a MultiPolygon where it crosses the
-    antimeridian.
-
-    outline: convex, latitude and longitude, counter-clockwise; longitudes may pass 180.
-    """
+    """The Polygon of a convex outline, counter-clockwise; a MultiPolygon across 180 degrees."""
     parts = []
     for turn in (-360, 0, 360):
         ring = np.array(outline)[:, ::-1] + np.array([turn, 0.0])
@@ -115,10 +111,7 @@ def cell_geometries(maps: Sequence[Density]) -> list[dict[str, Any] | None]:
 
 
 def density_table(maps: Sequence[Density]) -> Any:
-    """The density table: one row a map and cell. Shares are in [0, 1].
-
-    Where only some cells are shown, a last row of each map holds what it gives to the others.
-    """
+    """The density table: one row a map and cell, and one for all cells that are not shown."""
     places = maps[0].places
     centers: list[tuple[float | None, float | None]] = [(None, None)] * len(places.shown)
     if not places.pairs:
@@ -169,10 +162,7 @@ def _rows(one: Density, cells: dict[str, Any]) -> Any:
 
 
 def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
-    """Yield a GeoJSON feature for each map and cell; shares to 6 digits.
-
-    Reserved values have no place, and are in the tables only.
-    """
+    """Yield a GeoJSON feature for each map and cell; shares to 6 digits."""
     shapes = [shape for shape in cell_geometries(maps[:1]) if shape is not None]
     names = ("slot", "first_day", "last_day", "detectable_share", "reports", "cell",
              *_NUMBERS, "detected", "note")  # fmt: skip
@@ -194,7 +184,7 @@ def _six_digits(values: Floats) -> list[float]:
 
 
 def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dict[str, Any]]:
-    """The rows of areas.csv, of all answers: each area in each map, as plain values."""
+    """The rows of areas.csv: each area in each map, as plain values."""
     return [
         {
             "name": name,

@@ -112,10 +112,7 @@ def map_data(
 
 
 def _map(one: Density, top: float) -> dict[str, Any]:
-    """What is drawn of a map; `no_data` only where the metric declares it.
-
-    changed: of the cells that differ from the other windows the change and its interval's ends.
-    """
+    """What is drawn of a map; changed: of cells that differ from the other windows."""
     size, changed = one.num_cells, dict[int, list[float]]()
     if one.changes is not None:
         found = one.changes
@@ -145,8 +142,7 @@ def _shades(places: Floats) -> list[int]:
 
 
 def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
-    """What the busiest cells of any map are called, by their index; those that would be called
-    alike more finely."""
+    """What the busiest cells of any map are called, more finely where they were called alike."""
     one = maps[0]
     busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
     wide = max(cell_size(one))
@@ -159,11 +155,8 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
 
 
 def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
-    """What map.js draws in place of the maps, alongside `map_data` of the same maps.
-
-    A map for each slot and pair of windows, an earlier one as the base; None where no slot has two
-    windows. Where those are too many, each window against the first.
-    """
+    """What map.js draws in place of the maps: a map for each slot and pair of windows, an earlier
+    one as the base, of too many each against the first; None where no slot has two windows."""
     pairs = list(_pairs(maps))
     if not pairs:
         return None
@@ -202,7 +195,7 @@ def _largest(parts: Iterable[Floats]) -> float:
 
 
 def _change_map(old: Density, new: Density, found: Differences, top: float) -> dict[str, Any]:
-    """What is drawn of a change between two windows; `no_data` only where it is declared."""
+    """What is drawn of a change between two windows."""
     size = new.num_cells
     change, detected = found.difference[:size], found.detected[:size]
     return {

@@ -68,10 +68,7 @@ def visible_notes(maps: Sequence[Density], window: str) -> list[str]:
 
 
 def grouped_warnings(maps: Sequence[Density]) -> list[str]:
-    """Each warning once, with the slots and windows that it concerns unless it concerns all.
-
-    Warnings that differ in their figures alone are one; the figures of the last are given.
-    """
+    """Each warning once, whatever its figures, with the slots and windows that it concerns."""
     found: dict[str, dict[str, str]] = {}
     for one in maps:
         where = ", ".join(filter(None, (one.slot_text, window_text(one))))
@@ -92,10 +89,7 @@ def grouped_warnings(maps: Sequence[Density]) -> list[str]:
 
 def source_text(one: Density) -> str:
     """A sentence on how the map was made and whether it agrees with its reports; "" for a single
-    window's field.
-
-    A small p says that the map contradicts the sums of the reports that it was made of.
-    """
+    window's field."""
     text = _SOURCES[one.source]
     if one.check is not None and one.check.p_value < _DOUBTFUL:
         text += f"{', ' if text else ''}at odds with its own reports (p = {one.check.p_value:.2g})"

@@ -1,7 +1,5 @@
 """The public dictionary of metrics: what is collected, by whom, until when, and what it can tell
 about a person.
-
-One page for people who never saw the code; nothing in it needs a key.
 """
 
 from collections.abc import Iterable
@@ -64,10 +62,7 @@ def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -
 
 
 def _entry(name: str, metric: Metric, today: date) -> DictionaryEntry:
-    """A metric in words; of a kind that has none for its values, their names.
-
-    Answers that the metric does not list itself are counted where they are many.
-    """
+    """A metric in words; answers that it does not list itself are counted where they are many."""
     risk, kind = risk_of(metric), kind_named(metric.kind)
     what, answers = kind.described(metric)
     if not what:

@@ -1,7 +1,4 @@
-"""The tables of flows and results.json: flows, pairs of zones, cells and distance bands.
-
-Sides are named as `Flow.side_names` has them; a side that is no cell has no place and no distance.
-"""
+"""The tables of flows and results.json: flows, pairs of zones, cells and distance bands."""
 
 from __future__ import annotations
 
@@ -37,10 +34,9 @@ NO_CELLS = "other or no_data"
 class FlowPlaces:
     """Names and centers of the cells and zones of a metric of flows.
 
-    base: the user's own districts and stations, whose names come first.  kilometers: (K + 2, K + 2)
-    between centers, NaN where a side is no cell.  cell_km: about the width of a cell.
-    cells, zones: centers by code, the longitude of cells from -180 to 180.  cell_names, zone_names:
-    what each side is called, as maps call a cell; "" where nothing is near, and of reserved values.
+    kilometers: (K + 2, K + 2) between centers, NaN where a side is no cell.  cell_km: about the
+    width of a cell.  cells, zones: centers by code.  cell_names, zone_names: what each side is
+    called, as maps call a cell; "" where nothing is near, and of reserved values.
     """
 
     flow: Flow
@@ -81,16 +77,7 @@ class FlowPlaces:
 
 
 def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Columns:
-    """The columns of flows.csv for some pairs.
-
-    Args:
-        found: the decoding.
-        places: of its metric.
-        rows: indices of pairs, of P = (K + 2)^2.
-
-    Returns:
-        A list of plain values for each column; what is not known is NaN.
-    """
+    """The columns of flows.csv. rows: indices of pairs, of P = (K + 2)^2."""
     flows, guess = found.flows.at(rows), found.flow_share[rows]
     detected, apart = found.detected[rows], (guess < flows.low) | (guess > flows.high)
     return {
@@ -180,18 +167,14 @@ def _share_columns(table: ShareTable, prefix: str = "") -> Columns:
 def flows_content(
     found: FlowDecoding, places: FlowPlaces, display: FlowOptions, notes: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The contents of results.json, as plain values (NaN and infinity as null).
-
-    Of moves it has the bands alone, since their matrix is not readable.
+    """The contents of results.json, as plain values; of moves, whose matrix is not readable, the
+    bands alone.
 
     Args:
         found: the decoding.
         places: names and centers.
         display: which flows are shown, detected first, then by share; flows.csv has all.
         notes: sentences about the input, which go before the warnings.
-
-    Returns:
-        The settings, the flows that are shown, zones, cells, bands and checks.
     """
     definition, base = found.definition, places.base
     tables: dict[str, list[dict[str, Any]]] = {"flows": [], "zones": [], "cells": []}

@@ -26,12 +26,7 @@ Row = Mapping[str, Any]
 
 
 def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
-    """The variables of `result_flow.html.j2`.
-
-    Args:
-        found: content of results.json.
-        query: of the table of flows.
-    """
+    """The variables of `result_flow.html.j2`, from results.json and the query of its table."""
     flow = Flow.from_dict(found["flow"])
     named = [
         row | {"way": f"{_side_text(row, 'origin')} > {_side_text(row, 'destination')}"}
@@ -56,10 +51,7 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
 
 
 def _zone_heat(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
-    """The matrix of the largest zones as a table that is colored, in per cent of people.
-
-    rows: pairs of zones, as zones.csv has them; None without any.
-    """
+    """The matrix of the largest zones as a table that is colored. rows: of zones.csv."""
     if not rows:
         return None
     at = {(row["origin"], row["destination"]): row for row in rows}
@@ -92,8 +84,7 @@ def _plain(name: str) -> str:
 
 
 def _drawn_share(row: Row) -> float:
-    """The share that the width of a flow represents: `flow_share`, moved into its interval where
-    the flow is detected."""
+    """The share that is drawn: `flow_share`, moved into the interval of a detected flow."""
     share = row["flow_share"]
     if row["detected"]:
         share = min(max(share, row["low"]), row["high"])
@@ -114,16 +105,12 @@ def _line_width(share: float, top: float) -> float:
 def placed_flows(
     rows: Sequence[Row], centers: Mapping[str, Point], metric: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield geometry and properties of each flow.
+    """Yield geometry and properties of each flow with two places.
 
     Args:
-        rows: of flows or of pairs of zones; those with a side that has no place are left out.
+        rows: of flows or of pairs of zones.
         centers: latitude and longitude of each side by its name.
         metric: name of the metric, a property of each feature.
-
-    Yields:
-        A LineString from origin to destination, or a Point where both are one; and the columns of
-        the row with its width in pixels.
     """
     placed = [row for row in rows if {row["origin"], row["destination"]} <= centers.keys()]
     top = _largest(placed, own=False)
@@ -157,8 +144,7 @@ def flow_line(start: Point, end: Point) -> dict[str, Any]:
 
 
 def _map_data(found: Row, flow: Flow) -> dict[str, Any]:
-    """The data that map.js draws, as plain values: one map, whose marks are flows; shares are of
-    people."""
+    """The data that map.js draws: one map, whose marks are flows; shares are of people."""
     rows: Sequence[Row] = found["flows"]
     called = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
     number = {name: place for place, name in enumerate(flow.cells)}
@@ -196,8 +182,7 @@ def _map_data(found: Row, flow: Flow) -> dict[str, Any]:
 
 
 def _sizes(rows: Sequence[Row]) -> list[float]:
-    """Pixels of each flow: the width of its line, or the radius of its ring, whose area is the
-    share of who stay."""
+    """Pixels of each flow: width of its line, or radius of a ring, whose area is who stay."""
     top, stays = _largest(rows, own=False), _largest(rows, own=True)
 
     def size(row: Row) -> float:

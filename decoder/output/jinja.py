@@ -1,7 +1,5 @@
-"""The environment of all pages, with their styles and scripts.
-
-Both are inlined in a page that is a file, and linked in one of the service. Values are escaped, and
-a name that is not given is an error.
+"""The environment of all pages, with their styles and scripts, which are inlined in a page that is
+a file, and linked in one of the service.
 """
 
 import re
@@ -54,8 +52,7 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
 def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> Template:
     """Load a template for a page that holds its own style and scripts.
 
-    packages: as in `page_environment`.  filters: more functions that it may apply, by names
-    that no other page gives another meaning.
+    packages: as in `page_environment`.  filters: more functions that it may apply.
     """
     environment = page_environment(None, *packages)
     environment.filters |= filters
@@ -63,10 +60,7 @@ def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> T
 
 
 def stylesheet() -> str:
-    """The style of every page: the colors of both themes, then the components.
-
-    A page is printed light. `data-theme="light"` on the root asks for light.
-    """
+    """The style of every page: colors, then components. `data-theme="light"` asks for light."""
     colors = {}
     for theme, known in THEMES.items():
         named = {name: value for name, value in known.items() if name != "lines"}
@@ -93,7 +87,6 @@ def script(name: str) -> str:
 
 
 def _text(name: str) -> str:
-    """A file without indentation and comments of one line: it is part of every page that is a
-    file."""
+    """A file without indentation and comments of one line: every page that is a file has it."""
     text = files("decoder.output").joinpath("static", name).read_text(encoding="utf-8")
     return re.sub(r"^\s*(//.*|/\*.*\*/)?\n|^[ \t]+", "", text, flags=re.MULTILINE)

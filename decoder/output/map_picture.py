@@ -1,13 +1,9 @@
-"""density.svg: a picture of a map for print, one panel a slot, in the colors of the page.
-
-Made of the data that map.js draws (`density_html.map_data`); `templates/map_picture.svg.j2` writes
-it.
-"""
+"""density.svg: a picture for print of the data that map.js draws, one panel a slot."""
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +33,7 @@ Project = Callable[[Corner], tuple[float, float]]
 
 
 def write_picture(data: Mapping[str, Any], path: Path) -> None:
-    """Draw the window that the page shows first as SVG.
-
-    Args:
-        data: as `density_html.map_data` makes it.
-        path: where to write.
-    """
+    """Draw the window that the page shows first. data: as `density_html.map_data` makes it."""
     parts = np.rint(255 * colors(np.linspace(0, 1, STEPS + 1))).astype(int).tolist()
     svg = page_template("map_picture.svg.j2").render(
         theme=THEMES["light"],
@@ -53,17 +44,8 @@ def write_picture(data: Mapping[str, Any], path: Path) -> None:
 
 
 def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay out the picture.
-
-    Args:
-        data: as `density_html.map_data` makes it.
-
-    Returns:
-        `width` and `height` of a panel in units; `panels`: of each slot its title, path data of
-        the cells by the step of their color, and the outline of the detected cells; `ground`,
-        `over`: path data by class, below the cells and above them; `spots`, `names`; `ruler`: its
-        length in units, and its text; `legend`.
-    """
+    """Lay out the picture: the variables of `map_picture.svg.j2`, sizes in units, path data of the
+    cells of each panel by the step of their color, and of `ground` and `over` by class."""
     rings: list[list[Corner]] = data["cells"]
     (west, *_, east), (south, *_, north) = (
         sorted(corner[axis] for ring in rings for corner in ring) for axis in (0, 1)
@@ -135,8 +117,7 @@ def _projection(rings: Sequence[Sequence[Corner]]) -> tuple[View, Project, int]:
 def _layers(
     shapes: Mapping[str, Iterable[Sequence[Corner]]], project: Project
 ) -> tuple[tuple[str, str], ...]:
-    """Path data by class, to whole units, each place once in a row; without shapes smaller than a
-    unit."""
+    """Path data by class, to whole units, without shapes smaller than a unit."""
     found: dict[str, str] = {}
     for name, parts in shapes.items():
         for shape in parts:
@@ -151,10 +132,7 @@ def _layers(
 def _shaded(
     rings: Sequence[Sequence[Corner]], one: Mapping[str, Any], project: Project
 ) -> tuple[tuple[int, str], ...]:
-    """One path for all cells of a color; where there is nothing the land shows.
-
-    A cell is its first corner and steps from there on, which are short.
-    """
+    """One path for all cells of a color; a cell is its first corner and short steps."""
     found: dict[int, list[str]] = {}
     for ring, shade in zip(rings, one["shade"], strict=True):
         if shade:
@@ -183,14 +161,11 @@ def _names(
     project: Project,
     height: int,
 ) -> Iterable[dict[str, Any]]:
-    """Points within the picture, without a name that would lie on another or over the edge; then
-    the cities of most people that have room for theirs, one for 200 by 200 units."""
+    """Points within the picture, without a name that would lie on another; then the cities of most
+    people that have room for theirs, one for 200 by 200 units."""
     taken: list[tuple[float, float, float, float]] = []
     room = max(4, WIDTH * height // 40_000)
-    for is_city, (name, *at) in [
-        *((False, one) for one in points),
-        *((True, one) for one in cities),
-    ]:
+    for is_city, (name, *at) in chain(product([False], points), product([True], cities)):
         x, y = project(at)
         if not (0 < x < WIDTH and 0 < y < height):
             continue

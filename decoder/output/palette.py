@@ -1,10 +1,8 @@
 """Colors of the pages and of maps, light and dark.
 
-Maps go from paper (nothing) to dark (much), and are pale where nothing is detected: a
-value-suppressing palette (Correll, Moritz and Heer 2018). A cell that is detected
-takes the scale above `DETECTED_FROM`; any other takes one of a few pale steps up to
-`UNDETECTED_TO`, so that no cell without evidence is darker than one with it. Maps of changes turn
-at no change, from blue (less) to orange (more), and are pale by the same rule (`change_positions`).
+Maps go from paper (nothing) to dark (much), those of changes from blue (less) to orange (more). A
+cell that is not detected takes one of a few pale steps up to `UNDETECTED_TO`, and no cell with
+evidence is paler than `DETECTED_FROM` (Correll, Moritz and Heer 2018).
 """
 
 from __future__ import annotations
@@ -49,10 +47,7 @@ THEMES: dict[str, dict[str, Any]] = {
 
 def drawn_shares(one: Density) -> Floats:
     """The share that each cell's color represents, (n,): its map share, moved into its interval
-    if it differs from zero.
-
-    So a cell that is detected is never drawn as if it were empty. Shape (M,).
-    """
+    if it is detected, so that it is never drawn as if it were empty."""
     size = one.num_cells
     shares, low, high = one.shares[:size], one.low[:size], one.high[:size]
     inside = np.clip(shares, low, np.maximum(low, high))
@@ -60,8 +55,7 @@ def drawn_shares(one: Density) -> Floats:
 
 
 def positions(one: Density, top: float) -> Floats:
-    """Position of each cell on the color scale from 0 (paper) to 1. top: the largest share
-    drawn."""
+    """Position of each cell on the color scale, 0 to 1. top: the largest share drawn."""
     shares = drawn_shares(one)
     dark = DETECTED_FROM + (1 - DETECTED_FROM) * np.sqrt(np.minimum(shares / top, 1))
     part = np.sqrt(np.minimum(shares / max(one.detectable_share, 1e-12), 1))
@@ -71,10 +65,7 @@ def positions(one: Density, top: float) -> Floats:
 
 def change_positions(change: Floats, detected: Flags, top: float) -> Floats:
     """Position of each cell on the color scale of changes: 0 the largest decrease, 0.5 none, 1
-    the largest increase.
-
-    detected: cells whose change is detected.  top: the largest change drawn.
-    """
+    the largest increase. top: the largest change drawn."""
     size = np.sqrt(np.minimum(np.abs(change) / top, 1))
     part = np.where(detected, DETECTED_FROM + (1 - DETECTED_FROM) * size, UNDETECTED_TO * size)
     return 0.5 + 0.5 * np.sign(change) * part

@@ -80,12 +80,7 @@ def _corners(coordinates: Any) -> Iterator[tuple[float, float]]:
 
 
 def write_geojson(features: Iterable[tuple[Geometry, Mapping[str, Any]]], path: Path) -> None:
-    """Write a GeoJSON FeatureCollection (RFC 7946), a feature a line.
-
-    Args:
-        features: Geometry and properties of each.
-        path: Of the file.
-    """
+    """Write a GeoJSON FeatureCollection (RFC 7946), a feature a line: geometry and properties."""
     with path.open("w", encoding="utf-8") as file:
         file.write('{"type":"FeatureCollection","features":[')
         for number, (geometry, properties) in enumerate(features):
@@ -97,10 +92,7 @@ def write_geojson(features: Iterable[tuple[Geometry, Mapping[str, Any]]], path: 
 
 @dataclass(frozen=True)
 class Shape:
-    """A feature of a file.
-
-    number: From 1.  properties: Its attributes.  geometry: Of shapely, longitude first, or None.
-    """
+    """A feature of a file. number: From 1.  geometry: Of shapely, longitude first, or None."""
 
     number: int
     properties: Mapping[str, Any]
@@ -161,8 +153,7 @@ def read_shapes(path: Path) -> tuple[list[Shape], str]:
 
 
 def _geojson(content: bytes) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
-    """Properties and geometry of each feature, and the name of their coordinate system: WGS 84
-    unless a member `crs` names one (GeoJSON 2008)."""
+    """As `_other`, in WGS 84 unless a member `crs` names another system (GeoJSON 2008)."""
     document = json.loads(content)
     system = document.get("crs") if isinstance(document, Mapping) else None
     if system is None:
@@ -193,8 +184,7 @@ def _features(document: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
 
 
 def _other(path: Path) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
-    """Properties and geometry of each feature of a file that GDAL reads, and the name of their
-    coordinate system."""
+    """Properties and geometry of each feature, and the name of their coordinate system."""
     import pyogrio
 
     try:

@@ -1,8 +1,5 @@
-"""`Table`: a table of results, whose columns are declared once and whose data are columns.
-
-Files, pages, the console and the reference page of columns are made from the declaration. A table
-is written as CSV for people and spreadsheets, as Parquet with types and meanings, and as rows of
-plain values for JSON.
+"""`Table`: a table of results, whose columns are declared once: files, pages, the console and the
+reference page of columns are made from the declaration.
 """
 
 from __future__ import annotations
@@ -40,8 +37,7 @@ class Column:
     """A column of a table.
 
     name: in files, stable.  meaning: one sentence for the reference page.  title: on pages and on
-    the console, the name if empty.  unit: of the values, if they have one.  shown: whether pages
-    and the console show the column.
+    the console, the name if empty.  shown: whether these show the column.
     """
 
     name: str
@@ -93,10 +89,7 @@ class TableSchema:
         return tuple(column.name for column in self.columns)
 
     def table(self, data: Mapping[str, Any], title: str = "") -> Table:
-        """Make a table of columns by name; a declared column without data is left out.
-
-        Raises KeyError for a column that is not declared.
-        """
+        """Make a table of declared columns by name; one without data is left out."""
         declared = {column.name: column for column in self.columns}
         columns = tuple(declared[name] for name in data)
         return Table(self.name, title or self.title, columns, data, self.exact)
@@ -107,17 +100,15 @@ class TableSchema:
 
     def of_rows(self, rows: Sequence[Sequence[Any]], title: str = "") -> Table:
         """Make a table of rows, each with a value for every column, in order."""
-        data = {name: [row[i] for row in rows] for i, name in enumerate(self.names)}
-        return self.table(data, title)
+        return self.of_records([dict(zip(self.names, row, strict=True)) for row in rows], title)
 
 
 @dataclass(frozen=True)
 class Table:
     """A table of results.
 
-    name: of its files, without an ending.  data: by the name of a column, arrays, sequences or
-    Arrow arrays of one length; None and NaN are unknown.  geometries: of GeoJSON, one a row, where
-    rows have a place.
+    data: by the name of a column, arrays, sequences or Arrow arrays of one length; None and NaN are
+    unknown.  geometries: of GeoJSON, one a row, where rows have a place.
     """
 
     name: str
@@ -139,10 +130,7 @@ class Table:
         return [dict(zip(self.data, row, strict=True)) for row in self.rows()]
 
     def shown(self, most: int) -> tuple[list[str], list[tuple[str, ...]]]:
-        """Headings and formatted rows for the console, the first ones.
-
-        Columns `low` and `high` that follow each other are one column, `interval`.
-        """
+        """Headings and the first rows, formatted; `low` and `high` are one column, `interval`."""
         columns = [column for column in self.columns if column.shown]
         values = {one.name: [one.text(v) for v in _plain(self.data[one.name][:most])]
                   for one in columns}  # fmt: skip
@@ -173,11 +161,8 @@ class Table:
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields, {"table": self.title}))
 
     def write_csv(self, path: Path) -> None:
-        """Write UTF-8 with a header; numbers in full, unknown ones as empty cells.
-
-        Unless the table is `exact`, a text that a spreadsheet would compute gets an apostrophe
-        before it, if it is not a finite number. Parquet and JSON hold the text as it is.
-        """
+        """Write UTF-8 with a header; numbers in full, unknown ones as empty cells. Unless the table
+        is `exact`, a text that a spreadsheet would compute gets an apostrophe before it."""
         from pyarrow import csv
 
         table = self.to_arrow() if self.exact else without_formulas(self.to_arrow())

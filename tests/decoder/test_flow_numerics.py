@@ -8,9 +8,8 @@ import pytest
 from scipy import stats
 
 from decoder.flows.fit import FlowData, FlowFit, fit_flows
-from decoder.flows.gravity import Gravity
 from decoder.flows.moments import FlowMoments
-from decoder.flows.space import Answers, FlowSpace, SymbolCounts, answers_of
+from decoder.flows.space import Answers, FlowSpace, Gravity, SymbolCounts, answers_of
 from rappor_core.metrics.flow import QUESTIONS
 from tests.decoder.flow_support import flow_metric, noisy
 
