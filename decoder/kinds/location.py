@@ -1,7 +1,7 @@
 """The kind location: maps by slot and window, with shares of named areas, and their changes."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,32 +21,27 @@ from decoder.kinds.result import PageParts, Question, Result, StoredResult, mani
 from decoder.output.basemap import BaseLayer, map_json, place_name, read_base
 from decoder.output.density_csv import (
     AREAS,
-    CELL,
     DENSITY,
-    ESTIMATES,
-    MAP_SHARE,
+    NOT_APART,
+    PRINTED,
     area_rows,
     cell_geometries,
-    change_columns,
+    cell_size,
     density_features,
     density_table,
-)
-from decoder.output.density_html import map_changes, map_data
-from decoder.output.density_text import (
-    NOT_APART,
-    cell_size,
     grouped_warnings,
     held_text,
     visible_text,
     window_text,
 )
+from decoder.output.density_html import map_changes, map_data
 from decoder.output.map_picture import write_picture
 from decoder.progress import Progress
 from decoder.sources.density_windows import Groups, SlotWindow, group_by_slot
 from decoder.tables.format import count
 from decoder.tables.geo_files import write_geojson
 from decoder.tables.paging import TableQuery
-from decoder.tables.table import Column, ColumnType, Table, TableSchema
+from decoder.tables.table import Table
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.risk import CROWD
@@ -55,20 +50,6 @@ from rappor_core.sequence_risk import risk_text
 MAP, MAP_CHANGES = "map.json", "map_changes.json"  # what the script of a page draws
 PICTURE = "density.svg"
 MAX_LISTED = 20  # warnings of a summary
-PRINTED = TableSchema(
-    "density",
-    "Shares of cells",
-    (
-        CELL,
-        Column("place", ColumnType.TEXT, "What the cell is called, or its center.", shown=True),
-        MAP_SHARE,
-        Column("in_box", ColumnType.SHARE, "The same, of those in the box.", "in box", shown=True),
-        *ESTIMATES,
-        *change_columns("since_first", "since the first window", shown=True),
-        Column("changed_since_first", ColumnType.FLAG, "Whether that is detected.", "≠ 0",
-               shown=True),
-    ),
-)  # fmt: skip
 NO_CHANGE = "not distinguishable from no change"
 
 
@@ -198,7 +179,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
     table = density_table(densities)
     geometries = None if first.places.pairs else cell_geometries(densities)
     cells = DENSITY.table({name: table[name] for name in table.column_names})
-    areas = (AREAS.of_records(area_rows(densities, maps.areas)),) if maps.areas else ()
+    rows = area_rows(densities, maps.areas) if maps.areas else []
     texts = (
         *(visible_text(one) for one in maps.last().values()),
         *grouped_warnings(densities),
@@ -207,10 +188,17 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
         risk_text(first.metric, CROWD),
     )
     content, documents = _content(maps), dict[str, dict[str, Any]]()
+    files: dict[str, Callable[[Path], object]] = {}
     if not first.places.pairs:
-        documents[MAP] = map_data(densities, maps.points, maps.area_notes, maps.base, maps.areas)
+        drawn = map_data(densities, maps.points, maps.area_notes, maps.base, maps.areas)
         changes = map_changes(densities)
-        documents |= {} if changes is None else {MAP_CHANGES: changes}
+        documents = {MAP: drawn} | ({} if changes is None else {MAP_CHANGES: changes})
+        shown = densities if question.maps.every_window else list(maps.last().values())
+        files["density.geojson"] = partial(write_geojson, density_features(shown))
+        files[PICTURE] = partial(write_picture, drawn)
+    if rows:
+        shapes = [shape for one in maps.areas for shape in one.areas.geometries]
+        files["areas.geojson"] = partial(write_geojson, zip(shapes, rows, strict=True))
     manifest = manifest_of(counts, question.options, num_reports=content["num_reports"],
                            first_day=first.first_day and str(first.first_day),
                            last_day=last.last_day and str(last.last_day),
@@ -226,10 +214,10 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
     return Result(
         content,
         summary,
-        (replace(cells, geometries=geometries), *areas),
+        (replace(cells, geometries=geometries), *([AREAS.of_records(rows)] if rows else ())),
         manifest=manifest,
         notes=tuple(filter(None, texts)),
-        files=_files(maps, question, documents),
+        files=dict(sorted(files.items())),
         documents=documents,
         printed=_printed(maps),
     )
@@ -311,23 +299,3 @@ def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
         return ""
     center = cell_center(one.places.grid, cell)
     return place_name(center, base, max(cell_size(one))) or f"{center[0]:.3f} {center[1]:.3f}"
-
-
-def _files(
-    maps: Maps, question: Question, documents: Mapping[str, dict[str, Any]]
-) -> dict[str, Callable[[Path], object]]:
-    """GeoJSON and picture; none of pairs."""
-    densities = maps.densities
-    if densities[0].places.pairs:
-        return {}
-    shown = densities if question.maps.every_window else list(maps.last().values())
-    rows = area_rows(densities, maps.areas) if maps.areas else []
-    shapes = [shape for one in maps.areas for shape in one.areas.geometries]
-
-    files: dict[str, Callable[[Path], object]] = {
-        "density.geojson": partial(write_geojson, density_features(shown)),
-        PICTURE: partial(write_picture, documents[MAP]),
-    }
-    if rows:
-        files["areas.geojson"] = partial(write_geojson, zip(shapes, rows, strict=True))
-    return dict(sorted(files.items()))

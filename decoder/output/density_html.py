@@ -21,13 +21,11 @@ from decoder.output.basemap import (
     map_ground,
     place_name,
 )
-from decoder.output.density_text import (
+from decoder.output.density_csv import (
     cell_size,
-    grid_text,
     grouped_warnings,
     held_text,
-    source_text,
-    visible_notes,
+    visible_text,
     window_text,
 )
 from decoder.output.palette import (
@@ -43,6 +41,15 @@ from rappor_core.grid.box import RESERVED, Point
 
 BUSIEST = 10  # cells of a map that are named, those of the page's table
 MAX_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base
+_DOUBTFUL = 1e-3  # one map in a thousand says so by chance
+_SOURCES = {
+    "field": "",
+    "series": "pooled over the windows",
+    "whole": "that of all windows",
+    "alone": "decoded by itself",
+    "projection": "made of the plain estimates alone",
+    "simplex": "method simplex",
+}
 _MIN_TOP = 1e-9  # share of the darkest color, also where every cell is empty
 
 Pair = tuple[Density, Density, Differences]
@@ -231,3 +238,32 @@ def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
         "bases": data.get("bases", []),  # of an older result: none but the first
         "texts": data["texts"],
     }
+
+
+def visible_notes(maps: Sequence[Density], window: str) -> list[str]:
+    """`visible_text` for each slot of a window, with the slot's name if there are several."""
+    has_slots = len({one.slot_text for one in maps}) > 1
+    return [
+        f"{one.slot_text}: {visible_text(one)}" if has_slots else visible_text(one)
+        for one in maps
+        if window_text(one) == window
+    ]
+
+
+def source_text(one: Density) -> str:
+    """A sentence on how the map was made and whether it agrees with its reports; "" for a single
+    window's field."""
+    text = _SOURCES[one.source]
+    if one.check is not None and one.check.p_value < _DOUBTFUL:
+        text += f"{', ' if text else ''}at odds with its own reports (p = {one.check.p_value:.2g})"
+    return text
+
+
+def grid_text(one: Density) -> str:
+    """A sentence on the kind and size of the map's cells."""
+    grid, level = one.places.grid, one.places.levels[-1]
+    wide, high = cell_size(one)
+    return (
+        f"{one.num_cells:,} cells of grid {grid.kind!r}, level {level}, "
+        f"each about {wide:.2g} by {high:.2g} km."
+    )

@@ -15,7 +15,7 @@ from decoder.flows.tables import FlowDecoding
 from decoder.inference.intervals import ShareTable
 from decoder.options import FlowOptions
 from decoder.output.basemap import BaseLayer, distance_km, place_name
-from decoder.output.density_text import notes_of
+from decoder.output.density_csv import notes_of
 from decoder.typing import Floats, Indices
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.metrics.flow import METERS, Flow

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from decoder.output.basemap import View, surroundings
-from decoder.output.density_text import KM_A_DEGREE, NONE_DETECTED
+from decoder.output.density_csv import KM_A_DEGREE, NONE_DETECTED
 from decoder.output.jinja import page_template
 from decoder.output.palette import (
     DETECTED_FROM,

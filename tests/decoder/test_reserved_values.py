@@ -30,7 +30,7 @@ from decoder.density.space_time_field import fit_space_time
 from decoder.density.space_time_model import deviations_of
 from decoder.model.noise import BitNoise
 from decoder.output.density_csv import density_table
-from decoder.output.density_text import grid_text
+from decoder.output.density_html import grid_text
 from rappor_core.grid.box import RESERVED, Box
 from rappor_core.grid.grid import Grid
 from rappor_core.mechanism import TwoRoundMechanism
