@@ -18,7 +18,7 @@ from decoder.formats.density_inputs import read_areas, read_points, read_region
 from decoder.grid_cells import cell_center, location_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import PageParts, Question, Result, StoredResult, manifest_of
-from decoder.output.basemap import BaseLayer, map_json, place_name, read_base
+from decoder.output.basemap import map_json, place_name
 from decoder.output.density_csv import (
     AREAS,
     DENSITY,
@@ -63,7 +63,6 @@ class Maps:
 
     densities: list[Density]
     points: list[Point] = field(default_factory=list)
-    base: BaseLayer = field(default_factory=BaseLayer)
     areas: list[AreaShares] = field(default_factory=list)
     area_notes: tuple[str, ...] = ()
 
@@ -129,7 +128,6 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     asked, levels, progress = question.maps, question.options, question.progress
     groups = group_by_slot(counts, counts[0].metric.partition("/")[0], asked.slots, question.note)
     points = read_points(asked.points) if asked.points else []
-    base = read_base(asked.base) if asked.base else BaseLayer()
     areas, notes = None, tuple[str, ...]()
     if asked.areas:  # before the long work: a file may be wrong
         first = next(iter(groups.values()))
@@ -147,7 +145,7 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     if asked.region:  # all cells were fitted
         chosen = read_region(asked.region, densities[0].places)
         densities = [one.showing(chosen) for one in densities]
-    return Maps(densities, points, base, shares, notes)
+    return Maps(densities, points, shares, notes)
 
 
 def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> list[Density]:
@@ -190,7 +188,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
     content, documents = _content(maps), dict[str, dict[str, Any]]()
     files: dict[str, Callable[[Path], object]] = {}
     if not first.places.pairs:
-        drawn = map_data(densities, maps.points, maps.area_notes, maps.base, maps.areas)
+        drawn = map_data(densities, maps.points, maps.area_notes, maps.areas)
         changes = map_changes(densities)
         documents = {MAP: drawn} | ({} if changes is None else {MAP_CHANGES: changes})
         shown = densities if question.maps.every_window else list(maps.last().values())
@@ -266,7 +264,7 @@ def _printed(maps: Maps) -> tuple[Table, ...]:
         order = np.argsort(-one.shares, kind="stable")
         rows = density_table([one]).take(order)
         data = {"cell": rows["cell"]}
-        data["place"] = [_place_text(one, one.cells[i], maps.base) for i in order]
+        data["place"] = [_place_text(one, one.cells[i]) for i in order]
         data["map_share"] = rows["map_share"]
         data["in_box"] = [None if one.cells[i] in RESERVED else float(one.shares[i] / one.in_box)
                           for i in order]  # fmt: skip
@@ -293,9 +291,9 @@ def _printed(maps: Maps) -> tuple[Table, ...]:
     return tuple(found)
 
 
-def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
+def _place_text(one: Density, cell: str) -> str:
     """What a cell is called, or where its center is."""
     if cell in RESERVED or one.places.pairs:
         return ""
     center = cell_center(one.places.grid, cell)
-    return place_name(center, base, max(cell_size(one))) or f"{center[0]:.3f} {center[1]:.3f}"
+    return place_name(center, max(cell_size(one))) or f"{center[0]:.3f} {center[1]:.3f}"

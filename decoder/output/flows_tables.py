@@ -14,7 +14,7 @@ from decoder.flows.space import cell_meters
 from decoder.flows.tables import FlowDecoding
 from decoder.inference.intervals import ShareTable
 from decoder.options import FlowOptions
-from decoder.output.basemap import BaseLayer, distance_km, place_name
+from decoder.output.basemap import distance_km, place_name
 from decoder.output.density_csv import notes_of
 from decoder.typing import Floats, Indices
 from rappor_core.grid.box import RESERVED, Point
@@ -40,7 +40,6 @@ class FlowPlaces:
     """
 
     flow: Flow
-    base: BaseLayer
     kilometers: Floats
     cell_km: float
     cells: dict[str, Point]
@@ -49,7 +48,7 @@ class FlowPlaces:
     zone_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, flow: Flow, base: BaseLayer) -> FlowPlaces:
+    def of(cls, flow: Flow) -> FlowPlaces:
         """The places of a metric; a zone is at the mean of its cells' centers."""
         kilometers, size = cell_meters(flow) / METERS, len(flow.cells)
         nearest = np.where(np.eye(size), np.inf, kilometers).min(axis=1)
@@ -61,12 +60,11 @@ class FlowPlaces:
         ]
 
         def named(points: Sequence[Point], wide: float) -> tuple[str, ...]:
-            return (*(place_name(one, base, wide) for one in points), *("" for _ in RESERVED))
+            return (*(place_name(one, wide) for one in points), *("" for _ in RESERVED))
 
         on_map = [(north, east - 360 * round(east / 360)) for north, east in flow.centers]
         return cls(
             flow,
-            base,
             np.pad(kilometers, (0, len(RESERVED)), constant_values=np.nan),
             cell_km,
             dict(zip(flow.cells, on_map, strict=True)),
@@ -176,7 +174,7 @@ def flows_content(
         display: which flows are shown, detected first, then by share; flows.csv has all.
         notes: sentences about the input, which go before the warnings.
     """
-    definition, base = found.definition, places.base
+    definition = found.definition
     tables: dict[str, list[dict[str, Any]]] = {"flows": [], "zones": [], "cells": []}
     if not found.flow.lag:
         far = np.nan_to_num(places.kilometers.ravel(), nan=-1.0) >= display.min_km
@@ -212,7 +210,6 @@ def flows_content(
         "bands": _rows_of(band_columns(found)),
         "checks": [asdict(check) for check in found.checks],
         "cell_km": places.cell_km,
-        "base": {"lines": base.lines, "areas": base.areas, "points": base.points},
         "warnings": [*notes, *found.warnings],
     }
     plain: dict[str, Any] = finite(content)
