@@ -20,6 +20,7 @@ from rappor_core.grid.grid import Grid
 MAX_AREAS = 500
 MAX_CORNERS = 100_000
 _MAX_NAME = 60
+_SHOWN_PROPERTIES = 5
 _NEGLIGIBLE = 1e-9  # of a cell
 _AMBIGUOUS = 1e-3  # of a ring's surface: more of it would be inside or outside by the reading
 _TURNS = (-360.0, 0.0, 360.0)
@@ -52,11 +53,12 @@ def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Ou
         raise ParameterError(f"{corners:,} corners, and {MAX_CORNERS:,} can be used; simplify them")
     found: dict[str, Outline] = {}
     for shape in shapes:
-        name = shape.name([name_property])
+        name = shape.text(name_property)
         if not name or len(name) > _MAX_NAME:
+            known = ", ".join(map(shown, list(shape.properties)[:_SHOWN_PROPERTIES])) or "none"
             raise ParameterError(
                 f"feature {shape.number} has no {shown(name_property)} of 1 to {_MAX_NAME} "
-                f"characters; its properties: {shape.known_properties}"
+                f"characters; its properties: {known}"
             )
         if name in found:
             raise ParameterError(

@@ -53,12 +53,10 @@ class MapError:
     """The predicted error of a map, on the reference map.
 
     total_variation: expected, in [0, 1].  even: that of a map on which all cells are alike.
-    noise: tau, the standard error of a cell's share without a prior, over an even share.
     """
 
     total_variation: float
     even: float
-    noise: float
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def predicted_error(params: RapporParams, reports: float, cells: int) -> MapErro
     free = math.inf if params.scheme.own_bits else params.num_cohorts * (params.num_bits - 1)
     reference = reference_map(cells)
     noise = effective_noise(reference, noise_of(params) / reports, free)
-    return MapError(reference.total_variation(noise), reference.even, cells * math.sqrt(noise))
+    return MapError(reference.total_variation(noise), reference.even)
 
 
 def effective_noise(reference: Reference, own: float, free: float) -> float:

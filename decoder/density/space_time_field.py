@@ -20,7 +20,6 @@ from decoder.density.space_time_model import (
     Modes,
     Released,
     Strengths,
-    Windows,
     contrasts_of,
     deviations_of,
     learn_strengths,
@@ -76,22 +75,22 @@ def fit_space_time(
     cells = shared[:size] / shared[:size].sum()
     apart = _reserved(windows, np.tile(cells, (len(windows), 1)), reserved)
     deviations = deviations_of(windows, cells, apart)
-    series = Windows(deviations.scale, 1 - apart.sum(axis=1))
+    scale, inside = deviations.scale, 1 - apart.sum(axis=1)
     fits: list[tuple[Strengths, Modes, Graph]] = []
     for graph in ("alike", "neighbors") if laplacian is not None else ("alike",):
         near = None if laplacian is None else laplacian[:size, :size]
         modes = modes_of(deviations, Prior.of(graph, near, size).structure)
-        learnt = learn_strengths(modes, series, most_repeated, independent=independent)
+        learnt = learn_strengths(modes, scale, inside, most_repeated, independent=independent)
         fits.append((learnt, modes, graph))
     strengths, modes, graph = max(fits, key=lambda fit: fit[0].height)
-    contrasts = contrasts_of(series, strengths)
+    contrasts = contrasts_of(scale, inside, strengths)
     variances = 1 + strengths.variance * np.outer(modes.information, contrasts.ratios)
     data = (modes.data / deviations.scale) @ contrasts.turn.T
     changes = released_changes(modes, contrasts, data, variances)
     amounts = np.sqrt(modes.information)[:, None] * (changes.rest / variances @ contrasts.back.T)
     means = strengths.variance * (modes.basis @ amounts)  # up to a map that all windows share
     reports = np.array([sum(float(one.reports.sum()) for one in window) for window in windows])
-    weights = reports * series.inside / (reports @ series.inside)
+    weights = reports * inside / (reports @ inside)
     maps = _maps(cells, means - (means @ weights)[:, None], changes, weights)
     pairs = zip(maps, _reserved(windows, maps, reserved), strict=True)
     shares = np.stack([with_reserved(np.append(one, own), own) for one, own in pairs])

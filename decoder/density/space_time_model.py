@@ -145,14 +145,6 @@ class Strengths:
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Scale of the signal (`Deviations`) and share of devices in a cell, for each window, (T,)."""
-
-    scale: Floats
-    inside: Floats
-
-
-@dataclass(frozen=True)
 class Contrasts:
     """The contrasts between windows, turned until signal and noise are both diagonal.
 
@@ -168,32 +160,32 @@ class Contrasts:
 
 
 def learn_strengths(
-    modes: Modes, windows: Windows, most_repeated: float, *, independent: bool
+    modes: Modes, scale: Floats, inside: Floats, most_repeated: float, *, independent: bool
 ) -> Strengths:
     """Find the strengths with the highest restricted posterior.
 
     Args:
-        modes, windows: the data.
+        modes: the data.
+        scale, inside: of `Deviations`, and the share of devices in a cell, of each window, (T,).
         most_repeated: bound of a, 0 where noise is drawn afresh.
         independent: only phi = 0.
     """
-    found = [_for_phi(modes, windows, most_repeated, 0.0, None)]
-    for phi in () if independent or len(windows.scale) < 3 else PHIS[1:]:
-        other = _for_phi(modes, windows, most_repeated, phi, found[0])
-        found.append(other)
+    found = [_for_phi(modes, scale, inside, most_repeated, 0.0, None)]
+    for phi in () if independent or len(scale) < 3 else PHIS[1:]:
+        found.append(_for_phi(modes, scale, inside, most_repeated, phi, found[0]))
     best = max(found, key=lambda one: one.height)
     return best if best.height > found[0].height + _PHI_GAIN else found[0]
 
 
-def contrasts_of(windows: Windows, strengths: Strengths) -> Contrasts:
-    """Diagonalize H R H' and the contrasts' noise together."""
-    scale, size = windows.scale, len(windows.scale)
+def contrasts_of(scale: Floats, inside: Floats, strengths: Strengths) -> Contrasts:
+    """Diagonalize H R H' and the contrasts' noise; scale, inside: as of `learn_strengths`."""
+    size = len(scale)
     steps = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
     helmerts = helmert(size)
     likeness = strengths.phi**steps
     likeness = likeness * (size - 1) / np.trace(helmerts @ likeness @ helmerts.T)
     repeat = (1 - strengths.lasting) * strengths.psi**steps + strengths.lasting
-    faded = (windows.inside / windows.inside.max()) ** strengths.fading
+    faded = (inside / inside.max()) ** strengths.fading
     shared = strengths.repeated * repeat * np.outer(faded, faded)
     noise = np.where(steps == 0, 1.0, shared) / np.outer(scale, scale)
     spread = helmerts @ noise @ helmerts.T
@@ -204,12 +196,16 @@ def contrasts_of(windows: Windows, strengths: Strengths) -> Contrasts:
 
 
 def _for_phi(
-    modes: Modes, windows: Windows, most_repeated: float, phi: float, near: Strengths | None
+    modes: Modes,
+    scale: Floats,
+    inside: Floats,
+    most_repeated: float,
+    phi: float,
+    near: Strengths | None,
 ) -> Strengths:
     """The best for one phi, as ln tau^2 and the logits of a / a_max, b, psi / .97 and g. near:
     those of another phi, to start from."""
-    data = modes.data / windows.scale
-    rest = modes.rest / np.outer(windows.scale, windows.scale)
+    data, rest = modes.data / scale, modes.rest / np.outer(scale, scale)
     count = len(modes.information) + modes.rest_freedom
     log_usual = float(np.log(_USUAL_VARIANCE))
     usual = (log_usual, 2.0, 0.5, 0.0, 0.0)
@@ -223,7 +219,7 @@ def _for_phi(
 
     def loss(at: Floats) -> float:
         tried = strengths(at)
-        contrasts = contrasts_of(windows, tried)
+        contrasts = contrasts_of(scale, inside, tried)
         turned = data @ contrasts.turn.T
         variances = 1 + tried.variance * np.outer(modes.information, contrasts.ratios)
         signal = float(np.log(variances).sum() + (turned**2 / variances).sum())

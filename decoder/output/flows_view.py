@@ -96,11 +96,6 @@ def _largest(rows: Sequence[Row], *, own: bool) -> float:
     return max(_LEAST, *shares, 0.0)
 
 
-def _line_width(share: float, top: float) -> float:
-    """Pixels of a line, which grow with the share. top: the share of the widest."""
-    return THINNEST + (WIDEST - THINNEST) * min(share / top, 1.0)
-
-
 def placed_flows(
     rows: Sequence[Row], centers: Mapping[str, Point], metric: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -115,8 +110,8 @@ def placed_flows(
     top = _largest(placed, own=False)
     for row in placed:
         shape = flow_line(centers[row["origin"]], centers[row["destination"]])
-        width = round(_line_width(_drawn_share(row), top), 2)
-        yield shape, {"metric": metric, **row, "width": width}
+        width = THINNEST + (WIDEST - THINNEST) * min(_drawn_share(row) / top, 1.0)
+        yield shape, {"metric": metric, **row, "width": round(width, 2)}
 
 
 def flow_line(start: Point, end: Point) -> dict[str, Any]:
@@ -188,7 +183,8 @@ def _sizes(rows: Sequence[Row]) -> list[float]:
         share = _drawn_share(row)
         if row["origin"] == row["destination"]:
             return max(MIN_RING, MAX_RING * math.sqrt(share / stays))
-        return _line_width(share, top) if row["detected"] else 1.0
+        part = min(share / top, 1.0) if row["detected"] else 0.0
+        return THINNEST + (WIDEST - THINNEST) * part
 
     return [round(size(row), 2) for row in rows]
 

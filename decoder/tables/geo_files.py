@@ -23,7 +23,6 @@ Geometry = Mapping[str, Any]  # of GeoJSON
 
 MAX_BYTES = 32 * 2**20
 _BLANKS = b"\xef\xbb\xbf \t\r\n"  # a byte order mark among them
-_SHOWN_PROPERTIES = 5
 _WKB = {"Point": 1, "LineString": 2, "Polygon": 3, "MultiPoint": 4, "MultiLineString": 5,
         "MultiPolygon": 6}  # fmt: skip
 
@@ -98,21 +97,11 @@ class Shape:
     properties: Mapping[str, Any]
     geometry: Any
 
-    def name(self, properties: Sequence[str]) -> str:
-        """Return the first of some properties that is not empty, as printable text, or ""."""
-        for name in properties:
-            value = self.properties.get(name)
-            text = "" if value is None or isinstance(value, list | dict) else str(value)
-            kept = "".join(c for c in text if c.isprintable()).strip()
-            if kept:
-                return kept
-        return ""
-
-    @property
-    def known_properties(self) -> str:
-        """The names of its attributes, for a message."""
-        names = list(self.properties)[:_SHOWN_PROPERTIES]
-        return ", ".join(map(shown, names)) or "none"
+    def text(self, name: str) -> str:
+        """Return a property as printable text, "" where it has none."""
+        value = self.properties.get(name)
+        text = "" if value is None or isinstance(value, list | dict) else str(value)
+        return "".join(c for c in text if c.isprintable()).strip()
 
 
 def read_shapes(path: Path) -> tuple[list[Shape], str]:

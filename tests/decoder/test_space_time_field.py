@@ -11,7 +11,6 @@ from decoder.density.maps import estimate_density_series
 from decoder.density.space_time_model import (
     MAX_VARIANCE,
     Modes,
-    Windows,
     contrasts_of,
     learn_strengths,
 )
@@ -147,15 +146,15 @@ def test_the_strength_is_read_off_contrasts_and_bounded(variance: float) -> None
     data = np.sqrt(information)[:, None] * (deviations + level) * scale + noise[:200]
     rest = noise[200:].T @ noise[200:]
     modes = Modes(information, data, np.eye(200), np.eye(200), rest, 300)
-    series = Windows(scale, np.ones(windows))
-    found = learn_strengths(modes, series, 0.7, independent=False)
+    inside = np.ones(windows)
+    found = learn_strengths(modes, scale, inside, 0.7, independent=False)
     assert found.variance == pytest.approx(min(variance, MAX_VARIANCE), rel=0.3)
     if variance < MAX_VARIANCE:
         assert found.repeated * (found.lasting + (1 - found.lasting) * found.psi) == pytest.approx(
             0.4, abs=0.1
         )
-    assert learn_strengths(modes, series, 0.7, independent=True).phi == 0
-    contrasts = contrasts_of(series, found)
+    assert learn_strengths(modes, scale, inside, 0.7, independent=True).phi == 0
+    contrasts = contrasts_of(scale, inside, found)
     assert contrasts.turn @ np.ones(windows) == pytest.approx(0, abs=1e-9)
 
 
@@ -172,9 +171,10 @@ def test_the_noise_of_few_repeats_less(fading: float) -> None:
     noise = rng.normal(size=(6000, 10)) @ np.linalg.cholesky(repeat).T
     rest = noise[60:].T @ noise[60:]
     modes = Modes(np.full(60, 1e-3), noise[:60], np.eye(60), np.eye(60), rest, 5940)
-    series = Windows(inside / np.sqrt(np.mean(inside**2)), inside)
-    contrasts = contrasts_of(series, learn_strengths(modes, series, 0.9, independent=True))
+    scale = inside / np.sqrt(np.mean(inside**2))
+    learnt = learn_strengths(modes, scale, inside, 0.9, independent=True)
+    contrasts = contrasts_of(scale, inside, learnt)
     each = np.eye(10) @ contrasts.turn.T
-    turned = (noise / series.scale) @ contrasts.turn.T
+    turned = (noise / scale) @ contrasts.turn.T
     scores = turned @ each.T / np.sqrt((each**2).sum(axis=1))
     assert scores.std(axis=0) == pytest.approx(1, abs=0.05)
