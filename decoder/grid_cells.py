@@ -1,4 +1,4 @@
-"""Cells on a map, and values of trips: what a decoder needs of a grid, and a device does not."""
+"""Cells on a map: what a decoder needs of a grid, and a device does not."""
 
 import json
 from functools import lru_cache
@@ -7,7 +7,7 @@ from decoder.errors import DecodeError
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Point
-from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid
+from rappor_core.grid.grid import MAX_PAIRS, Grid
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 
@@ -51,13 +51,6 @@ def cell_center(grid: Grid, name: str) -> Point:
     corners = cell_outline(grid, name)
     latitude, longitude = (sum(axis) / len(corners) for axis in zip(*corners, strict=True))
     return latitude, longitude - 360 * round(longitude / 360)
-
-
-def join_pair(origin: str, destination: str) -> str:
-    """Write the value of a trip from one cell to another; `OTHER` if either end is."""
-    if OTHER in (origin, destination):
-        return OTHER
-    return f"{origin}{PAIR_SEPARATOR}{destination}"
 
 
 def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:

@@ -1,13 +1,11 @@
 """The cells and levels that the aggregates of a slot and window are about, the values of each
 level, and their equations."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
-from typing import Any
+from itertools import combinations, product
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -16,7 +14,7 @@ from scipy.sparse import csgraph
 from decoder.candidates.lists import Candidates
 from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
 from decoder.errors import DecodeError
-from decoder.grid_cells import cell_outline, join_pair, location_of, parent_cell
+from decoder.grid_cells import cell_outline, location_of, parent_cell
 from decoder.model.counts import location_repetition
 from decoder.typing import Indices
 from rappor_core.aggregate import Aggregate
@@ -94,7 +92,7 @@ class Places:
         """The finest values that are to be shown, without the reserved ones."""
         return self.shown[: len(self.shown) - len(self.reserved)]
 
-    def showing(self, cells: Collection[str]) -> Places:
+    def showing(self, cells: Collection[str]) -> Self:
         """The same places, of which only some finest cells (and the reserved values) are shown."""
         wanted = {*cells, *self.reserved}
         listed = [index for index, value in enumerate(self.finest) if value in wanted]
@@ -142,7 +140,7 @@ def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,))
                 f"{len(cells):,} cells make {len(cells) ** 2:,} pairs; at most {MAX_PAIRS:,} can "
                 "be listed: declare pairs over a coarser level or a smaller box"
             )
-        trips = (join_pair(origin, destination) for origin in cells for destination in cells)
+        trips = map(PAIR_SEPARATOR.join, product(cells, repeat=2))
         values.append((*(trips if pairs else cells), *reserved))
     parents = []
     for above, below, level in zip(values, values[1:], levels, strict=False):

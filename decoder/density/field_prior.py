@@ -6,12 +6,10 @@ RESERVED_PRECISION at every strength. The evidence is Laplace's approximation of
 likelihood, from two curvatures (MacKay 1992, "Bayesian interpolation").
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -52,7 +50,7 @@ class Prior:
     reserved: int
 
     @classmethod
-    def of(cls, graph: Graph, laplacian: Any | None, size: int, reserved: int = 0) -> Prior:
+    def of(cls, graph: Graph, laplacian: Any | None, size: int, reserved: int = 0) -> Self:
         """Make the priors of a graph. laplacian: (n, n), None for no graph.  size: n."""
         if graph == "alike" or laplacian is None:
             own = np.ones(size)

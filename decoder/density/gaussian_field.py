@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import chdtri
 
 from decoder.density.field_prior import (
     Belief,
@@ -27,6 +28,7 @@ from decoder.density.field_prior import (
     softmax,
 )
 from decoder.density.linear_system import (
+    UNLIKELY,
     LevelEquations,
     Misfit,
     even_evidence,
@@ -130,10 +132,10 @@ def _highest(
         if belief.graph == "neighbors":
             yield _smoothed(misfit, prior, even)
 
-    fits = []
+    fits, noise = [], float(chdtri(misfit.freedom, UNLIKELY))
     for start in starts():
         fits.append(_fit(misfit, belief, prior, start))
-        if misfit.explains(fits[-1].shares):
+        if 2 * misfit.at(fits[-1].shares)[0] <= noise:
             break
     return min(fits, key=lambda one: one.loss)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import chdtrc, chdtri
+from scipy.special import chdtrc
 
 from decoder.density.field_prior import RESERVED_PRECISION
 from decoder.errors import DecodeError
@@ -22,7 +22,7 @@ from rappor_core.params import RapporParams
 
 BLOCKS = 15
 MIN_RESERVED = 1e-6  # a share of 0 has no logarithm
-_UNLIKELY = 1e-6  # of a chi-square
+UNLIKELY = 1e-6  # of a chi-square
 _NO_INFORMATION = 1e-9  # of the largest eigenvalue
 
 
@@ -130,10 +130,6 @@ class Misfit:
             slope += weighted @ design
         return value, slope
 
-    def explains(self, shares: Floats) -> bool:
-        """Whether residuals are no larger than noise makes them, but for one in a million."""
-        return 2 * self.at(shares)[0] <= float(chdtri(self.freedom, _UNLIKELY))
-
     def own_information(self) -> Floats:
         """The diagonal of the information about the shares, (n,); designs hold 0 and 1."""
         return np.asarray(sum(weight @ design for design, _, weight in self._rows))
@@ -239,7 +235,7 @@ class MapCheck:
     def agrees(self) -> bool:
         """Whether neither test rejects the map at one in a million."""
         rows = chdtrc(self.misfit_freedom, self.misfit / self.dispersion)
-        return self.p_value > _UNLIKELY and float(rows) > _UNLIKELY
+        return self.p_value > UNLIKELY and float(rows) > UNLIKELY
 
 
 def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int) -> MapCheck:

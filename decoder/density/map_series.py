@@ -5,14 +5,12 @@ does not; else by a fit of the window alone, with a weaker prior if need be; if 
 `estimate_density` shows the projection of the plain estimates, and says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial, reduce
 from heapq import heapify, heappop, heappush
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -237,7 +235,7 @@ class Blocks:
     laplacian: Any | None
 
     @classmethod
-    def of(cls, shared: Floats, laplacian: Any | None, most: int, reserved: int) -> Blocks:
+    def of(cls, shared: Floats, laplacian: Any | None, most: int, reserved: int) -> Self:
         """Merge the lightest cells first, each with its lightest neighbor: heavy cells stay by
         themselves, and empty country becomes a few blocks.
 

@@ -5,14 +5,12 @@ error, interval and test: what can be said of one cell. The *map* is one guess a
 together, positive and of sum 1: closer to the truth as a whole, without a promise for one cell.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -114,7 +112,7 @@ class Density:
         """The values of the rows, the reserved ones last."""
         return self.places.shown
 
-    def showing(self, cells: Collection[str]) -> Density:
+    def showing(self, cells: Collection[str]) -> Self:
         """The same map of some cells and the reserved values; others become `unlisted`."""
         places = self.places.showing(cells)
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed

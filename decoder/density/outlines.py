@@ -166,18 +166,14 @@ def areas_of(
 
 def _cell_polygons(grid: Grid, cells: Sequence[str]) -> Any:
     """The cells as polygons, longitude first, (n,)."""
-    corners = [np.array(cell_outline(grid, cell))[:, ::-1] for cell in cells]
-    return np.array([shapely.polygons(one) for one in corners])
+    return np.array([shapely.polygons(np.array(cell_outline(grid, one))[:, ::-1]) for one in cells])
 
 
 def surface(polygons: Any) -> Floats:
     """Surfaces of polygons in degrees, up to a constant, (n,); exact on the sphere for edges that
     are straight in longitude and sine of the latitude."""
-
-    def equal_area(corners: Floats) -> Floats:
-        return np.column_stack([corners[:, 0], np.sin(np.radians(corners[:, 1]))])
-
-    return np.asarray(shapely.area(shapely.transform(polygons, equal_area)))
+    flat = shapely.transform(polygons, lambda x, y: (x, np.sin(np.radians(y))), interleaved=False)
+    return np.asarray(shapely.area(flat))
 
 
 def _parts(geometry: Any, polygons: Any, tree: Any, surfaces: Floats) -> Floats:
@@ -226,15 +222,11 @@ def region_cells(grid: Grid, level: int, region: Any) -> tuple[str, ...]:
     """
     domain = grid.cells(level)
     polygons = _cell_polygons(grid, domain)
-    tree, near = shapely.STRtree(polygons), set[int]()
-    for turn in _TURNS:
-        moved = translate(region, xoff=turn)
-        indices = tree.query(moved, predicate="intersects")
-        near.update(indices[~shapely.touches(polygons[indices], moved)].tolist())
-    if not near:
+    parts = _parts(region, polygons, shapely.STRtree(polygons), surface(polygons))
+    if not parts.any():
         west, south, east, north = shapely.bounds(region)
         raise ParameterError(
             f"the region (latitude {south:g} to {north:g}, longitude {west:g} to {east:g}) and the "
             f"box of the grid, {grid.box}, have no cell in common (GeoJSON has the longitude first)"
         )
-    return tuple(domain[i] for i in sorted(near))
+    return tuple(domain[i] for i in np.flatnonzero(parts))

@@ -6,12 +6,10 @@ x, everything is normal: u is integrated out, first by `pair`, which is diagonal
 x by Gauss-Newton and Laplace's approximation. Pairs of zones are eliminated as diagonal blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -52,7 +50,7 @@ class FlowData:
     zones: Indices
 
     @classmethod
-    def of(cls, gravity: Gravity, answers: Mapping[str, Answers]) -> FlowData:
+    def of(cls, gravity: Gravity, answers: Mapping[str, Answers]) -> Self:
         """Join the answers by question."""
         precision = np.concatenate([answers[name].variance ** -0.5 for name in COARSE])
         shares = np.concatenate([answers[name].shares for name in COARSE])
@@ -113,7 +111,7 @@ class FlowFit:
     noise: DepartureNoise
 
     @classmethod
-    def at(cls, gravity: Gravity, data: FlowData, parameters: Floats, tau: float) -> FlowFit:
+    def at(cls, gravity: Gravity, data: FlowData, parameters: Floats, tau: float) -> Self:
         """The model at parameters, with departures of a size in proportion to its shares."""
         noise = DepartureNoise(data, tau, gravity.shares(parameters))
         return cls(gravity, data, parameters, noise)

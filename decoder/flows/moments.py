@@ -1,7 +1,5 @@
 """Posterior moments of sums of flows: of their departures and of what gravity says of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

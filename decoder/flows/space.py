@@ -1,11 +1,9 @@
 """The pairs of cells that flows are between, the gravity model of their shares, the classes that
 each question puts them in, and what its counts say of these: unbiased, with a variance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -57,7 +55,7 @@ class FlowSpace:
     meters: Floats
 
     @classmethod
-    def of(cls, flow: Flow) -> FlowSpace:
+    def of(cls, flow: Flow) -> Self:
         """The space of a metric of flows."""
         bands = np.array([[flow.band_of(one) for one in row] for row in cell_meters(flow).tolist()])
         np.fill_diagonal(bands, 0)

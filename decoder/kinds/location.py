@@ -262,13 +262,14 @@ def _printed(maps: Maps) -> tuple[Table, ...]:
     found = []
     for slot, one in maps.last().items():
         order = np.argsort(-one.shares, kind="stable")
-        rows = density_table([one]).take(order)
-        data = {"cell": rows["cell"]}
-        data["place"] = [_place_text(one, one.cells[i]) for i in order]
-        data["map_share"] = rows["map_share"]
-        data["in_box"] = [None if one.cells[i] in RESERVED else float(one.shares[i] / one.in_box)
-                          for i in order]  # fmt: skip
-        data |= {name: rows[name] for name in ("estimate", "low", "high", "detected")}
+        cells, shares = [one.cells[i] for i in order], one.shares[order]
+        data: dict[str, Any] = {
+            "cell": cells,
+            "place": [_place_text(one, cell) for cell in cells],
+            "map_share": shares,
+            "in_box": np.where(np.isin(cells, RESERVED), np.nan, shares / one.in_box),
+            **{name: getattr(one, name)[order] for name in ("estimate", "low", "high", "detected")},
+        }
         where = ", ".join(filter(None, (slot, window_text(one))))
         title = f"{where}: {one.num_reports:,} reports; no: {NOT_APART} as one of {one.num_cells:,}"
         found.append(PRINTED.table(data, title))

@@ -27,15 +27,8 @@ from decoder.output.density_csv import (
     visible_text,
     window_text,
 )
-from decoder.output.palette import (
-    DETECTED_FROM,
-    UNDETECTED_STEPS,
-    UNDETECTED_TO,
-    change_positions,
-    drawn_shares,
-    positions,
-)
-from decoder.typing import Floats
+from decoder.output.palette import DETECTED_FROM, UNDETECTED_STEPS, UNDETECTED_TO
+from decoder.typing import Flags, Floats
 from rappor_core.grid.box import RESERVED, Point
 
 BUSIEST = 10  # cells of a map that are named, those of the page's table
@@ -76,6 +69,9 @@ def map_data(
     first = window_text(maps[latest])
     top = _largest(drawn_shares(each) for each in maps)
     drawn = [_map(each, top) for each in maps]
+    has_slots = len({each.slot_text for each in maps}) > 1
+    visible_notes = [f"{each.slot_text}: " * has_slots + visible_text(each)
+                     for each in maps if window_text(each) == first]  # fmt: skip
     for each, found in zip(drawn, areas, strict=False):
         columns = (found.areas.names, found.estimate, found.low, found.high, found.detected)
         each["areas"] = [
@@ -106,7 +102,7 @@ def map_data(
             "notes": [
                 *notes,
                 *grouped_warnings(maps),
-                *visible_notes(maps, first),
+                *visible_notes,
                 *filter(None, [held_text(one)]),
             ],
             "source": bundled_source(),
@@ -236,16 +232,6 @@ def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def visible_notes(maps: Sequence[Density], window: str) -> list[str]:
-    """`visible_text` for each slot of a window, with the slot's name if there are several."""
-    has_slots = len({one.slot_text for one in maps}) > 1
-    return [
-        f"{one.slot_text}: {visible_text(one)}" if has_slots else visible_text(one)
-        for one in maps
-        if window_text(one) == window
-    ]
-
-
 def source_text(one: Density) -> str:
     """A sentence on how the map was made and whether it agrees with its reports; "" for a single
     window's field."""
@@ -263,3 +249,29 @@ def grid_text(one: Density) -> str:
         f"{one.num_cells:,} cells of grid {grid.kind!r}, level {level}, "
         f"each about {wide:.2g} by {high:.2g} km."
     )
+
+
+def drawn_shares(one: Density) -> Floats:
+    """The share that each cell's color represents, (n,): its map share, moved into its interval
+    if it is detected, so that it is never drawn as if it were empty."""
+    size = one.num_cells
+    shares, low, high = one.shares[:size], one.low[:size], one.high[:size]
+    inside = np.clip(shares, low, np.maximum(low, high))
+    return np.maximum(np.where(one.detected[:size], inside, shares), 0.0)
+
+
+def positions(one: Density, top: float) -> Floats:
+    """Position of each cell on the color scale, 0 to 1. top: the largest share drawn."""
+    shares = drawn_shares(one)
+    dark = DETECTED_FROM + (1 - DETECTED_FROM) * np.sqrt(np.minimum(shares / top, 1))
+    part = np.sqrt(np.minimum(shares / max(one.detectable_share, 1e-12), 1))
+    pale = UNDETECTED_TO * np.floor(part * UNDETECTED_STEPS) / UNDETECTED_STEPS
+    return np.where(one.detected[: one.num_cells], dark, pale)
+
+
+def change_positions(change: Floats, detected: Flags, top: float) -> Floats:
+    """Position of each cell on the color scale of changes: 0 the largest decrease, 0.5 none, 1
+    the largest increase. top: the largest change drawn."""
+    size = np.sqrt(np.minimum(np.abs(change) / top, 1))
+    part = np.where(detected, DETECTED_FROM + (1 - DETECTED_FROM) * size, UNDETECTED_TO * size)
+    return 0.5 + 0.5 * np.sign(change) * part

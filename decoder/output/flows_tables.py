@@ -1,11 +1,9 @@
 """The tables of flows and results.json: flows, pairs of zones, cells and distance bands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -112,7 +110,6 @@ class FlowPlaces:
     called, as maps call a cell; "" where nothing is near, and of reserved values.
     """
 
-    flow: Flow
     kilometers: Floats
     cell_km: float
     cells: dict[str, Point]
@@ -121,23 +118,20 @@ class FlowPlaces:
     zone_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, flow: Flow) -> FlowPlaces:
+    def of(cls, flow: Flow) -> Self:
         """The places of a metric; a zone is at the mean of its cells' centers."""
         kilometers, size = cell_meters(flow) / METERS, len(flow.cells)
         nearest = np.where(np.eye(size), np.inf, kilometers).min(axis=1)
         cell_km = float(np.median(nearest)) if np.isfinite(nearest).all() else 1.0
         zone_km = cell_km * (size / len(flow.zones)) ** 0.5
         centers, zone_of = np.array(flow.centers), np.array(flow.zone_of)
-        zones = [
-            tuple(centers[zone_of == zone].mean(axis=0).tolist()) for zone in range(len(flow.zones))
-        ]
+        zones = [tuple(centers[zone_of == one].mean(axis=0).tolist()) for one in np.unique(zone_of)]
 
         def named(points: Sequence[Point], wide: float) -> tuple[str, ...]:
             return (*(place_name(one, wide) for one in points), *("" for _ in RESERVED))
 
         on_map = [(north, east - 360 * round(east / 360)) for north, east in flow.centers]
         return cls(
-            flow,
             np.pad(kilometers, (0, len(RESERVED)), constant_values=np.nan),
             cell_km,
             dict(zip(flow.cells, on_map, strict=True)),

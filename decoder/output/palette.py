@@ -5,16 +5,11 @@ cell that is not detected takes one of a few pale steps up to `UNDETECTED_TO`, a
 evidence is paler than `DETECTED_FROM` (Correll, Moritz and Heer 2018).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from decoder.typing import Flags, Floats
-
-if TYPE_CHECKING:
-    from decoder.density.maps import Density  # a decoding without a map need not load it
+from decoder.typing import Floats
 
 DETECTED_FROM = 0.3
 UNDETECTED_TO = 0.2
@@ -43,32 +38,6 @@ THEMES: dict[str, dict[str, Any]] = {
         "lines": ["#82b8ff", "#f0a35e", "#74d19b", "#d9a0ea", "#ff8fa8", "#b3bdca"],
     },
 }  # fmt: skip
-
-
-def drawn_shares(one: Density) -> Floats:
-    """The share that each cell's color represents, (n,): its map share, moved into its interval
-    if it is detected, so that it is never drawn as if it were empty."""
-    size = one.num_cells
-    shares, low, high = one.shares[:size], one.low[:size], one.high[:size]
-    inside = np.clip(shares, low, np.maximum(low, high))
-    return np.maximum(np.where(one.detected[:size], inside, shares), 0.0)
-
-
-def positions(one: Density, top: float) -> Floats:
-    """Position of each cell on the color scale, 0 to 1. top: the largest share drawn."""
-    shares = drawn_shares(one)
-    dark = DETECTED_FROM + (1 - DETECTED_FROM) * np.sqrt(np.minimum(shares / top, 1))
-    part = np.sqrt(np.minimum(shares / max(one.detectable_share, 1e-12), 1))
-    pale = UNDETECTED_TO * np.floor(part * UNDETECTED_STEPS) / UNDETECTED_STEPS
-    return np.where(one.detected[: one.num_cells], dark, pale)
-
-
-def change_positions(change: Floats, detected: Flags, top: float) -> Floats:
-    """Position of each cell on the color scale of changes: 0 the largest decrease, 0.5 none, 1
-    the largest increase. top: the largest change drawn."""
-    size = np.sqrt(np.minimum(np.abs(change) / top, 1))
-    part = np.where(detected, DETECTED_FROM + (1 - DETECTED_FROM) * size, UNDETECTED_TO * size)
-    return 0.5 + 0.5 * np.sign(change) * part
 
 
 def colors(places: Floats, theme: str = "light", scale: str = "stops") -> Floats:

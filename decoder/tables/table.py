@@ -2,8 +2,6 @@
 reference page of columns are made from the declaration.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,38 +67,6 @@ _WRITERS = {
     ColumnType.POINTS: points,
     ColumnType.P_VALUE: p_text,
 }
-
-
-@dataclass(frozen=True)
-class TableSchema:
-    """The declaration of a table: its name in files, a title for people, and its columns.
-
-    exact: texts in its CSV stay as they are, because programs read it again.
-    """
-
-    name: str
-    title: str
-    columns: tuple[Column, ...]
-    exact: bool = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns, in order."""
-        return tuple(column.name for column in self.columns)
-
-    def table(self, data: Mapping[str, Any], title: str = "") -> Table:
-        """Make a table of declared columns by name; one without data is left out."""
-        declared = {column.name: column for column in self.columns}
-        columns = tuple(declared[name] for name in data)
-        return Table(self.name, title or self.title, columns, data, self.exact)
-
-    def of_records(self, records: Sequence[Mapping[str, Any]], title: str = "") -> Table:
-        """Make a table of rows by the name of the column; what else they hold is passed over."""
-        return self.table({name: [row[name] for row in records] for name in self.names}, title)
-
-    def of_rows(self, rows: Sequence[Sequence[Any]], title: str = "") -> Table:
-        """Make a table of rows, each with a value for every column, in order."""
-        return self.of_records([dict(zip(self.names, row, strict=True)) for row in rows], title)
 
 
 @dataclass(frozen=True)
@@ -187,6 +153,38 @@ class Table:
             parquet.write_table(self.to_arrow(), path)
         else:
             write_geoparquet(path, self.to_arrow(), self.geometries)
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The declaration of a table: its name in files, a title for people, and its columns.
+
+    exact: texts in its CSV stay as they are, because programs read it again.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    exact: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def table(self, data: Mapping[str, Any], title: str = "") -> Table:
+        """Make a table of declared columns by name; one without data is left out."""
+        declared = {column.name: column for column in self.columns}
+        columns = tuple(declared[name] for name in data)
+        return Table(self.name, title or self.title, columns, data, self.exact)
+
+    def of_records(self, records: Sequence[Mapping[str, Any]], title: str = "") -> Table:
+        """Make a table of rows by the name of the column; what else they hold is passed over."""
+        return self.table({name: [row[name] for row in records] for name in self.names}, title)
+
+    def of_rows(self, rows: Sequence[Sequence[Any]], title: str = "") -> Table:
+        """Make a table of rows, each with a value for every column, in order."""
+        return self.of_records([dict(zip(self.names, row, strict=True)) for row in rows], title)
 
 
 def columns_of(schema: Any) -> tuple[Column, ...]:
