@@ -54,8 +54,7 @@ def cell_center(grid: Grid, name: str) -> Point:
 
 
 def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
-    """The metric and `Location` of an aggregate's definition. Raises DecodeError if it is not of
-    a location metric."""
+    """The metric and `Location` of an aggregate. Raises DecodeError for one of another kind."""
     if not aggregate.definition:
         raise DecodeError(
             f"the aggregate of {aggregate.metric!r} does not carry its definition; "

@@ -147,8 +147,8 @@ def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> Rando
 def _contrast_cells(
     models: Sequence[RandomCells], contrast: Floats, repeated: float
 ) -> tuple[Floats, Floats]:
-    """Unbiased differences of a contrast (T,), of sum 0, of every cell, and their standard errors,
-    (n,) each, under the most likely of several models of the same rows."""
+    """Unbiased differences of a contrast (T,) of every cell and their standard errors, (n,) each,
+    under the most likely of several models of the same rows."""
     fits = [(*_fit_variances(model, contrast, repeated), model) for model in models]
     _, noise, variance, model = max(fits, key=lambda fit: fit[0])
     return _estimates(model, contrast, noise, variance)

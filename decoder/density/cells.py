@@ -176,8 +176,7 @@ def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
 
 def slot_places(aggregates: Sequence[Aggregate]) -> Places:
     """List the cells that the aggregates of a slot are about."""
-    metrics = [location_of(aggregate)[0] for aggregate in in_order(aggregates)]
-    locations = [metric.location for metric in metrics if metric.location is not None]
+    metrics, locations = zip(*map(location_of, in_order(aggregates)), strict=True)
     return places_of(locations, reserved_values(metrics[0].no_data))
 
 
@@ -206,11 +205,10 @@ def missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
     given = {location_of(one)[1].level for one in aggregates}
     declared = location.grid.levels
     missing = [str(level) for level in declared if level not in given]
-    if not missing:
-        return ()
-    slot = f"slot {location.slot!r} of {metric.base_name!r}"
-    return (
-        f"{slot} has no reports of level {', '.join(missing)}, which its definition declares: the "
-        f"map is of level {max(given)}, from {len(given)} of {len(declared)} levels, so from "
-        "fewer devices. Give the aggregates of all its levels.",
+    text = (
+        f"slot {location.slot!r} of {metric.base_name!r} has no reports of level "
+        f"{', '.join(missing)}, which its definition declares: the map is of level {max(given)}, "
+        f"from {len(given)} of {len(declared)} levels, so from fewer devices. Give the aggregates "
+        "of all its levels."
     )
+    return (text,) if missing else ()

@@ -203,7 +203,7 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
     if best is None:
         raise ConvergenceError(
             f"no strength of {STRENGTHS[-1]} to {STRENGTHS[0]} gives the map a maximum; "
-            "give a belief, or use method 'simplex'"
+            "use method 'simplex'"
         )
     if not best.doubts:
         return best
@@ -217,8 +217,7 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
 def _walks(
     misfit: Misfit, graph: Graph, prior: Prior, even: Floats
 ) -> Sequence[Iterator[list[Field]]]:
-    """From the middle strength to weaker ones, and to stronger ones: for each one fit, or two where
-    the way from a smoother leads to another summit."""
+    """To weaker strengths, and to stronger ones: one fit of each, or two that differ."""
     annealed = _anneal(misfit, Belief(graph, STRENGTHS[-1]), prior, even)
     stronger = list(islice(annealed, _MIDDLE))[::-1]
     smoothed = None if graph == "alike" else _smoothed(misfit, prior, even)

@@ -58,26 +58,23 @@ class WindowMap:
 
 
 def window_maps(
-    windows: Sequence[Sequence[Aggregate]],
-    places: Places,
-    belief: Belief | None,
-    repeats: float | None,
+    windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
 ) -> Iterator[WindowMap]:
     """Map one or more windows of one slot, each when its turn comes.
 
     Args:
         windows: the aggregates of each, from coarse to fine.
         places: of the slot.
-        belief, repeats: as in `DensityOptions`.
+        repeats: as in `DensityOptions`.
     """
     readings = [slot_readings(levels, places, repeats, keep_empty=True) for levels in windows]
     if len(windows) == 1:
-        yield _alone(readings[0], places, belief, "field")
+        yield _alone(readings[0], places, "field")
         return
     merged, reserved = _merged(windows, places, repeats), len(places.reserved)
-    whole = fit_field(merged, places.laplacian, belief, reserved=reserved)
+    whole = fit_field(merged, places.laplacian, reserved=reserved)
     for one, window in zip(_pooled(windows, readings, places, whole), readings, strict=True):
-        yield one if one.check.agrees else _instead(one, whole, window, places, belief)
+        yield one if one.check.agrees else _instead(one, whole, window, places)
 
 
 def _merged(
@@ -178,14 +175,12 @@ def _instead(
     whole: Field,
     readings: Sequence[LevelEquations],
     places: Places,
-    belief: Belief | None,
 ) -> WindowMap:
-    """The map of all windows where the window's own reports do not reject it, else one of its own;
-    the changes, which do not come from a map, stay."""
+    """The map of all windows where the window's own reports agree with it, else one of its own."""
     found = _of_whole(whole, readings, len(places.reserved))
     made = "the map of all windows is shown"
     if not found.check.agrees:
-        found, made = _alone(readings, places, belief, "alone"), "it was fitted by itself"
+        found, made = _alone(readings, places, "alone"), "it was fitted by itself"
     doubt = (
         "The map of this window in its series disagrees with the window's own reports (chi-square "
         f"of coarse sums {rejected.check.chi_square:.0f} for {rejected.check.freedom}): {made} "
@@ -194,16 +189,14 @@ def _instead(
     return replace(found, doubts=(doubt, *found.doubts), changes=rejected.changes)
 
 
-def _alone(
-    readings: Sequence[LevelEquations], places: Places, belief: Belief | None, source: Source
-) -> WindowMap:
+def _alone(readings: Sequence[LevelEquations], places: Places, source: Source) -> WindowMap:
     """One window. Where its reports reject the map weaker priors are tried: a sharp edge in an
     otherwise smooth map is blurred by the prior that suits the rest."""
     reserved = len(places.reserved)
-    field = fit_field(readings, places.laplacian, belief, reserved=reserved)
+    field = fit_field(readings, places.laplacian, reserved=reserved)
     check = check_map(readings, field.shares, reserved)
     found = WindowMap(field.shares, source, field.belief, check, field.doubts)
-    if check.agrees or belief is not None:
+    if check.agrees:
         return found
     weaker = [one for one in STRENGTHS if one < field.belief.strength]
     for strength in weaker[:WEAKER]:

@@ -54,12 +54,11 @@ MAX_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths
 class DensityOptions(Levels):
     """Options of a map. Raises DecodeError with the bad value.
 
-    belief: of the field, None to choose it by the data.  alpha: false share among the cells called
-    detected, and changed since a base; of a series the chance that any is wrongly called changed.
+    alpha: false share among the cells called detected, and changed since a base; of a series the
+    chance that any is wrongly called changed.
     """
 
     method: MapMethod = DEFAULT_MAP_METHOD
-    belief: Belief | None = None
 
     def __post_init__(self) -> None:
         """Check each choice alone."""
@@ -195,7 +194,7 @@ def estimate_density_series(
     places = places or slot_places(ordered[0])
     fields: Iterator[WindowMap | None] = repeat(None)
     if options.method == "field":
-        fields = window_maps(ordered, places, options.belief, options.repeats)
+        fields = window_maps(ordered, places, options.repeats)
     warm_starts = WarmStarts()
     earlier: list[Density] = []
     for aggregates in ordered:

@@ -203,8 +203,7 @@ def _fit_answers(
 
 
 def _gravity(space: FlowSpace, known: Floats | None) -> Gravity:
-    """The gravity model, about a known matrix if there is one; where it has nobody of `other` or
-    `no_data`, that side is open."""
+    """The gravity model, about a known matrix; a reserved side that has nobody there is open."""
     if known is None:
         return Gravity(space, np.zeros(space.num_pairs), SIDE_PRECISION)
     total = float(known.sum()) if known.shape == (space.num_pairs,) else 0.0

@@ -171,8 +171,7 @@ class FlowFit:
         return self.system.solve(padded)[:size]
 
     def objective(self, parameters: Floats) -> tuple[float, Floats]:
-        """Negative log posterior of parameters (n,), up to a constant, and its gradient, with V
-        held."""
+        """Negative log posterior of parameters (n,), up to a constant, and gradient; V is held."""
         noise, data = self.noise, self.data
         shares = self.gravity.shares(parameters)
         residual, coarse = self.residuals(shares)

@@ -34,8 +34,7 @@ class Moments:
         return self.fitted + self.departure, np.sqrt(np.maximum(total, 0))
 
     def cavity(self) -> tuple[Floats, Floats]:
-        """Estimate and standard error with the prior of the own departure taken out, infinite where
-        the answers say nothing of it."""
+        """Estimate and error without the prior of the own departure, infinite without answers."""
         information = 1 / self.variance - 1 / self.prior
         with np.errstate(divide="ignore", invalid="ignore"):
             free = np.where(information > 0, 1 / information, np.inf)

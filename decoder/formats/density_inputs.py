@@ -2,15 +2,13 @@
 a known matrix of flows, such as the last census: a CSV of origin,destination,count.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +23,6 @@ from decoder.typing import Floats
 from rappor_core.errors import shown
 from rappor_core.grid.box import OTHER, Point
 from rappor_core.metrics.flow import Flow
-
-if TYPE_CHECKING:  # it needs shapely, of the extra `geo`
-    from decoder.density.outlines import Outline
 
 _AREAS = "give a vector file of polygons with names, such as GeoJSON"
 
@@ -62,8 +57,8 @@ def read_areas(
     return areas, (*notes, moved) if system else notes
 
 
-def read_outlines(path: Path, name_property: str = "name") -> list[Outline]:
-    """Read the named areas of a vector file. Raises DecodeError that names the file."""
+def read_outlines(path: Path, name_property: str = "name") -> list[Any]:
+    """Read the named areas (`Outline`) of a vector file. Raises DecodeError that names the file."""
     with naming(path, DecodeError, _AREAS):
         shapes, _ = read_shapes(path)
         from decoder.density.outlines import outlines_of
@@ -71,7 +66,7 @@ def read_outlines(path: Path, name_property: str = "name") -> list[Outline]:
         return outlines_of(shapes, name_property)
 
 
-def outlines_json(outlines: Sequence[Outline]) -> str:
+def outlines_json(outlines: Sequence[Any]) -> str:
     """One text for the same areas in the same order: a FeatureCollection with names alone."""
     from shapely.geometry import mapping
 

@@ -257,8 +257,7 @@ def _content(maps: Maps) -> dict[str, Any]:
 
 
 def _printed(maps: Maps) -> tuple[Table, ...]:
-    """The last map of each slot, the largest cells first; what changed, the clearest first; and
-    areas."""
+    """The last map of each slot, the largest cells first; the clearest changes first; areas."""
     found = []
     for slot, one in maps.last().items():
         order = np.argsort(-one.shares, kind="stable")

@@ -6,6 +6,7 @@ candidate fall on the same bit, the second entry is the sentinel k, which addres
 zeros. Every sum is in a fixed order: the same to the last bit whatever the number of threads.
 """
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,9 +38,14 @@ def compiled(kernel: Kernel) -> Kernel:
         return cast(Kernel, njit(nogil=True)(kernel))
 
 
-def run_in_chunks(kernel: Callable[..., None], total: int, *arguments: Any) -> None:
-    """Call `kernel(low, high, *arguments)`, which writes its own range, over [0, total) on all
-    cores."""
+def run_in_chunks(
+    kernel: Callable[..., None], total: int, *arguments: Any, work: float = math.inf
+) -> None:
+    """Call `kernel(low, high, *arguments)`, which writes its own range, over [0, total), on all
+    cores where so many look-ups (`work`) are worth it."""
+    if work < _WORTH_A_THREAD:
+        kernel(0, total, *arguments)
+        return
     threads = os.cpu_count() or 1
     edges = np.linspace(0, total, threads * _CHUNKS_PER_THREAD + 1).astype(int)
     with ThreadPoolExecutor(threads) as pool:
@@ -50,14 +56,6 @@ def run_in_chunks(kernel: Callable[..., None], total: int, *arguments: Any) -> N
         ]
         for job in jobs:
             job.result()
-
-
-def _run(work: int, kernel: Callable[..., None], total: int, *arguments: Any) -> None:
-    """Call `kernel` over [0, total), on all cores where `work` look-ups are worth it."""
-    if work < _WORTH_A_THREAD:
-        kernel(0, total, *arguments)
-    else:
-        run_in_chunks(kernel, total, *arguments)
 
 
 def position_type(num_bits: int) -> np.dtype[Any]:
@@ -80,7 +78,7 @@ def gather_sums(positions: Positions, values: Floats) -> Floats:
     padded = np.zeros((num_cohorts, num_bits + 1))
     padded[:, :num_bits] = values
     sums = np.empty(len(positions))
-    _run(positions.size, _gather, len(positions), positions, padded, sums)
+    run_in_chunks(_gather, len(positions), positions, padded, sums, work=positions.size)
     return sums
 
 
@@ -106,7 +104,7 @@ def pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
     rows, width = _rows(positions, num_bits)
     padded = np.zeros((num_cohorts * width, num_cohorts * width))
     work = rows.size * rows.shape[1] // (2 * _PAIRS_A_LOOK_UP)
-    _run(work, _pair_scatter, num_cohorts, rows, num_hashes, weights, padded)
+    run_in_chunks(_pair_scatter, num_cohorts, rows, num_hashes, weights, padded, work=work)
     blocks = padded.reshape(num_cohorts, width, num_cohorts, width)[:, :num_bits, :, :num_bits]
     sums = blocks.reshape(num_cohorts * num_bits, num_cohorts * num_bits)
     mirror(sums)
@@ -130,7 +128,7 @@ def quadratic_sums(positions: Positions, matrix: Floats, num_bits: int) -> Float
         matrix = padded.reshape(num_cohorts * width, num_cohorts * width)
     sums = np.empty(len(positions))
     work = rows.size * rows.shape[1] // (2 * _PAIRS_A_LOOK_UP)
-    _run(work, _quadratic, len(positions), rows, matrix, sums)
+    run_in_chunks(_quadratic, len(positions), rows, matrix, sums, work=work)
     return sums
 
 

@@ -50,8 +50,7 @@ def bundled_source() -> str:
 
 
 def surroundings(view: View) -> dict[str, Any]:
-    """The packaged geography within a view, as lists of [longitude, latitude], as fine as a picture
-    of 1,500 pixels shows, with the 300 places of most people."""
+    """The packaged geography within a view, [longitude, latitude], as fine as 1,500 pixels show."""
     found: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
     least, most = np.array([view.west, view.south]), np.array([view.east, view.north])
     edges = (0, 1, view.west), (0, -1, view.east), (1, 1, view.south), (1, -1, view.north)

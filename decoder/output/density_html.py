@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -154,8 +155,8 @@ def _called(maps: Sequence[Density]) -> dict[int, str]:
 
 
 def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
-    """What map.js draws in place of the maps: a map for each slot and pair of windows, an earlier
-    one as the base, of too many each against the first; None where no slot has two windows."""
+    """What map.js draws in place of the maps: one for each slot and pair of windows, of too many
+    each against the first; None where no slot has two windows."""
     pairs = list(_pairs(maps))
     if not pairs:
         return None
@@ -180,11 +181,9 @@ def _pairs(maps: Sequence[Density]) -> Iterator[Pair]:
     for one in maps:
         slots[one.slot_text].append(one)
     most = max(len(windows) for windows in slots.values())
-    for base in range(most):
-        for number in range(base + 1, most):
-            for windows in slots.values():
-                if number < len(windows) and base < len(windows[number].since):
-                    yield windows[base], windows[number], windows[number].since[base]
+    for (base, number), windows in product(combinations(range(most), 2), slots.values()):
+        if number < len(windows) and base < len(windows[number].since):
+            yield windows[base], windows[number], windows[number].since[base]
 
 
 def _largest(parts: Iterable[Floats]) -> float:
@@ -233,8 +232,7 @@ def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source_text(one: Density) -> str:
-    """A sentence on how the map was made and whether it agrees with its reports; "" for a single
-    window's field."""
+    """How the map was made and whether it agrees with its reports; "" for one window's field."""
     text = _SOURCES[one.source]
     if one.check is not None and one.check.p_value < _DOUBTFUL:
         text += f"{', ' if text else ''}at odds with its own reports (p = {one.check.p_value:.2g})"

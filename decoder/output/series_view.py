@@ -78,8 +78,7 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
 
 
 def latest(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The value with the largest share in the last window, and its last change, for a list; None
-    without values."""
+    """The value with the largest last share, and its last change; None without values."""
     ranked = values_by_share(content)
     if not ranked:
         return None

@@ -8,8 +8,9 @@ cannot read without an error. Every other format is read by GDAL (pyogrio).
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def read_shapes(path: Path) -> tuple[list[Shape], str]:
     """
     try:
         import pyogrio  # noqa: F401
-        import pyproj  # noqa: F401
+        import pyproj
         import shapely
     except ImportError as error:
         raise DecodeError(
@@ -130,15 +131,27 @@ def read_shapes(path: Path) -> tuple[list[Shape], str]:
     # addresses, which it would read
     is_json = path.suffix.lower() in (".json", ".geojson") or content.startswith((b"{", b"["))
     rows, system = _geojson(content) if is_json else _other(path)
+    parse = shapely.from_geojson if is_json else shapely.from_wkb
+    transformer, name = _to_degrees(system)
     shapes = []
     for number, (properties, geometry) in enumerate(rows, start=1):
         try:
-            parse = shapely.from_geojson if is_json else shapely.from_wkb
             shape = None if geometry is None else shapely.force_2d(parse(geometry))
+            if transformer:
+                shape = shapely.transform(shape, transformer, interleaved=False)
         except shapely.GEOSException as error:
             raise DecodeError(f"feature {number}: its geometry is invalid: {error}") from error
+        except pyproj.exceptions.ProjError as error:
+            raise DecodeError(
+                f"feature {number} is outside of its coordinate system {shown(system)}"
+            ) from error
+        corners = shapely.get_coordinates(shape)
+        for x, y in corners[~(np.abs(corners) <= [540, 90]).all(axis=1)][:1]:
+            raise DecodeError(
+                f"feature {number}: {x:g}, {y:g} is not a longitude and latitude in degrees"
+            )
         shapes.append(Shape(number, properties, shape))
-    return _as_degrees(shapes, system)
+    return shapes, name
 
 
 def _geojson(content: bytes) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
@@ -196,39 +209,19 @@ def _other(path: Path) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
     return rows, str(meta["crs"])
 
 
-def _as_degrees(shapes: Sequence[Shape], system: str) -> tuple[list[Shape], str]:
-    """Transform two-dimensional geometries to longitude and latitude; see `read_shapes`."""
+def _to_degrees(system: str) -> tuple[Callable[..., Any] | None, str]:
+    """What transforms x and y to longitude and latitude, None from WGS 84; the system's name."""
     import pyproj
-    import shapely
-    from pyproj.exceptions import ProjError
 
     try:
         crs = pyproj.CRS.from_user_input(system).to_2d()
         transformer = pyproj.Transformer.from_crs(
             crs, "OGC:CRS84", always_xy=True, allow_ballpark=False
         )
-    except ProjError as error:
+    except pyproj.exceptions.ProjError as error:
         raise DecodeError(
             f"no transformation to WGS 84 is known from its coordinate system {shown(system)}"
         ) from error
-
-    def degrees(corners: Any) -> Any:
-        x, y = corners.T
-        return np.column_stack(transformer.transform(x, y, errcheck=True))
-
-    is_degrees = crs in (pyproj.CRS("OGC:CRS84"), pyproj.CRS("EPSG:4326"))
-    found = []
-    for shape in shapes:
-        try:
-            moved = shape.geometry if is_degrees else shapely.transform(shape.geometry, degrees)
-        except ProjError as error:
-            raise DecodeError(
-                f"feature {shape.number} is outside of its coordinate system {shown(system)}"
-            ) from error
-        corners = shapely.get_coordinates(moved)
-        for x, y in corners[~(np.abs(corners) <= [540, 90]).all(axis=1)][:1]:
-            raise DecodeError(
-                f"feature {shape.number}: {x:g}, {y:g} is not a longitude and latitude in degrees"
-            )
-        found.append(replace(shape, geometry=moved))
-    return found, "" if is_degrees else crs.name
+    if crs in (pyproj.CRS("OGC:CRS84"), pyproj.CRS("EPSG:4326")):
+        return None, ""
+    return partial(transformer.transform, errcheck=True), crs.name

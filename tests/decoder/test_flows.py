@@ -8,7 +8,7 @@ import pytest
 from decoder.errors import DecodeError
 from decoder.flows import decoding as decoding_module
 from decoder.flows.decoding import decode_flows, flow_of, question_checks
-from decoder.flows.detection import limit, reach
+from decoder.flows.detection import reach
 from decoder.flows.space import FlowSpace, symbol_counts
 from decoder.flows.tables import FlowDecoding
 from decoder.inference.intervals import ShareTable
@@ -113,7 +113,6 @@ def test_plans_name_the_flow_that_is_detected(small_decoding: FlowDecoding) -> N
 @pytest.mark.parametrize(("cells", "errors"), [(4, 3.797), (20, 4.678)])
 def test_both_ends_of_an_interval_are_counted(cells: int, errors: float) -> None:
     assert reach(0.05, cells) == pytest.approx(errors, abs=5e-4)
-    assert reach(0.05, cells, 0.5) == pytest.approx(limit(0.05, cells))
 
 
 @pytest.mark.long
