@@ -44,10 +44,8 @@ class Areas:
 
 @dataclass(frozen=True)
 class AreaShares:
-    """Shares of areas among all answers of a map, (G,) each, with intervals at the map's level.
-
-    detected: above zero, with a Bonferroni correction over the areas.
-    """
+    """Shares of areas among all answers of a map, (G,) each, with intervals at the map's level;
+    detected: above zero, with a Bonferroni correction over the areas."""
 
     areas: Areas
     map_share: Floats
@@ -97,10 +95,7 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
 
 
 def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
-    """Raise DecodeError where areas of a slot would take too large a design, before any work.
-
-    aggregates: of one slot and window, one for each level.
-    """
+    """Raise DecodeError where areas of a slot and window would take too large a design."""
     if len(aggregates) == 1 and aggregates[0].params.scheme.own_bits:
         return
     params = [one.params for one in aggregates]

@@ -156,10 +156,8 @@ def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,))
 
 
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
-    """Sort one slot's aggregates from coarse to fine.
-
-    Raises DecodeError for none, for two of one level, and for two metrics or slots.
-    """
+    """Sort one slot's aggregates from coarse to fine. Raises DecodeError for none, for two of one
+    level, and for two metrics or slots."""
     if not aggregates:
         raise DecodeError("no aggregates: give those of one slot, one for each level")
     found = {location_of(a)[1].level: a for a in aggregates}

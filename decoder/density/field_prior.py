@@ -41,10 +41,8 @@ class Belief:
 
 @dataclass(frozen=True)
 class Prior:
-    """The priors of one graph of cells, of any strength.
-
-    structure: (n, n), sparse; the rows of the last `reserved` values are 0.
-    """
+    """The priors of one graph of cells, of any strength; rows of the last `reserved` values are 0
+    in `structure`, (n, n), sparse."""
 
     structure: Any
     reserved: int

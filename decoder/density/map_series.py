@@ -44,10 +44,8 @@ WEAKER = 3  # priors that are tried where the likeliest gives a map that its rep
 
 @dataclass(frozen=True)
 class WindowMap:
-    """The map (n,) of one window, how it was made, its check by its reports, and warnings.
-
-    changes: None where the windows were not fitted together.
-    """
+    """The map (n,) of one window, how it was made, its check by its reports, warnings, and changes
+    where windows were fitted together."""
 
     shares: Floats
     source: Source

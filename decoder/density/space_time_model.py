@@ -130,10 +130,7 @@ def modes_of(deviations: Deviations, structure: Any) -> Modes:
 
 @dataclass(frozen=True)
 class Strengths:
-    """The strengths: tau^2 and phi of the deviations, a, b, psi and g of the noise.
-
-    height: log of the restricted posterior.
-    """
+    """tau^2 and phi of the deviations, a, b, psi and g of the noise; log restricted posterior."""
 
     variance: float
     phi: float

@@ -63,10 +63,8 @@ class FlowData:
 
 @dataclass(frozen=True)
 class DepartureNoise:
-    """What departures u of given variances add to the noise of the answers.
-
-    tau: size of the departures.  scale: (P,) shares that their variances are in proportion to.
-    """
+    """What departures u add to the noise of the answers, of a size tau and of variances in
+    proportion to the shares `scale` (P,)."""
 
     data: FlowData
     tau: float

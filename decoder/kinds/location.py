@@ -55,11 +55,8 @@ NO_CHANGE = "not distinguishable from no change"
 
 @dataclass(frozen=True)
 class Maps:
-    """A map for each slot and window, and the layers to draw on them.
-
-    areas: shares of named areas in each map, in their order; empty without areas.  area_notes:
-    what a reader has to know of them.
-    """
+    """A map for each slot and window, points to draw on them, and shares of named areas in each
+    map, in their order, with what a reader has to know of them."""
 
     densities: list[Density]
     points: list[Point] = field(default_factory=list)
@@ -149,10 +146,8 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
 
 
 def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> list[Density]:
-    """One map a slot and window, in the order of the groups; cells are listed once.
-
-    Windows of a slot with the same levels and parameters are mapped as one series.
-    """
+    """One map a slot and window, in the order of the groups; windows of a slot with the same
+    levels and parameters are mapped as one series."""
     series: dict[tuple[str, ...], list[SlotWindow]] = defaultdict(list)
     for key, aggregates in groups.items():
         series[key[0], *sorted(one.params_id for one in aggregates)].append(key)

@@ -93,7 +93,7 @@ class Plot:
     across: tuple[Tick, ...] = ()
     points: tuple[Mark, ...] = ()
     bars: tuple[Mark, ...] = ()
-    lines: tuple[Corners, ...] = ()
+    lines: tuple[tuple[Mark, ...], ...] = ()
     bands: tuple[Corners, ...] = ()
     bar_width: float = 0.0
     titles: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ def share_plot(windows: Sequence[Shares | None]) -> Plot:
     axis, ticks = share_axis(max([*ends, 1e-6]), TIME.bottom, TIME.top, most=4)
     found, bands = line_with_bands(windows, TIME.columns(len(windows)), axis)
     points = tuple(mark for run in found for mark in run)
-    return Plot(TIME, ticks, points=points, lines=_corners(found), bands=bands)
+    return Plot(TIME, ticks, points=points, lines=found, bands=bands)
 
 
 def count_plot(counts: Sequence[float]) -> Plot:
@@ -161,16 +161,11 @@ def estimate_plots(
         if band:
             shares = [(one.guess, *ends) for one, ends in zip(estimates, band, strict=True)]
             found, bands = line_with_bands(shares, columns, axis)
-            plots.append(replace(plot, lines=_corners(found), bands=bands))
+            plots.append(replace(plot, lines=found, bands=bands))
         else:
             bars = tuple(Mark(i, x, axis.at(one.guess)) for i, (x, one) in placed)
             plots.append(replace(plot, bars=bars, bar_width=0.9 * frame.step(len(estimates))))
     return tuple(plots)
-
-
-def _corners(found: Iterable[Iterable[Mark]]) -> tuple[Corners, ...]:
-    """The places of the marks of each run."""
-    return tuple(tuple((mark.x, mark.y) for mark in run) for run in found)
 
 
 def line_with_bands(

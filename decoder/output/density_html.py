@@ -28,7 +28,7 @@ from decoder.output.density_csv import (
     visible_text,
     window_text,
 )
-from decoder.output.palette import DETECTED_FROM, UNDETECTED_STEPS, UNDETECTED_TO
+from decoder.output.jinja import DETECTED_FROM, UNDETECTED_STEPS, UNDETECTED_TO
 from decoder.typing import Flags, Floats
 from rappor_core.grid.box import RESERVED, Point
 
@@ -216,10 +216,7 @@ def _change_map(old: Density, new: Density, found: Differences, top: float) -> d
 
 
 def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of `changes_view.html.j2`.
-
-    data: map.json, with what `map_changes` made in place of its maps.
-    """
+    """The variables of `changes_view.html.j2`. data: map.json, with `map_changes` of its maps."""
     counts = [{"slot": one["slot"], "window": one["window"], "changed": len(one["detected"])}
               for one in data["maps"] if one.get("base") in (None, data["reference"])]  # fmt: skip
     return {

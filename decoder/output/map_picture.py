@@ -11,14 +11,7 @@ import numpy as np
 
 from decoder.output.basemap import View, surroundings
 from decoder.output.density_csv import KM_A_DEGREE, NONE_DETECTED
-from decoder.output.jinja import page_template
-from decoder.output.palette import (
-    DETECTED_FROM,
-    THEMES,
-    UNDETECTED_STEPS,
-    UNDETECTED_TO,
-    colors,
-)
+from decoder.output.jinja import THEMES, colors, page_template
 from decoder.tables.format import percent
 
 WIDTH = 640  # units of the view box
@@ -184,17 +177,14 @@ def _ruler(view: View) -> tuple[float, str]:
 
 def _legend(data: Mapping[str, Any]) -> dict[str, Any]:
     """What the colors mean: steps of the scale with the texts below them, and of the pale ones."""
-    top = data["top"]
+    top, scale = data["top"], data["scale"]
     has_detected = any(one["detected"] for one in data["maps"])
-    first = math.ceil(DETECTED_FROM * STEPS)
+    first, steps = math.ceil(scale["detected_from"] * STEPS), scale["undetected_steps"]
     return {
         "title": "Share of all answers, detected cells" if has_detected else NONE_DETECTED,
         "strip": list(range(first, STEPS + 1)) if has_detected else [],
         "ends": ("0", percent(float(f"{top / 4:.2g}")), percent(float(f"{top:.2g}"))),
-        "pale": [
-            round(STEPS * UNDETECTED_TO * step / UNDETECTED_STEPS)
-            for step in range(UNDETECTED_STEPS + 1)
-        ],
+        "pale": [round(STEPS * scale["undetected_to"] * i / steps) for i in range(steps + 1)],
     }
 
 

@@ -12,10 +12,8 @@ MOST = 10_000  # rows of a page
 
 @dataclass(frozen=True)
 class TableQuery:
-    """The wanted part of a table.
-
-    q: text within the values.  sort: column, "-" first: descending.  all: not the detected alone.
-    """
+    """The wanted part of a table: text within the values, column to sort by ("-" first:
+    descending), page, and whether all rows are, not the detected alone."""
 
     q: str = ""
     sort: str = ""

@@ -3,7 +3,7 @@ reference page of columns are made from the declaration.
 """
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -54,18 +54,16 @@ class Column:
         """Format a value for people; an unknown one is empty."""
         if value is None or (isinstance(value, float) and not np.isfinite(value)):
             return ""
-        if self.type is ColumnType.FLAG:
-            return "yes" if value else "no"
-        writer = _WRITERS.get(self.type)
-        return str(value) if writer is None else writer(value)
+        return _WRITERS.get(self.type, str)(value)
 
 
-_WRITERS = {
+_WRITERS: dict[ColumnType, Callable[[Any], str]] = {
     ColumnType.INTEGER: count,
     ColumnType.NUMBER: lambda v: f"{v:,.0f}" if abs(v) >= WHOLE else f"{v:.{DIGITS}g}",
     ColumnType.SHARE: percent,
     ColumnType.POINTS: points,
     ColumnType.P_VALUE: p_text,
+    ColumnType.FLAG: lambda v: "yes" if v else "no",
 }
 
 
@@ -97,20 +95,17 @@ class Table:
 
     def shown(self, most: int) -> tuple[list[str], list[tuple[str, ...]]]:
         """Headings and the first rows, formatted; `low` and `high` are one column, `interval`."""
-        columns = [column for column in self.columns if column.shown]
-        values = {one.name: [one.text(v) for v in _plain(self.data[one.name][:most])]
-                  for one in columns}  # fmt: skip
-        headings, cells = list[str](), list[list[str]]()
-        for before, column in zip([None, *columns], columns, strict=False):
-            low_name = column.name.replace("high", "low")
-            if before is not None and before.name == low_name != column.name:
+        headings, cells, before = list[str](), list[list[str]](), ""
+        for column in (one for one in self.columns if one.shown):
+            texts = [column.text(value) for value in _plain(self.data[column.name][:most])]
+            if before == column.name.replace("high", "low") != column.name:
                 headings[-1] = "interval"
-                ends = zip(cells[-1], values[column.name], strict=True)
                 cells[-1] = [f"{low.removesuffix(' %').removesuffix(' points')} to {high}"
-                             for low, high in ends]  # fmt: skip
+                             for low, high in zip(cells[-1], texts, strict=True)]  # fmt: skip
             else:
                 headings.append(column.heading)
-                cells.append(values[column.name])
+                cells.append(texts)
+            before = column.name
         return headings, list(zip(*cells, strict=True))
 
     def to_arrow(self) -> Any:
@@ -259,10 +254,8 @@ def _arrow(values: Any, kind: ColumnType) -> Any:
 
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return pa.array(values, mask=~np.isfinite(values))
     if isinstance(values, np.ndarray):
-        return pa.array(values)
+        return pa.array(values, mask=~np.isfinite(values) if values.dtype.kind == "f" else None)
     types = {ColumnType.TEXT: pa.string(), ColumnType.INTEGER: pa.int64(),
              ColumnType.DAY: pa.date32(), ColumnType.FLAG: pa.bool_()}  # fmt: skip
     return pa.array(_plain(values), types.get(kind, pa.float64()))

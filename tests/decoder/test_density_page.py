@@ -13,7 +13,7 @@ from decoder.density.areas import area_shares
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.formats.density_inputs import read_areas
 from decoder.output.density_html import drawn_shares, positions
-from decoder.output.palette import DETECTED_FROM, THEMES, UNDETECTED_TO, colors, rgb
+from decoder.output.jinja import DETECTED_FROM, THEMES, UNDETECTED_TO, colors, rgb
 from tests.decoder.test_density import BLOOM, BOTH, drawn, parts
 from tests.map_pages import render_maps
 

@@ -12,9 +12,8 @@ import pytest
 
 from decoder.output.basemap import map_json
 from decoder.output.density_html import change_positions, changes_view, map_data
-from decoder.output.jinja import page_environment
+from decoder.output.jinja import THEMES, page_environment, rgb
 from decoder.output.map_picture import write_picture
-from decoder.output.palette import THEMES, rgb
 from decoder.tables.format import percent
 from tests.end_to_end.browser import open_browser, settled, sideways
 from tests.end_to_end.test_report_pages import maps
