@@ -39,7 +39,7 @@ def test_new_crowds_in_empty_cells_are_found(keys: str) -> None:
     assert hills(places)[EMPTY] == 0
     values[rng.random(len(values)) < 0.05, 5] = EMPTY
     true = truths(values, places)[5]
-    maps = list(window_maps(windows_of(metric, places, values, rng), places, None, None))
+    maps = list(window_maps(windows_of(metric, places, values, rng), places, None))
     changes = [one.changes for one in maps]
     assert [
         (t, c)
@@ -73,7 +73,7 @@ def test_intervals_of_changes_hold_without_false_flags(keys: str) -> None:
     for seed in range(12):
         rng = np.random.default_rng(100 + seed)
         values = people(places, 30_000, EVEN, rng)
-        maps = list(window_maps(windows_of(metric, places, values, rng), places, None, None))
+        maps = list(window_maps(windows_of(metric, places, values, rng), places, None))
         true = truths(values, places)[:, :-1]
         true = true / true.sum(axis=1, keepdims=True)
         for index, one in enumerate(maps):
@@ -126,7 +126,7 @@ def test_evidence_of_structure_is_of_each_window() -> None:
     windows[3] = windows_of(metric, places, values[:40], rng)[3]
     doubtful = [
         index
-        for index, one in enumerate(window_maps(windows, places, None, None))
+        for index, one in enumerate(window_maps(windows, places, None))
         if any("of this window alone hardly tell" in text for text in one.doubts)
     ]
     assert doubtful == [3]
