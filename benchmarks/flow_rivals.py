@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decoder.flows.decoding import decode_flows
-from decoder.numerics.simplex import project_simplex
+from decoder.numerics.optimization import project_simplex
 from decoder.typing import Floats
 from rappor_core.metrics.flow import DISTANCE, HOME, WORK, Flow
 from rappor_core.metrics.metric import Metric

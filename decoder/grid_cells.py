@@ -1,4 +1,4 @@
-"""Cells on a map, and values of trips: what a decoder needs of a grid, and a device does not."""
+"""Cells on a map: what a decoder needs of a grid, and a device does not."""
 
 import json
 from functools import lru_cache
@@ -7,7 +7,7 @@ from decoder.errors import DecodeError
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Point
-from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid
+from rappor_core.grid.grid import MAX_PAIRS, Grid
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 
@@ -53,16 +53,8 @@ def cell_center(grid: Grid, name: str) -> Point:
     return latitude, longitude - 360 * round(longitude / 360)
 
 
-def join_pair(origin: str, destination: str) -> str:
-    """Write the value of a trip from one cell to another; `OTHER` if either end is."""
-    if OTHER in (origin, destination):
-        return OTHER
-    return f"{origin}{PAIR_SEPARATOR}{destination}"
-
-
 def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
-    """The metric and `Location` of an aggregate's definition. Raises DecodeError if it is not of
-    a location metric."""
+    """The metric and `Location` of an aggregate. Raises DecodeError for one of another kind."""
     if not aggregate.definition:
         raise DecodeError(
             f"the aggregate of {aggregate.metric!r} does not carry its definition; "

@@ -32,7 +32,7 @@ SPIKES, SPIKE = 20, 0.03
 TO_ONE_CELL = 0.7
 LARGEST = 50  # flows whose intervals are counted
 QUANTITIES = (f"{LARGEST} largest", "detected flows", "zones", "detected zones", "night cells",
-              "bands", "own cell and moved", "shares of an origin")  # fmt: skip
+              "bands", "own cell and moved")  # fmt: skip
 
 
 class FlowWorld(StrEnum):
@@ -252,7 +252,6 @@ def _held(found: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:
     cells = np.arange(space.num_cells)
     largest = np.argsort(-truth, kind="stable")[:LARGEST]
     flows, zones = _within(found.flows, truth), _within(found.zones, space.sums("zones") @ truth)
-    of_origin = (matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1e-300)).ravel()
     own = truth[space.same == 1][: space.num_cells].sum()
     moved = truth[space.between_cells].sum() - own
     yield QUANTITIES[0], flows[largest]
@@ -262,7 +261,6 @@ def _held(found: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:
     yield "night cells", _within(found.origins, matrix.sum(axis=1))[cells]
     yield "bands", _within(found.bands, space.sums("distance") @ truth)
     yield "own cell and moved", np.append(_within(found.own_cell, own), _within(found.moved, moved))
-    yield "shares of an origin", _within(found.of_origin, of_origin)[largest]
 
 
 def _within(table: ShareTable, truth: Any) -> Flags:

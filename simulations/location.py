@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from decoder.density.cell_estimates import CellEstimates, cell_estimates
 from decoder.density.cells import Places, places_of
+from decoder.density.maps import CellEstimates, cell_estimates
 from decoder.grid_cells import cell_center
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode

@@ -129,7 +129,7 @@ def one_series(setting: Setting, rng: np.random.Generator) -> Found:
     windows, true = draw_windows(metric, places, values, rng), true_shares(values, size + 1)
     start = time.process_time()
     with one_thread():
-        maps = list(window_maps(windows, places, None, None))
+        maps = list(window_maps(windows, places, None))
     seconds = time.process_time() - start
     cells = true[:, :-1] / true[:, :-1].sum(axis=1, keepdims=True)
     change = cells - (cells.sum(axis=0) - cells) / (WEEKS - 1)

@@ -65,39 +65,6 @@ def differences(
                        p, decision.adjusted, decision.detected)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class RelativeChanges:
-    """Changes as parts of a base with intervals, (n,) each, at least -1; NaN without a base."""
-
-    change: Floats
-    low: Floats
-    high: Floats
-
-
-def relative_changes(
-    difference: tuple[Floats, Floats], base: tuple[Floats, Floats], level: float = DEFAULT_LEVEL
-) -> RelativeChanges:
-    """Divide differences (n,) by the shares that they are changes of, given standard errors.
-
-    The intervals of difference and base hold together at the level however the two depend
-    (Bonferroni); the interval of the ratio is from the least to the largest quotient of the two.
-
-    Args:
-        difference: later less base, and its standard error.
-        base: unbiased shares, and their standard errors.
-        level: of the intervals, in (0, 1).
-    """
-    joint = (1 + level) / 2
-    change, share = difference[0], base[0]
-    away, around = margin(difference[1], joint), margin(base[1], joint)
-    is_known = share - around > 0
-    edges = [np.where(is_known, share + sign * around, np.nan) for sign in (-1, 1)]
-    ends = np.stack([(change + sign * away) / edge for sign in (-1, 1) for edge in edges])
-    ratio = change / np.where(is_known, share, np.nan)
-    return RelativeChanges(*(np.maximum(one, -1.0) for one in
-                             (ratio, ends.min(axis=0), ends.max(axis=0))))  # fmt: skip
-
-
 def independent(
     before: tuple[Floats, Floats], after: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:

@@ -1,14 +1,7 @@
 """Shares of named areas, as districts: weighted sums of cells, with the covariance of the cells.
 
-People are taken to be even within a cell: a cell that lies in part in an area gives it that part
-of its share. The sum of a whole area is far surer than its cells, since noise that moves people
-between neighboring cells leaves it; so its interval comes from the covariance, and not from those
-of cells.
-
-Where each cell has a bit of its own, the estimate is the weighted sum of the bits. Otherwise cells
-share bits or symbols, and all shares are fitted together by least squares, without a prior. Cells
-that outnumber what they are read from are fitted in blocks; how uneven those are is read off what
-the fit leaves over, and widens the intervals.
+The sum of a whole area is far surer than its cells, since noise that moves people between
+neighboring cells leaves it (docs/method.md, "Named areas").
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,8 +32,7 @@ class Areas:
     """Named areas over the cells of a map, (G,).
 
     weights: part of each finest cell's surface that is in the area, sparse, (G, cells), in [0, 1].
-    covered: part of the area's surface that the cells cover.  overlapping: pairs of names of which
-    a person may be in both.  geometries: GeoJSON Polygon or MultiPolygon of each, as given.
+    covered: part of the area's surface that the cells cover.  geometries: of GeoJSON, as given.
     """
 
     names: tuple[str, ...]
@@ -49,19 +41,11 @@ class Areas:
     overlapping: tuple[tuple[str, str], ...]
     geometries: tuple[Mapping[str, Any], ...]
 
-    def __len__(self) -> int:
-        """Number of areas, G."""
-        return len(self.names)
-
 
 @dataclass(frozen=True)
 class AreaShares:
-    """Shares of areas among all answers of a map, (G,) each.
-
-    map_share: sum of the map.  estimate, std_error: unbiased.  low, high: interval within [0, 1],
-    at the level of the map.  detected: tested to be above zero, with a
-    Bonferroni correction over the areas.
-    """
+    """Shares of areas among all answers of a map, (G,) each, with intervals at the map's level;
+    detected: above zero, with a Bonferroni correction over the areas."""
 
     areas: Areas
     map_share: Floats
@@ -85,7 +69,7 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
     """
     if density.places.pairs:
         raise DecodeError("trips are not in an area; leave the areas out")
-    weights = np.zeros((len(areas), len(density.shares)))
+    weights = np.zeros((len(areas.names), len(density.shares)))
     weights[:, : density.num_cells] = areas.weights.toarray()
     ordered = in_order(aggregates)
     with one_thread():
@@ -102,7 +86,7 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
             estimate, error = _of_shared_bits(ordered, density, weights)
     options = density.options
     half = -float(ndtri((1 - options.level) / 2)) * error
-    strict = -float(ndtri(options.alpha / (2 * len(areas))))
+    strict = -float(ndtri(options.alpha / (2 * len(areas.names))))
     return AreaShares(
         areas, weights @ density.shares, estimate, error,
         (estimate - half).clip(0, 1), (estimate + half).clip(0, 1),
@@ -111,10 +95,7 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
 
 
 def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
-    """Raise DecodeError where areas of a slot would take too large a design, before any work.
-
-    aggregates: of one slot and window, one for each level.
-    """
+    """Raise DecodeError where areas of a slot and window would take too large a design."""
     if len(aggregates) == 1 and aggregates[0].params.scheme.own_bits:
         return
     params = [one.params for one in aggregates]
@@ -161,11 +142,8 @@ def _of_shared_bits(
 
 
 def _blocks(density: Density, weights: Floats, freedom: float) -> Indices:
-    """For each value the block that is fitted as one, (n,); each its own where counts are enough.
-
-    Otherwise cells that follow each other and are alike in the areas; those detected, and
-    reserved values, stay alone.
-    """
+    """For each value the block that is fitted as one, (n,): cells that follow each other and are
+    alike in the areas; those detected, and reserved values, stay alone."""
     size = density.shares.size
     most = int(_FITTED * freedom)
     alone = density.detected.copy()
@@ -181,8 +159,7 @@ def _blocks(density: Density, weights: Floats, freedom: float) -> Indices:
 
 
 def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats, Floats, int]:
-    """Design (rows, n) and target (rows,) of all levels, with noise of variance 1, and how many
-    rows are free."""
+    """Design (rows, n) and target (rows,), with noise of variance 1; how many rows are free."""
     designs, targets, free = [], [], 0
     places = density.places
     for index, one in enumerate(aggregates):

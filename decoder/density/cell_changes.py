@@ -1,14 +1,11 @@
 """Changes of single cells of a map between windows of one slot: each window against the others,
 or two windows.
 
-Shares are those among people who are in a cell. Each contrast g of windows (sum 0) is estimated by
-itself, about the map that all windows share, by generalized least squares: of the whitened rows it
-is B D + noise, D the contrasts of the shares, B = W^.5 (X - X s 1') what a unit of share moved to
-each cell does to the rows. For each cell its own contrast is free, and those of the others are
-random: D = (I - s 1') u, u ~ N(0, tau^2 K), so that people who leave together leave all cells in
-proportion to their shares. tau^2 is learnt by restricted likelihood (Patterson and Thompson 1971),
-for each contrast by itself: one event parts some windows and not others. So an estimate is not
-drawn towards no change, and its standard error holds what the other cells did.
+Of the whitened rows a contrast of windows (sum 0) is B D + noise, D the contrasts of the shares
+among people in a cell, B = W^.5 (X - X s 1') what a unit of share moved to each cell does to the
+rows. For each cell its own contrast is free, and those of the others are random: D = (I - s 1') u,
+u ~ N(0, tau^2 K), tau^2 by restricted likelihood for each contrast (docs/method.md). So an estimate
+is not drawn towards no change, and its standard error holds what the other cells did.
 """
 
 from collections.abc import Sequence
@@ -34,10 +31,8 @@ _AS_LIKELY = 0.2  # nats: of noises that the data hardly tell apart the largest 
 class WindowChanges(NamedTuple):
     """Changes of the cells of one window, (n,) each, with standard errors.
 
-    from_others: less the mean of the other windows; p_adjusted: of no such change, times the
-    number of all cells and patterns of windows (Bonferroni); of two windows over the cells
-    (Benjamini-Hochberg).  since: less each earlier window, the first one's change first; of a
-    series of more than 14 windows less the first alone.
+    from_others: less the mean of the other windows; p_adjusted: of no such change
+    (`corrected_changes`).  since: less each of `bases_of`.
     """
 
     from_others: tuple[Floats, Floats]
@@ -90,11 +85,9 @@ def corrected_changes(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
 
     In each cell the pattern with the smallest p-value is taken out of the others, then the next. A
     p-value is times the number of all cells and patterns, and not below those taken before it. That
-    of a window is of the first pattern that holds it and has its sign; 1 without one.
-
-    Of three windows or more the window itself must differ by OWN standard errors: in a steady
-    change a window in the middle is near the mean of the others. Two windows have one contrast,
-    which tells the later one: it is that since the first, and is corrected as that.
+    of a window is of the first pattern that holds it and has its sign; 1 without one. The window
+    itself must differ by OWN standard errors: in a steady change one in the middle is near the mean
+    of the others. Two windows have one contrast, which is corrected as that since the first.
 
     Args:
         tried: patterns of windows, (K, T), the windows alone first.
@@ -128,8 +121,7 @@ class RandomCells:
     """The whitened data of T windows in r independent directions, and how cells vary together.
 
     modes: at tau^2 = 1 their data have variances `information`, that is Q'B K B'Q = diag(mu).
-    scale: (T,), how much of a share the rows of a window show.  toward: Q'B K, (r, n).
-    own, rows: diagonal and row sums of K, (n,).  shares: s, (n,), of sum 1.
+    toward: Q'B K, (r, n).  own, rows: diagonal and row sums of K, (n,).
     """
 
     modes: Modes
@@ -155,23 +147,18 @@ def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> Rando
 def _contrast_cells(
     models: Sequence[RandomCells], contrast: Floats, repeated: float
 ) -> tuple[Floats, Floats]:
-    """Unbiased differences of a contrast (T,), of sum 0, of every cell, and their standard errors,
-    (n,) each, under the most likely of several models of the same rows."""
-    fits = [_fit_variances(model, contrast, repeated) for model in models]
-    best = max(range(len(fits)), key=lambda index: fits[index].height)
-    return _estimates(models[best], contrast, fits[best])
+    """Unbiased differences of a contrast (T,) of every cell and their standard errors, (n,) each,
+    under the most likely of several models of the same rows."""
+    fits = [(*_fit_variances(model, contrast, repeated), model) for model in models]
+    _, noise, variance, model = max(fits, key=lambda fit: fit[0])
+    return _estimates(model, contrast, noise, variance)
 
 
-class Fitted(NamedTuple):
-    """The fitted variances of a contrast. noise: 1 if no device repeated any. variance: tau^2."""
-
-    height: float
-    noise: float
-    variance: float
-
-
-def _fit_variances(model: RandomCells, contrast: Floats, repeated: float) -> Fitted:
-    """The most likely variances of a contrast (T,), on a grid.
+def _fit_variances(
+    model: RandomCells, contrast: Floats, repeated: float
+) -> tuple[float, float, float]:
+    """The height of the likelihood of a contrast (T,) at its most likely noise (1 if no device
+    repeated any) and tau^2, on a grid.
 
     Devices that stay repeat noise in all windows, those that move only in some: the noise is at
     least as if all stayed, and at most as if all moved between the two sides of the contrast.
@@ -189,12 +176,13 @@ def _fit_variances(model: RandomCells, contrast: Floats, repeated: float) -> Fit
         heights = np.log(variances).sum(axis=1) + (squares / variances).sum(axis=1)
         heights = -0.5 * (heights + modes.rest_freedom * np.log(noise) + rest / noise)
         top = int(np.argmax(heights))
-        fits.append(Fitted(float(heights[top]), float(noise), float(tried[top])))
-    highest = max(one.height for one in fits)
-    return [one for one in fits if one.height >= highest - _AS_LIKELY][-1]
+        fits.append((float(heights[top]), float(noise), float(tried[top])))
+    return [one for one in fits if one[0] >= max(fits)[0] - _AS_LIKELY][-1]
 
 
-def _estimates(model: RandomCells, contrast: Floats, fit: Fitted) -> tuple[Floats, Floats]:
+def _estimates(
+    model: RandomCells, contrast: Floats, noise: float, variance: float
+) -> tuple[Floats, Floats]:
     """Of each cell, its own share free: the covariance of the rows less what the cell adds to it.
 
     With V that of all cells, b = B e_c, a = s_c / (1 - s_c) and the others' share taken from cell c
@@ -203,8 +191,8 @@ def _estimates(model: RandomCells, contrast: Floats, fit: Fitted) -> tuple[Float
     shares, response, modes = model.shares, model.modes.response, model.modes
     weights = contrast / model.scale
     unit = float(weights @ weights)
-    data, variance = modes.data @ weights, fit.variance * unit
-    inverse = 1 / (fit.noise * unit + variance * modes.information)
+    data, variance = modes.data @ weights, variance * unit
+    inverse = 1 / (noise * unit + variance * modes.information)
     a = shares / (1 - shares)
     q = variance * (a * model.toward.sum(axis=1, keepdims=True) - (1 + a) * model.toward)
     m = model.own + 2 * a * (model.own - model.rows)

@@ -1,13 +1,11 @@
 """The cells and levels that the aggregates of a slot and window are about, the values of each
 level, and their equations."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
-from typing import Any
+from itertools import combinations, product
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -16,7 +14,7 @@ from scipy.sparse import csgraph
 from decoder.candidates.lists import Candidates
 from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
 from decoder.errors import DecodeError
-from decoder.grid_cells import cell_outline, join_pair, location_of, parent_cell
+from decoder.grid_cells import cell_outline, location_of, parent_cell
 from decoder.model.counts import location_repetition
 from decoder.typing import Indices
 from rappor_core.aggregate import Aggregate
@@ -30,11 +28,8 @@ _PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a m
 
 
 def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
-    """The graph Laplacian (n, n), sparse, in which cells with a common edge are neighbors.
-
-    Two cells with two common corners have a common edge, in every kind of grid. Reserved
-    values, and pairs of cells, have no neighbors.
-    """
+    """The graph Laplacian (n, n), sparse, in which cells with two common corners, so with a common
+    edge, are neighbors. Reserved values, and pairs of cells, have none."""
     owners: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, cell in enumerate(cells):
         if cell not in RESERVED:
@@ -97,17 +92,14 @@ class Places:
         """The finest values that are to be shown, without the reserved ones."""
         return self.shown[: len(self.shown) - len(self.reserved)]
 
-    def showing(self, cells: Collection[str]) -> Places:
+    def showing(self, cells: Collection[str]) -> Self:
         """The same places, of which only some finest cells (and the reserved values) are shown."""
         wanted = {*cells, *self.reserved}
         listed = [index for index, value in enumerate(self.finest) if value in wanted]
         return replace(self, listed=np.array(listed, dtype=np.intp))
 
     def outlines(self) -> list[list[Point]]:
-        """Corners (latitude, longitude) of the shown cells.
-
-        Longitudes go on beyond 180 where the box does, so that neighbors stay side by side.
-        """
+        """Corners of the shown cells, as those of `cell_outline`."""
         return [list(cell_outline(self.grid, cell)) for cell in self.shown_cells]
 
     def ancestors(self, index: int) -> Indices:
@@ -118,10 +110,7 @@ class Places:
         return found
 
     def candidates(self, index: int, params: RapporParams) -> Candidates:
-        """The values of level `index` as candidates, with the bits that they set.
-
-        Hashed once: maps of many slots and windows share them.
-        """
+        """The values of level `index` as candidates, hashed once for all slots and windows."""
         if (index, params) not in self._known:
             names = [normalize(value) for value in self.values[index]]
             listed = Candidates(names, complete=True, reserved=len(self.reserved))
@@ -151,7 +140,7 @@ def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,))
                 f"{len(cells):,} cells make {len(cells) ** 2:,} pairs; at most {MAX_PAIRS:,} can "
                 "be listed: declare pairs over a coarser level or a smaller box"
             )
-        trips = (join_pair(origin, destination) for origin in cells for destination in cells)
+        trips = map(PAIR_SEPARATOR.join, product(cells, repeat=2))
         values.append((*(trips if pairs else cells), *reserved))
     parents = []
     for above, below, level in zip(values, values[1:], levels, strict=False):
@@ -167,10 +156,8 @@ def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,))
 
 
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
-    """Sort one slot's aggregates from coarse to fine.
-
-    Raises DecodeError for none, for two of one level, and for two metrics or slots.
-    """
+    """Sort one slot's aggregates from coarse to fine. Raises DecodeError for none, for two of one
+    level, and for two metrics or slots."""
     if not aggregates:
         raise DecodeError("no aggregates: give those of one slot, one for each level")
     found = {location_of(a)[1].level: a for a in aggregates}
@@ -187,8 +174,7 @@ def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
 
 def slot_places(aggregates: Sequence[Aggregate]) -> Places:
     """List the cells that the aggregates of a slot are about."""
-    metrics = [location_of(aggregate)[0] for aggregate in in_order(aggregates)]
-    locations = [metric.location for metric in metrics if metric.location is not None]
+    metrics, locations = zip(*map(location_of, in_order(aggregates)), strict=True)
     return places_of(locations, reserved_values(metrics[0].no_data))
 
 
@@ -217,11 +203,10 @@ def missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
     given = {location_of(one)[1].level for one in aggregates}
     declared = location.grid.levels
     missing = [str(level) for level in declared if level not in given]
-    if not missing:
-        return ()
-    slot = f"slot {location.slot!r} of {metric.base_name!r}"
-    return (
-        f"{slot} has no reports of level {', '.join(missing)}, which its definition declares: the "
-        f"map is of level {max(given)}, from {len(given)} of {len(declared)} levels, so from "
-        "fewer devices. Give the aggregates of all its levels.",
+    text = (
+        f"slot {location.slot!r} of {metric.base_name!r} has no reports of level "
+        f"{', '.join(missing)}, which its definition declares: the map is of level {max(given)}, "
+        f"from {len(given)} of {len(declared)} levels, so from fewer devices. Give the aggregates "
+        "of all its levels."
     )
+    return (text,) if missing else ()

@@ -1,21 +1,15 @@
 """Prior and posterior of a map: log shares of the cells as a Gaussian field; and its evidence.
 
-A reserved value (`other`, `no_data`) is no place: it is outside the graph, and what the evidence
-says of the cells must not depend on how many answers are reserved. So each has a free parameter:
-its log share, against the mean log share of the cells, has precision RESERVED_PRECISION at every
-strength.
-
-The evidence is Laplace's approximation of the marginal likelihood, from two curvatures: softmax
-shares make the posterior of the log shares lopsided, and neither curvature alone is to be trusted
-at a weak prior. MacKay 1992, "Bayesian interpolation".
+A reserved value (`other`, `no_data`) is outside the graph, and what the evidence says of the cells
+must not depend on it: its log share, against the mean log share of the cells, has precision
+RESERVED_PRECISION at every strength. The evidence is Laplace's approximation of the marginal
+likelihood, from two curvatures (MacKay 1992, "Bayesian interpolation").
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -39,8 +33,7 @@ def field_weights(slopes: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Belief:
-    """A prior of the map: precision `strength * structure` of the log shares about a common
-    level."""
+    """A prior of the map: precision `strength * structure` of the log shares about their level."""
 
     graph: Graph
     strength: float
@@ -48,19 +41,15 @@ class Belief:
 
 @dataclass(frozen=True)
 class Prior:
-    """The priors of one graph of cells, of any strength.
-
-    structure: (n, n), sparse; the rows of reserved values are 0.  reserved: how many of the last
-    shares are of reserved values, each with a parameter of its own.
-    """
+    """The priors of one graph of cells, of any strength; rows of the last `reserved` values are 0
+    in `structure`, (n, n), sparse."""
 
     structure: Any
     reserved: int
 
     @classmethod
-    def of(cls, graph: Graph, laplacian: Any | None, size: int, reserved: int = 0) -> Prior:
-        """Make the priors of a graph. laplacian: of the neighbors (n, n), None for no graph.
-        size: n, with `reserved`."""
+    def of(cls, graph: Graph, laplacian: Any | None, size: int, reserved: int = 0) -> Self:
+        """Make the priors of a graph. laplacian: (n, n), None for no graph.  size: n."""
         if graph == "alike" or laplacian is None:
             own = np.ones(size)
             own[size - reserved :] = 0.0
@@ -133,16 +122,18 @@ def factor(matrix: Any) -> Any:
 def log_evidence(
     shares: Floats, loss: float, slope: Floats, information: Floats, prior: Any, to_beat: float
 ) -> float:
-    """Log marginal likelihood, up to a constant; -inf where it is below `to_beat`. At most
-    -loss.
-
-    shares: at a maximum of the posterior, (n,).  loss: the negative log posterior there.  slope,
-    information: of the misfit in the shares, (n,) and (n, n).  prior: precision of the log shares,
-    sparse, (n, n).
+    """Log marginal likelihood at a maximum of the posterior, up to a constant; at most -loss.
 
     Both curvatures count, and the larger volume is not believed. The expected one (Gauss-Newton)
     lacks what the residuals add: at a weak prior it takes spikes of noise for more probable than
     the truth, by tens of nats. The posterior's own is too small where a summit is about to split.
+
+    Args:
+        shares: (n,).
+        loss: the negative log posterior.
+        slope, information: of the misfit in the shares, (n,) and (n, n).
+        prior: precision of the log shares, sparse, (n, n).
+        to_beat: below it -inf is returned.
     """
     if -loss < to_beat:
         return -np.inf
@@ -168,12 +159,8 @@ def _fill(information: Any, around: Any, weight: Any, matrix: Any) -> None:
 def _log_determinant(
     information: Floats, shares: Floats, middle: float, prior: Any, means: Floats, added: Floats
 ) -> float:
-    """Of X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares), for some m and d, (n,) each;
-    inf if it is not positive definite.
-
-    Scaled to a diagonal of 1, and with its means taken off first, single precision leaves an
-    error of a thousandth.
-    """
+    """Of X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares), inf if not positive definite;
+    scaled and with means taken off first, single precision leaves an error of a thousandth."""
     own = np.diag(information) - 2 * means + middle
     scale = shares**2 * own + prior.diagonal() + added
     if scale.min() <= 0:

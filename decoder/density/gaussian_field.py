@@ -2,11 +2,8 @@
 
 The prior says how alike cells are: neighbors (a Markov random field on their graph that counts
 bends and, less, slopes: Besag 1974; Lindgren, Rue, Lindstroem 2011) or all cells alike, with a
-strength. Which, and how strong, is read off the data by the evidence (Laplace's approximation;
-MacKay 1992, "Bayesian interpolation"), so a map that is rough is not smoothed away; of more cells
-than the evidence can be computed for, by how well each half of the rows predicts the other. The
-result is positive and sums to 1; at weak priors it comes close to the least-squares fit on the
-simplex.
+strength. Both are chosen by the evidence, so a map that is rough is not smoothed away; of more
+cells than the evidence can be computed for, by how well each half of the rows predicts the other.
 
 Weak data leave the posterior with several summits. They are sought on two ways: down from a flat
 map, as the prior is weakened, and from a smoother of the shares themselves, which has one answer.
@@ -19,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import chdtri
 
 from decoder.density.field_prior import (
     Belief,
@@ -30,6 +28,7 @@ from decoder.density.field_prior import (
     softmax,
 )
 from decoder.density.linear_system import (
+    UNLIKELY,
     LevelEquations,
     Misfit,
     even_evidence,
@@ -37,7 +36,7 @@ from decoder.density.linear_system import (
     own_reserved,
 )
 from decoder.errors import ConvergenceError
-from decoder.numerics.lbfgs import descend
+from decoder.numerics.optimization import descend
 from decoder.typing import Floats
 
 STRENGTHS = (20.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -55,18 +54,12 @@ _STEPS = 40  # before the metric of the descent is taken afresh
 _ROUNDS = 25
 
 
-def _lucky(size: int) -> float:
-    """What the best of so many cells gains by noise alone: z^2 / 2 at p = 1 / size, nats."""
-    return float(np.log(size))
-
-
 @dataclass(frozen=True)
 class Field:
-    """A map fitted by method `field`. shares: (n,), positive, sum 1. log_shares: up to a
-    constant.
+    """A map fitted by method `field`; log shares and loss are up to a constant.
 
-    loss: negative log posterior, up to a constant.  gain: evidence over that of all cells having
-    the same share, or by how much better rows are predicted, nats; None where the belief was given.
+    gain: evidence over that of all cells having the same share, or by how much better rows are
+    predicted, nats; None where the belief was given.
     """
 
     shares: Floats
@@ -78,7 +71,8 @@ class Field:
     @property
     def doubts(self) -> tuple[str, ...]:
         """The warning that noise alone might have made the map, if it applies."""
-        if self.gain is None or self.gain > _lucky(len(self.shares)):
+        # the best of n cells gains z^2 / 2 at p = 1 / n by noise alone
+        if self.gain is None or self.gain > np.log(len(self.shares)):
             return ()
         return (
             f"The data hardly tell this map from one on which all cells are alike ({self.gain:.1f} "
@@ -95,12 +89,17 @@ def fit_field(
     *,
     reserved: int = 0,
 ) -> Field:
-    """Fit a map to the readings. laplacian: of the graph of neighbors (n, n), None for no graph.
+    """Fit a map to the readings.
 
-    belief: fixed, or None to choose it by the evidence (up to 4,500 cells; above, by prediction).
-    near: positive shares (n,) that a fit with a fixed belief starts from, as of another window.
-    reserved: how many of the last shares are of reserved values, each with a free parameter.
-    Raises ConvergenceError where there is no finite fit.
+    Args:
+        readings: of each level.
+        laplacian: of the graph of neighbors (n, n), None for no graph.
+        belief: None to choose it by the evidence (up to 4,500 cells; above, by prediction).
+        near: positive shares (n,) that a fit with a fixed belief starts from.
+        reserved: how many of the last shares are of reserved values.
+
+    Raises:
+        ConvergenceError: there is no finite fit.
     """
     size = readings[0].design.shape[1]
     even = even_map(readings, size, reserved)
@@ -123,10 +122,7 @@ def fit_field(
 def _highest(
     misfit: Misfit, prior: Prior, belief: Belief, even: Floats, near: Floats | None
 ) -> Field:
-    """The summit of the least loss: the first that explains the data, of those that ways lead to.
-
-    From `near`; from a flat map, as the prior is weakened; from a smoother of the shares.
-    """
+    """The summit of the least loss, up to the first that explains the data."""
 
     def starts() -> Iterator[Floats]:  # each is found only when it is asked for
         if near is not None:
@@ -136,10 +132,10 @@ def _highest(
         if belief.graph == "neighbors":
             yield _smoothed(misfit, prior, even)
 
-    fits = []
+    fits, noise = [], float(chdtri(misfit.freedom, UNLIKELY))
     for start in starts():
         fits.append(_fit(misfit, belief, prior, start))
-        if misfit.explains(fits[-1].shares):
+        if 2 * misfit.at(fits[-1].shares)[0] <= noise:
             break
     return min(fits, key=lambda one: one.loss)
 
@@ -151,11 +147,8 @@ def _graphs(laplacian: Any | None) -> tuple[Graph, ...]:
 def _most_predictive(
     readings: Sequence[LevelEquations], laplacian: Any | None, even: Floats, reserved: int
 ) -> tuple[Belief, float]:
-    """The belief by which maps of each half of the rows fit the other best, and its gain.
-
-    Gain: of the log likelihood of rows that were left out, over that of even cells, nats. From
-    strong priors to weak, until two in a row are worse.
-    """
+    """The belief by which maps of each half of the rows fit the other best, and its gain in log
+    likelihood of rows left out; from strong priors to weak, until two in a row are worse."""
     halves = []
     for side in (0, 1):  # every other row; of symbols, every other cohort
         half = []
@@ -206,11 +199,11 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
                         best, to_beat, worse = replace(fit, gain=gain), gain, 0
                 if worse == _ENOUGH:
                     break
-        to_beat += _lucky(misfit.size)
+        to_beat += float(np.log(misfit.size))
     if best is None:
         raise ConvergenceError(
             f"no strength of {STRENGTHS[-1]} to {STRENGTHS[0]} gives the map a maximum; "
-            "give a belief, or use method 'simplex'"
+            "use method 'simplex'"
         )
     if not best.doubts:
         return best
@@ -224,10 +217,7 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
 def _walks(
     misfit: Misfit, graph: Graph, prior: Prior, even: Floats
 ) -> Sequence[Iterator[list[Field]]]:
-    """From the middle strength to weaker ones, and to stronger ones; fitted as far as followed.
-
-    For each strength one fit, or two where the way from a smoother leads to another summit.
-    """
+    """To weaker strengths, and to stronger ones: one fit of each, or two that differ."""
     annealed = _anneal(misfit, Belief(graph, STRENGTHS[-1]), prior, even)
     stronger = list(islice(annealed, _MIDDLE))[::-1]
     smoothed = None if graph == "alike" else _smoothed(misfit, prior, even)
@@ -242,10 +232,8 @@ def _walks(
 
 
 def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:
-    """Log shares (n,) of a smoother of the shares: least squares with the prior on them.
-
-    As strong as leaves residuals of the size of the noise (Morozov's principle of discrepancy).
-    """
+    """Log shares (n,) by least squares with the prior on the shares, as strong as leaves residuals
+    of the size of the noise (Morozov's principle of discrepancy)."""
     strength, shares = STRENGTHS[0], even
     value, information = misfit.at(even)[0], misfit.own_information()
     while value > misfit.freedom / 2 and strength > _LOOSEST:
@@ -264,11 +252,8 @@ def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:
 
 
 def _anneal(misfit: Misfit, belief: Belief, prior: Prior, even: Floats) -> Iterator[Field]:
-    """Fits from the strongest prior down to `belief`, each from the one before.
-
-    The posterior has several summits at a weak prior. The way down from a smooth map leads to one
-    near it; a search at once would end on spikes of noise.
-    """
+    """Fits from the strongest prior down to `belief`, each from the one before: a search at the
+    weak prior at once would end on spikes of noise."""
     log_shares = np.log(even)
     stronger = [strength for strength in STRENGTHS if strength > belief.strength]
     for strength in (*stronger, belief.strength):

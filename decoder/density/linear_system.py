@@ -1,7 +1,5 @@
-"""Linear equations between an aggregate and the cells of a map, target = design @ shares, how well
-a map fits them, and whether it agrees with them, as a whole and in coarse sums.
-
-One equation for each bit of each cohort (or one for each cell, where every cell has its own bit).
+"""Linear equations between an aggregate and the cells of a map, target = design @ shares, one for
+each bit of each cohort (for each cell, where every cell has its own bit), and how a map fits them.
 """
 
 from collections.abc import Sequence
@@ -10,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import chdtrc, chdtri
+from scipy.special import chdtrc
 
 from decoder.density.field_prior import RESERVED_PRECISION
 from decoder.errors import DecodeError
@@ -23,18 +21,16 @@ from rappor_core.params import RapporParams
 
 BLOCKS = 15
 MIN_RESERVED = 1e-6  # a share of 0 has no logarithm
-_UNLIKELY = 1e-6  # of a chi-square
+UNLIKELY = 1e-6  # of a chi-square
 _NO_INFORMATION = 1e-9  # of the largest eigenvalue
 
 
 @dataclass(frozen=True)
 class LevelEquations:
-    """The linear equations of one level. design: sparse, (rows, n) for n cells of the finest
-    level.
+    """The linear equations of one level. design: sparse, (rows, n cells of the finest level).
 
-    target: debiased bit shares, (rows,).  reports: behind each row.  noise: of one bit.
-    repetition: rho = sum r^2 / sum r over devices.  symbols: g where a report is one of g symbols,
-    0 where it is bits.
+    target: debiased bit shares, (rows,).  reports: behind each row.  repetition: rho = sum r^2 /
+    sum r over devices.  symbols: g where a report is one of g symbols, 0 where it is bits.
     """
 
     design: Any
@@ -71,10 +67,16 @@ WindowReadings = Sequence[Sequence[LevelEquations]]  # of each window, one readi
 def read_aggregate(
     aggregate: Aggregate, design: Any, repetition: float, *, keep_empty: bool = False
 ) -> LevelEquations:
-    """Make the equations of an aggregate. design: of all its rows (`design_of`).
+    """Make the equations of an aggregate.
 
-    keep_empty: keep the rows of cohorts without reports, with precision 0.
-    Raises DecodeError without reports.
+    Args:
+        aggregate: of a level.
+        design: of all its rows (`design_of`).
+        repetition: as of `LevelEquations`.
+        keep_empty: keep the rows of cohorts without reports, with precision 0.
+
+    Raises:
+        DecodeError: there are no reports.
     """
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
@@ -97,11 +99,12 @@ def read_aggregate(
 
 
 def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any:
-    """The design matrix X as a sparse matrix (m*k, n); one cohort represents all where every
-    value has its own bit.
+    """The design matrix X, sparse (m*k, n); of one cohort where every value has its own bit.
 
-    positions: (M, m, h), of the values of a level; the sentinel k of repeated hashes is left out.
-    cells: (n,), for each cell of the finest level the value that holds it.
+    Args:
+        positions: (M, m, h), of the values of a level.
+        params: of its reports.
+        cells: (n,), for each cell of the finest level the value that holds it.
     """
     if params.scheme.own_bits:
         positions = positions[:, :1]
@@ -126,11 +129,6 @@ class Misfit:
             slope += weighted @ design
         return value, slope
 
-    def explains(self, shares: Floats) -> bool:
-        """Whether the residuals of a map are no larger than noise makes them, but for one in a
-        million."""
-        return 2 * self.at(shares)[0] <= float(chdtri(self.freedom, _UNLIKELY))
-
     def own_information(self) -> Floats:
         """The diagonal of the information about the shares, (n,); designs hold 0 and 1."""
         return np.asarray(sum(weight @ design for design, _, weight in self._rows))
@@ -141,12 +139,8 @@ class Misfit:
         return np.asarray(sum(part.toarray() for part in parts))
 
     def reserved_shares(self, shares: Floats, reserved: int) -> tuple[Floats, Floats]:
-        """Estimate the shares of the reserved values (r,) by weighted least squares, with their
-        information.
-
-        shares: (n,), of which the last `reserved` are not read; the cells are scaled to what is
-        left.  The information (r, r) is the inverse of the estimates' covariance.
-        """
+        """Estimate the shares of reserved values (r,) by weighted least squares, and the inverse of
+        their covariance (r, r). shares: (n,), of which the last `reserved` are not read."""
         cells = self.size - reserved
         inside = np.append(shares[:cells] / shares[:cells].sum(), np.zeros(reserved))
         products, information = np.zeros(reserved), np.zeros((reserved, reserved))
@@ -162,10 +156,8 @@ class Misfit:
 
 
 def _within_bounds(information: Floats, products: Floats) -> Floats:
-    """The shares x (r,), one or two, of the least x' information x / 2 - x' products.
-
-    Each is at least MIN_RESERVED, and so is what they leave to the cells.
-    """
+    """The shares x (r,), one or two, of the least x' information x / 2 - x' products; each, and
+    what they leave to the cells, is at least MIN_RESERVED."""
     most = 1 - MIN_RESERVED
     if len(products) == 1:
         return np.asarray(np.clip(products / information[0], MIN_RESERVED, most))
@@ -220,12 +212,11 @@ def even_evidence(misfit: Misfit, even: Floats, reserved: int) -> float:
 
 @dataclass(frozen=True)
 class MapCheck:
-    """A chi-square test of a map against unbiased estimates of its coarse sums.
+    """A chi-square test of a map against unbiased estimates of its coarse sums: of each reserved
+    value, and of 15 blocks of cells. The map was fitted to the same reports, so that the p-value is
+    rather too large.
 
-    The sums are of each reserved value and of 15 blocks of cells that follow each other in the
-    grid's list, estimated by weighted least squares. The map was fitted to the same reports, so
-    p_value is rather too large than too small.  misfit: the same for all rows of the reports,
-    misfit_freedom its degrees of freedom.  dispersion: variance of the rows over what was declared.
+    misfit: the same for all rows of the reports.  dispersion: of the rows over what was declared.
     """
 
     chi_square: float
@@ -243,7 +234,7 @@ class MapCheck:
     def agrees(self) -> bool:
         """Whether neither test rejects the map at one in a million."""
         rows = chdtrc(self.misfit_freedom, self.misfit / self.dispersion)
-        return self.p_value > _UNLIKELY and float(rows) > _UNLIKELY
+        return self.p_value > UNLIKELY and float(rows) > UNLIKELY
 
 
 def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int) -> MapCheck:

@@ -1,21 +1,16 @@
-"""Fit the maps of a series of windows by method `field`: together where that holds, alone where
-it does not.
+"""Fit the maps of a series of windows by method `field`, as a field over space and time.
 
-Each window's map is a field over space and time (`space_time_field`), of many cells over blocks of
-them (`Blocks`). A map that disagrees with its own reports (`check_map`) is replaced by that of all
-windows, if that does not; else by a fit of the window alone, from several starts, with a weaker
-prior if need be; if that disagrees too, `estimate_density` shows the projection of the plain
-estimates, and says so.
+A map that disagrees with its own reports (`check_map`) is replaced by that of all windows, if that
+does not; else by a fit of the window alone, with a weaker prior if need be; if that disagrees too,
+`estimate_density` shows the projection of the plain estimates, and says so.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial, reduce
 from heapq import heapify, heappop, heappush
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -49,12 +44,8 @@ WEAKER = 3  # priors that are tried where the likeliest gives a map that its rep
 
 @dataclass(frozen=True)
 class WindowMap:
-    """The map of one window. shares: (n,). source: how it was made. check: of it, by its
-    reports.
-
-    doubts: warnings.  changes: from the other windows, and since the first of them; None where
-    they were not fitted together.
-    """
+    """The map (n,) of one window, how it was made, its check by its reports, warnings, and changes
+    where windows were fitted together."""
 
     shares: Floats
     source: Source
@@ -65,33 +56,30 @@ class WindowMap:
 
 
 def window_maps(
-    windows: Sequence[Sequence[Aggregate]],
-    places: Places,
-    belief: Belief | None,
-    repeats: float | None,
+    windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
 ) -> Iterator[WindowMap]:
-    """Map one or more windows of one slot, each given as its aggregates from coarse to fine.
+    """Map one or more windows of one slot, each when its turn comes.
 
-    A window that is fitted alone is fitted when its turn comes. belief, repeats: as in
-    `DensityOptions`.
+    Args:
+        windows: the aggregates of each, from coarse to fine.
+        places: of the slot.
+        repeats: as in `DensityOptions`.
     """
     readings = [slot_readings(levels, places, repeats, keep_empty=True) for levels in windows]
     if len(windows) == 1:
-        yield _alone(readings[0], places, belief, "field")
+        yield _alone(readings[0], places, "field")
         return
     merged, reserved = _merged(windows, places, repeats), len(places.reserved)
-    whole = fit_field(merged, places.laplacian, belief, reserved=reserved)
+    whole = fit_field(merged, places.laplacian, reserved=reserved)
     for one, window in zip(_pooled(windows, readings, places, whole), readings, strict=True):
-        yield one if one.check.agrees else _instead(one, whole, window, places, belief)
+        yield one if one.check.agrees else _instead(one, whole, window, places)
 
 
 def _merged(
     windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
 ) -> list[LevelEquations]:
-    """The readings of all windows together; a device that repeats does so in all of them.
-
-    Of windows that overlap those of the one with the most reports.
-    """
+    """The readings of all windows together, in all of which a device may repeat; of windows that
+    overlap those of the one with the most reports."""
     merged = []
     for level in zip(*windows, strict=True):
         try:
@@ -108,11 +96,8 @@ def _pooled(
     places: Places,
     whole: Field,
 ) -> list[WindowMap]:
-    """By a field over space and time about the map of all windows.
-
-    Of more cells than can be pooled the map of all is shown where deviations predict no better:
-    what fits and its freedom say, summed over the windows.
-    """
+    """By a field about the map of all windows; of more cells than can be pooled the map of all is
+    shown where deviations predict no better, by fits and their freedom summed over the windows."""
     params = location_of(windows[0][-1])[0].params
     memo = params.mechanism.has_permanent_round
     most = most_repeated_noise(readings, whole.shares) if memo else 0.0
@@ -153,11 +138,8 @@ def _of_whole(whole: Field, readings: Sequence[LevelEquations], reserved: int) -
 def _deviating(
     readings: WindowReadings, places: Places, whole: Field, most: float, *, independent: bool
 ) -> tuple[SpaceTimeField, Floats, Sequence[WindowChanges] | None]:
-    """The field, its maps of cells (T, n), and changes where all cells deviate.
-
-    Of more cells than can be pooled blocks deviate, each with the shape it has in the whole map.
-    most, independent: as in `fit_space_time`.
-    """
+    """The field, its maps of cells (T, n), and changes where all cells deviate; of more cells than
+    can be pooled blocks deviate. most, independent: as in `fit_space_time`."""
     shares, laplacian, reserved = whole.shares, places.laplacian, len(places.reserved)
     rows, cells = sum(len(one.target) for one in readings[0]), len(shares) - reserved
     prior = Prior.of(whole.belief.graph, laplacian, len(shares), reserved)
@@ -191,16 +173,12 @@ def _instead(
     whole: Field,
     readings: Sequence[LevelEquations],
     places: Places,
-    belief: Belief | None,
 ) -> WindowMap:
-    """The map of all windows where the window's own reports do not reject it, else one of its own.
-
-    The changes stay: they do not come from its map.
-    """
+    """The map of all windows where the window's own reports agree with it, else one of its own."""
     found = _of_whole(whole, readings, len(places.reserved))
     made = "the map of all windows is shown"
     if not found.check.agrees:
-        found, made = _alone(readings, places, belief, "alone"), "it was fitted by itself"
+        found, made = _alone(readings, places, "alone"), "it was fitted by itself"
     doubt = (
         "The map of this window in its series disagrees with the window's own reports (chi-square "
         f"of coarse sums {rejected.check.chi_square:.0f} for {rejected.check.freedom}): {made} "
@@ -209,19 +187,14 @@ def _instead(
     return replace(found, doubts=(doubt, *found.doubts), changes=rejected.changes)
 
 
-def _alone(
-    readings: Sequence[LevelEquations], places: Places, belief: Belief | None, source: Source
-) -> WindowMap:
-    """One window, from several starts.
-
-    Where its own reports reject the map, and no belief was given, weaker priors are tried: a sharp
-    edge in an otherwise smooth map is blurred by the prior that suits the rest.
-    """
+def _alone(readings: Sequence[LevelEquations], places: Places, source: Source) -> WindowMap:
+    """One window. Where its reports reject the map weaker priors are tried: a sharp edge in an
+    otherwise smooth map is blurred by the prior that suits the rest."""
     reserved = len(places.reserved)
-    field = fit_field(readings, places.laplacian, belief, reserved=reserved)
+    field = fit_field(readings, places.laplacian, reserved=reserved)
     check = check_map(readings, field.shares, reserved)
     found = WindowMap(field.shares, source, field.belief, check, field.doubts)
-    if check.agrees or belief is not None:
+    if check.agrees:
         return found
     weaker = [one for one in STRENGTHS if one < field.belief.strength]
     for strength in weaker[:WEAKER]:
@@ -241,12 +214,8 @@ def _alone(
 
 @dataclass(frozen=True)
 class Blocks:
-    """A partition of n cells into b blocks, for maps of more cells than deviations can be had for;
-    the reserved values, last of both, are each by themselves.
-
-    Within a block the windows of a series share their map, so that a block deviates as one cell
-    would. The lightest cells are merged first, each with its lightest neighbor: heavy cells stay by
-    themselves, and empty country becomes a few large blocks.
+    """A partition of n cells into b blocks, in which the windows of a series share their map; the
+    reserved values, last of both, are each by themselves.
 
     within: (n, b), sparse, the part of its block's share that each cell holds.  of_cell: (n,).
     laplacian: of the blocks that touch (b, b), None for no graph.
@@ -257,10 +226,15 @@ class Blocks:
     laplacian: Any | None
 
     @classmethod
-    def of(cls, shared: Floats, laplacian: Any | None, most: int, reserved: int) -> Blocks:
-        """Merge cells into at most `most` blocks, and add the reserved values.
+    def of(cls, shared: Floats, laplacian: Any | None, most: int, reserved: int) -> Self:
+        """Merge the lightest cells first, each with its lightest neighbor: heavy cells stay by
+        themselves, and empty country becomes a few blocks.
 
-        shared: map (n,), positive.  laplacian: of the neighbors (n, n), None for no graph.
+        Args:
+            shared: map (n,), positive.
+            laplacian: of the neighbors (n, n), None for no graph.
+            most: number of blocks of cells.
+            reserved: number of reserved values.
         """
         size = len(shared) - reserved
         merged = _blocks_of(shared[:size], laplacian, most)
@@ -286,8 +260,7 @@ class Blocks:
         return np.bincount(self.of_cell, shares).astype(np.float64)
 
     def precision(self, precision: Any) -> Any:
-        """The precision of the blocks' log shares (b, b), from that of the cells (n, n), where
-        all cells of a block move alike."""
+        """The precision (b, b) of blocks, from that (n, n) of cells that move alike in each."""
         size = len(self.of_cell)
         both = sparse.coo_array((np.ones(size), (np.arange(size), self.of_cell))).tocsr()
         return (both.T @ precision @ both).tocsr()

@@ -5,19 +5,19 @@ error, interval and test: what can be said of one cell. The *map* is one guess a
 together, positive and of sum 1: closer to the truth as a whole, without a promise for one cell.
 """
 
-from __future__ import annotations
-
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.special import ndtri
 
+from decoder.candidates.lists import Candidates
 from decoder.comparison.differences import Differences, differences, independent
 from decoder.density.cell_changes import bases_of
-from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import Places, in_order, missing_levels, slot_places, slot_readings
 from decoder.density.field_prior import Belief
 from decoder.density.linear_system import MapCheck, check_map
@@ -25,9 +25,9 @@ from decoder.density.map_series import Source, WindowMap, window_maps
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.files import to_frame
 from decoder.grid_cells import location_of
-from decoder.model.counts import location_repetition
+from decoder.model.counts import location_repetition, observe
 from decoder.numerics.bit_tensor import one_thread
-from decoder.numerics.simplex import project_simplex
+from decoder.numerics.optimization import project_simplex
 from decoder.options import (
     DEFAULT_MAP_METHOD,
     DecodeOptions,
@@ -36,6 +36,7 @@ from decoder.options import (
     check_map_method,
 )
 from decoder.pipeline import decode
+from decoder.results.selective_intervals import LEAST
 from decoder.results.tables import Decoding
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
@@ -44,22 +45,20 @@ from rappor_core.metrics.metric import Metric
 
 _COLUMNS = ("shares", "estimate", "std_error", "low", "high", "detected")
 MIN_IN_BOX = 1e-9  # shares of those in the box are divided by it
+HEAVY = 3  # cells that a map may consist of, which cohorts must tell from all others
+MAX_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/method.md)
 MAX_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
 
 
 @dataclass(frozen=True)
 class DensityOptions(Levels):
-    """Options of a map.
+    """Options of a map. Raises DecodeError with the bad value.
 
-    method: as in `MapOptions`.  belief: of the field, None to choose it by the data.
     alpha: false share among the cells called detected, and changed since a base; of a series the
-    chance that any cell is called changed that did not change.
-
-    Raises DecodeError with the bad value.
+    chance that any is wrongly called changed.
     """
 
     method: MapMethod = DEFAULT_MAP_METHOD
-    belief: Belief | None = None
 
     def __post_init__(self) -> None:
         """Check each choice alone."""
@@ -73,21 +72,16 @@ class Density:
     reserved values (`other`; `no_data` where it is declared) last.
 
     shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.
-    estimate, std_error: unbiased, of each cell alone.
-    detected: tested to be above zero.  low, high: interval of each cell alone; that of a detected
-    cell allows for its having been picked out, excludes 0 and holds the estimate.
+    estimate, std_error, low, high, detected: as of `CellEstimates`.
     detectable_share: the smallest share found 8 times in 10.
     source: how the map was made: `field`, `series` (pooled over the windows), in a series `whole`
     (of all windows) or `alone` (by itself), `projection` (of the estimates: no field agreed with
     the reports), or `simplex`.  check: of the map, by its own reports.
-
-    Of a series, with reserved values the last: changes: of each cell's share, among those in a
-    cell, from its mean in the other windows, where they were fitted together; corrected by
-    Bonferroni over all cells and patterns of windows, of two windows as `since`; reserved values
-    are not a number.  since: the same from each earlier window, the first one's first (of more than
-    14 windows from the first alone), each corrected over the cells (Benjamini-Hochberg); reserved
-    values are shares of all, each tested by itself. By another method, of estimates of each window
-    alone.  fitted: whether changes of cells were fitted together.
+    changes: of each cell's share, among those in a cell, from its mean in the other windows of a
+    series, where they were fitted together (`corrected_changes`); reserved values are NaN.
+    since: the same from each of `bases_of`, the first window first, corrected over the cells
+    (Benjamini-Hochberg); reserved values are shares of all, each tested by itself. By another
+    method, of estimates of each window alone.
     """
 
     metric: Metric
@@ -111,19 +105,14 @@ class Density:
     check: MapCheck | None = None
     changes: Differences | None = None
     since: tuple[Differences, ...] = ()
-    fitted: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:
         """The values of the rows, the reserved ones last."""
         return self.places.shown
 
-    def showing(self, cells: Collection[str]) -> Density:
-        """The same map restricted to some of its cells; the share of the others becomes
-        `unlisted`.
-
-        Reserved values stay.
-        """
+    def showing(self, cells: Collection[str]) -> Self:
+        """The same map of some cells and the reserved values; others become `unlisted`."""
         places = self.places.showing(cells)
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
         rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in _COLUMNS}
@@ -176,10 +165,15 @@ def estimate_density(
     options: DensityOptions | None = None,
     places: Places | None = None,
 ) -> Density:
-    """Map one slot. aggregates: one for each level that has reports, all of one slot.
+    """Map one slot.
 
-    places: `slot_places` of the same metric, to list the cells once for many maps.
-    Deterministic. Raises DecodeError where they do not belong together or hold no reports.
+    Args:
+        aggregates: one for each level that has reports, all of one slot.
+        options: of the map.
+        places: `slot_places` of the same metric, to list the cells once for many maps.
+
+    Raises:
+        DecodeError: they do not belong together, or hold no reports.
     """
     return next(estimate_density_series([aggregates], options, places))
 
@@ -200,7 +194,7 @@ def estimate_density_series(
     places = places or slot_places(ordered[0])
     fields: Iterator[WindowMap | None] = repeat(None)
     if options.method == "field":
-        fields = window_maps(ordered, places, options.belief, options.repeats)
+        fields = window_maps(ordered, places, options.repeats)
     warm_starts = WarmStarts()
     earlier: list[Density] = []
     for aggregates in ordered:
@@ -239,10 +233,7 @@ def _window_map(
     places: Places,
     options: DensityOptions,
 ) -> WindowMap:
-    """The map of a window: its field, or, by the other method or where that is wrong, a projection.
-
-    A field that disagrees with its own reports is never shown.
-    """
+    """The field of a window, or, where there is none or its reports reject it, a projection."""
     if field and field.check.agrees:
         return field
     shares = project_simplex(decoding.candidates.estimate)
@@ -294,5 +285,67 @@ def _assemble(
         source=made.source,
         check=made.check,
         changes=changes,
-        fitted=made.changes is not None,
     )
+
+
+class CellEstimates(NamedTuple):
+    """Unbiased estimates of each cell by itself with intervals in [0, 1], (n,); warnings."""
+
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    detected: Flags
+    warnings: tuple[str, ...]
+
+
+def cell_estimates(
+    aggregate: Aggregate, candidates: Candidates, decoding: Decoding
+) -> CellEstimates:
+    """Estimates and intervals of the cells of one level from its decoding.
+
+    The interval of a detected cell allows for its having been picked out, excludes 0 and holds the
+    estimate: one that begins at LEAST says of its lower end no more than the test does. Where the
+    bits of a cell in all cohorts name fewer lists than there are of heavy cells, an interval begins
+    at 0 and ends at what its bits allow.
+    """
+    table, params, cells = decoding.candidates, aggregate.params, len(candidates)
+    low = np.where(table.detected, table.selected_low, table.low)
+    high = np.where(table.detected, table.selected_high, table.high)
+    warnings = decoding.warnings
+    if not candidates.direct(params):
+        cohorts = sum(count > 0 for count in aggregate.reports_per_cohort)
+        numbers = cohorts * (params.num_bits - bool(params.scheme.symbols))
+        digits = params.num_hashes * math.log2(max(params.num_bits, 2))
+        needed = HEAVY * math.log2(cells)
+        if numbers < cells and numbers <= MAX_NUMBERS:
+            warnings += (
+                f"{cells:,} cells are read from {numbers:,} numbers: different maps explain them "
+                "about equally well. Intervals of 95 % of detected cells hold the truth less often "
+                "than 95 times in 100. Use a coarser level, or more cohorts, bits or symbols.",
+            )
+        if cohorts * digits < needed:
+            allowed = _allowed(aggregate, candidates, decoding)
+            low, high = np.zeros_like(low), np.maximum(high, allowed)
+            warnings += (
+                f"{params.num_cohorts} cohorts cannot tell where {HEAVY} heavy cells of {cells:,} "
+                "are: the map is one of many that the reports allow, and the interval of each cell "
+                f"begins at 0. Declare {math.ceil(needed / digits)} cohorts or more.",
+            )
+    low = np.where(table.detected, np.maximum(low, LEAST), low)
+    return CellEstimates(table.estimate, table.std_error, low.clip(0, 1), high.clip(0, 1),
+                         table.detected, warnings)  # fmt: skip
+
+
+def _allowed(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -> Floats:
+    """The most that each cell can hold, (M,): what its first bit shows in any cohort, by one-sided
+    limits at the level of the intervals shared by the cohorts."""
+    positions = candidates.positions(aggregate.params)
+    observed = observe(aggregate, positions, decoding.summary.repetition)
+    noise, shares = observed.noise, np.clip(observed.bit_shares, 0.0, 1.0)
+    variance = noise.bits.mechanism_variance(shares, noise.repetition)
+    variance = variance + noise.repetition * shares * (1 - shares)
+    tail = (1 - decoding.options.level) / len(shares)
+    limits = observed.bit_shares - ndtri(tail) * np.sqrt(variance / noise.reports[:, None])
+    first = observed.positions[:, :, 0].astype(np.intp)
+    return np.asarray(limits[np.arange(len(limits)), first].min(axis=1).clip(0, 1))

@@ -20,6 +20,7 @@ from rappor_core.grid.grid import Grid
 MAX_AREAS = 500
 MAX_CORNERS = 100_000
 _MAX_NAME = 60
+_SHOWN_PROPERTIES = 5
 _NEGLIGIBLE = 1e-9  # of a cell
 _AMBIGUOUS = 1e-3  # of a ring's surface: more of it would be inside or outside by the reading
 _TURNS = (-360.0, 0.0, 360.0)
@@ -52,11 +53,12 @@ def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Ou
         raise ParameterError(f"{corners:,} corners, and {MAX_CORNERS:,} can be used; simplify them")
     found: dict[str, Outline] = {}
     for shape in shapes:
-        name = shape.name([name_property])
+        name = shape.text(name_property)
         if not name or len(name) > _MAX_NAME:
+            known = ", ".join(map(shown, list(shape.properties)[:_SHOWN_PROPERTIES])) or "none"
             raise ParameterError(
                 f"feature {shape.number} has no {shown(name_property)} of 1 to {_MAX_NAME} "
-                f"characters; its properties: {shape.known_properties}"
+                f"characters; its properties: {known}"
             )
         if name in found:
             raise ParameterError(
@@ -105,10 +107,8 @@ def valid_area(geometry: Any) -> Any:
 
 
 def _valid_ring(ring: Any) -> Any:
-    """Return what a ring goes around, once, several times or not; refuse one that crosses itself.
-
-    The signed surface of a figure of eight is not a multiple of what is inside.
-    """
+    """Return what a ring goes around; refuse one that crosses itself: the signed surface of a
+    figure of eight is not a multiple of what is inside."""
     polygon = shapely.polygons(ring)
     if shapely.is_valid(polygon):
         return polygon
@@ -166,20 +166,14 @@ def areas_of(
 
 def _cell_polygons(grid: Grid, cells: Sequence[str]) -> Any:
     """The cells as polygons, longitude first, (n,)."""
-    corners = [np.array(cell_outline(grid, cell))[:, ::-1] for cell in cells]
-    return np.array([shapely.polygons(one) for one in corners])
+    return np.array([shapely.polygons(np.array(cell_outline(grid, one))[:, ::-1]) for one in cells])
 
 
 def surface(polygons: Any) -> Floats:
-    """Surfaces of polygons in degrees, up to a constant, (n,).
-
-    Exact on the sphere for edges that are straight in longitude and sine of the latitude.
-    """
-
-    def equal_area(corners: Floats) -> Floats:
-        return np.column_stack([corners[:, 0], np.sin(np.radians(corners[:, 1]))])
-
-    return np.asarray(shapely.area(shapely.transform(polygons, equal_area)))
+    """Surfaces of polygons in degrees, up to a constant, (n,); exact on the sphere for edges that
+    are straight in longitude and sine of the latitude."""
+    flat = shapely.transform(polygons, lambda x, y: (x, np.sin(np.radians(y))), interleaved=False)
+    return np.asarray(shapely.area(flat))
 
 
 def _parts(geometry: Any, polygons: Any, tree: Any, surfaces: Floats) -> Floats:
@@ -228,15 +222,11 @@ def region_cells(grid: Grid, level: int, region: Any) -> tuple[str, ...]:
     """
     domain = grid.cells(level)
     polygons = _cell_polygons(grid, domain)
-    tree, near = shapely.STRtree(polygons), set[int]()
-    for turn in _TURNS:
-        moved = translate(region, xoff=turn)
-        indices = tree.query(moved, predicate="intersects")
-        near.update(indices[~shapely.touches(polygons[indices], moved)].tolist())
-    if not near:
+    parts = _parts(region, polygons, shapely.STRtree(polygons), surface(polygons))
+    if not parts.any():
         west, south, east, north = shapely.bounds(region)
         raise ParameterError(
             f"the region (latitude {south:g} to {north:g}, longitude {west:g} to {east:g}) and the "
             f"box of the grid, {grid.box}, have no cell in common (GeoJSON has the longitude first)"
         )
-    return tuple(domain[i] for i in sorted(near))
+    return tuple(domain[i] for i in np.flatnonzero(parts))

@@ -1,13 +1,9 @@
-"""Predict how far a map will be off, before a report is sent: from the noise of a report and the
-number of equations.
+"""Predict how far a map will be off, before a report is sent (docs/method.md, "How far a map will
+be off").
 
-The derivation is in docs/method.md, "How far a map will be off". In short: each cell is seen as if
-alone, through a normal noise of variance tau^2, which is that of its own reports plus what the
-errors of all other cells throw onto its bits (Tse and Hanly 1999; Guo and Verdu 2005):
+Each cell is seen as if alone, through a normal noise of variance
 
     tau^2 = noise / N + (sum of the mean squared errors of all cells at tau^2) / (m (k - 1)).
-
-The error at a given tau^2 is that of the decoder's own prior on a reference map drawn from it.
 """
 
 import math
@@ -56,14 +52,11 @@ period = "month"
 class MapError:
     """The predicted error of a map, on the reference map.
 
-    total_variation: over the cells, expected, in [0, 1].  even: that of a map on which all cells
-    are alike, which is what is known without a report.  noise: tau, the standard error of a cell's
-    share in a map without a prior, over an even share.
+    total_variation: expected, in [0, 1].  even: that of a map on which all cells are alike.
     """
 
     total_variation: float
     even: float
-    noise: float
 
 
 @dataclass(frozen=True)
@@ -74,11 +67,8 @@ class Reference:
     precisions: Floats
 
     def variances(self, noise: float) -> Floats:
-        """Posterior variance of each log share, (n,), at a noise variance tau^2 of a share.
-
-        Where the information s^2 / tau^2 changes slowly from cell to cell, the variance is that of
-        a lattice on which it is the same everywhere: the mean over the modes.
-        """
+        """Posterior variance of each log share, (n,), at a noise variance tau^2 of a share: as on a
+        lattice on which the information s^2 / tau^2 is the same everywhere."""
         information = self.shares**2 / noise
         levels = np.geomspace(information.min(), information.max(), _LEVELS)
         found = (1 / (self.precisions + levels[:, None])).mean(axis=1)
@@ -112,10 +102,8 @@ def reference_map(cells: int) -> Reference:
 
 
 def noise_of(params: RapporParams) -> float:
-    """Variance of a cell's share by its own bits alone, times the number of reports.
-
-    All other bits are taken as known, and each bit as set by 1 in k of the devices.
-    """
+    """Variance of a cell's share by its own bits alone, times the number of reports, each bit set
+    by 1 in k of the devices."""
     k, gap = params.num_bits, params.q_star - params.p_star
     if params.scheme.symbols:
         return 1 / (gap**2 * (k - 1))  # a multinomial of k symbols
@@ -139,14 +127,16 @@ def predicted_error(params: RapporParams, reports: float, cells: int) -> MapErro
     free = math.inf if params.scheme.own_bits else params.num_cohorts * (params.num_bits - 1)
     reference = reference_map(cells)
     noise = effective_noise(reference, noise_of(params) / reports, free)
-    return MapError(reference.total_variation(noise), reference.even, cells * math.sqrt(noise))
+    return MapError(reference.total_variation(noise), reference.even)
 
 
 def effective_noise(reference: Reference, own: float, free: float) -> float:
-    """Solve for tau^2, the variance of the noise through which each cell is seen.
+    """Solve for tau^2.
 
-    own: by a cell's own bits.  free: numbers that the counters of a metric hold; inf where no two
-    cells share a bit.
+    Args:
+        reference: the map.
+        own: variance by a cell's own bits.
+        free: numbers that the counters of a metric hold; inf where no two cells share a bit.
     """
     if math.isinf(free):
         return own
@@ -165,7 +155,6 @@ class Mode:
 
     keys: what is declared for it in a `metrics.toml`.  turns: a device answers once in so many
     periods.  places: distinct cells of a device that it can tell in its life; None for any number.
-    The one report hides when a place changed, too; memoized ones (`memoizes`) do not.
     """
 
     name: str
@@ -182,8 +171,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Predicted:
-    """A mode with the number of reports behind a map of one period and the predicted error of
-    that map."""
+    """A mode, the number of reports behind a map of one period, and the map's predicted error."""
 
     mode: Mode
     reports: float
@@ -191,11 +179,16 @@ class Predicted:
 
 
 def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> list[Mode]:
-    """List the compared modes of a location metric for a lifetime budget (nats).
+    """List the compared modes of a location metric that can spend a lifetime budget.
 
-    A mode that cannot spend the budget (none can tell 1e-6 nats from nothing) is left out.
-    periods: that the budget is to last for.  no_data: whether it is a value of its own, which takes
-    a place of a cap. Raises DecodeError for a budget that is not above 0, and for no periods.
+    Args:
+        budget: nats.
+        periods: that it is to last for.
+        cohorts: of the metric.
+        no_data: whether it is a value of its own, which takes a place of a cap.
+
+    Raises:
+        DecodeError: the budget is not above 0, or there are no periods.
     """
     if not budget > 0 or periods < 1:
         raise DecodeError(f"budget {budget:g} for {periods} periods: both must be above 0")
@@ -236,8 +229,12 @@ def predict(
 ) -> list[Predicted]:
     """Predict the map of one period and slot by each mode that holds `places`, best first.
 
-    devices: that answer at this level.  places: distinct cells of a device in its life, 1 or more.
-    slots: in `window` and `once` a device answers one of them.
+    Args:
+        choices: the modes.
+        devices: that answer at this level.
+        cells: of the map.
+        places: distinct cells of a device in its life, 1 or more.
+        slots: in `window` and `once` a device answers one of them.
     """
     found = []
     for mode in choices:

@@ -20,7 +20,6 @@ from decoder.density.space_time_model import (
     Modes,
     Released,
     Strengths,
-    Windows,
     contrasts_of,
     deviations_of,
     learn_strengths,
@@ -37,8 +36,8 @@ _LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
 class SpaceTimeField:
     """Maps of T windows. shares: (T, n), r reserved values the last, positive, each of sum 1.
 
-    shared_freedom, own_freedom: (T,), how many parameters each map has really, of the shared map
-    and of its deviations: what it fits of its window's noise, nats.  deviations: the whitened rows.
+    shared_freedom, own_freedom: (T,), how many parameters the shared map and each one's deviations
+    have really: what they fit of a window's noise, nats.
     """
 
     shares: Floats
@@ -62,33 +61,36 @@ def fit_space_time(
 ) -> SpaceTimeField:
     """Fit the maps of T >= 2 windows as deviations from the shared map of all of them.
 
-    windows: the readings of each, one for each level, all with the same rows (rows without reports
-    have precision 0).  shared: the map (n,) of the sum of the windows.  precision: of its log
-    shares in its prior, (n, n), sparse.  laplacian: of the neighbors (n, n), None for no graph.
-    most_repeated: see `most_repeated_noise`.
-    reserved: r, how many of the last shares are of reserved values.
-    independent: deviations of one window say nothing of the next (phi = 0).
+    Args:
+        windows: the readings of each, all with the same rows (those without reports have
+            precision 0).
+        shared: the map (n,) of the sum of the windows.
+        precision: of its log shares in its prior, (n, n), sparse.
+        laplacian: of the neighbors (n, n), None for no graph.
+        most_repeated: see `most_repeated_noise`.
+        reserved: r, how many of the last shares are of reserved values.
+        independent: deviations of one window say nothing of the next (phi = 0).
     """
     size = len(shared) - reserved
     cells = shared[:size] / shared[:size].sum()
     apart = _reserved(windows, np.tile(cells, (len(windows), 1)), reserved)
     deviations = deviations_of(windows, cells, apart)
-    series = Windows(deviations.scale, 1 - apart.sum(axis=1))
+    scale, inside = deviations.scale, 1 - apart.sum(axis=1)
     fits: list[tuple[Strengths, Modes, Graph]] = []
     for graph in ("alike", "neighbors") if laplacian is not None else ("alike",):
         near = None if laplacian is None else laplacian[:size, :size]
         modes = modes_of(deviations, Prior.of(graph, near, size).structure)
-        learnt = learn_strengths(modes, series, most_repeated, independent=independent)
+        learnt = learn_strengths(modes, scale, inside, most_repeated, independent=independent)
         fits.append((learnt, modes, graph))
     strengths, modes, graph = max(fits, key=lambda fit: fit[0].height)
-    contrasts = contrasts_of(series, strengths)
+    contrasts = contrasts_of(scale, inside, strengths)
     variances = 1 + strengths.variance * np.outer(modes.information, contrasts.ratios)
     data = (modes.data / deviations.scale) @ contrasts.turn.T
     changes = released_changes(modes, contrasts, data, variances)
     amounts = np.sqrt(modes.information)[:, None] * (changes.rest / variances @ contrasts.back.T)
     means = strengths.variance * (modes.basis @ amounts)  # up to a map that all windows share
     reports = np.array([sum(float(one.reports.sum()) for one in window) for window in windows])
-    weights = reports * series.inside / (reports @ series.inside)
+    weights = reports * inside / (reports @ inside)
     maps = _maps(cells, means - (means @ weights)[:, None], changes, weights)
     pairs = zip(maps, _reserved(windows, maps, reserved), strict=True)
     shares = np.stack([with_reserved(np.append(one, own), own) for one, own in pairs])
@@ -105,10 +107,8 @@ def fit_space_time(
 
 
 def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
-    """Bound of the part of a row's variance that devices which stay put repeat in every window.
-
-    Of what they draw once for life, and of who is in a cohort: for mode `memo`. shared: (n,).
-    """
+    """Bound of the part of a row's variance that devices which stay put repeat in every window: of
+    what they draw once for life, and of who is in a cohort. shared: (n,)."""
     parts = []
     for reading in windows[0]:
         held = float(np.clip(np.mean(reading.design @ shared), 0.0, 1.0))
@@ -122,10 +122,7 @@ def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
 
 
 def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
-    """Shares of reserved values in each window (T, r), by weighted least squares.
-
-    cells: (T, n), of those who are in a cell in each window.
-    """
+    """Shares of reserved values (T, r). cells: (T, n), of those in a cell in each window."""
     found = []
     for readings, inside in zip(windows, cells, strict=True):
         size = len(inside)
@@ -136,10 +133,7 @@ def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
 
 
 def _maps(cells: Floats, deviations: Floats, changes: Released, weights: Floats) -> Floats:
-    """Shares of the cells (T, n) of each window, positive, each of sum 1.
-
-    weights: what each window adds to the cells of the shared map, (T,), of sum 1.
-    """
+    """Shares of the cells (T, n). weights: (T,) of the windows in the shared map, of sum 1."""
     tried = patterns(len(weights))
     field = np.log(cells)[:, None] + deviations
     maps = np.exp(field - field.max(axis=0))

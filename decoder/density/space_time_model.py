@@ -3,16 +3,14 @@ by strengths learnt from contrasts, and as changes of single cells that a smooth
 
 With s the shares of the cells in the shared map, window t is s exp(d_t), scaled; to first order
 its rows deviate by u_t X J d_t, J = diag(s) - s s', u_t the share of those who are in a cell.
-Whitened by the rows' precisions, B = W^.5 X J. The generalized eigenvectors of B'B against the
-structure S of the prior of d_t make each direction's data one number a window,
-z_it = mu_i^.5 a_it + noise.
+Whitened, B = W^.5 X J. The generalized eigenvectors of B'B against the structure S of the prior of
+d_t make each direction's data one number a window, z_it = mu_i^.5 a_it + noise.
 
 Strengths: for direction i, H z_i ~ N(0, mu_i tau^2 H R H' + H C H'): H are the Helmert contrasts
 between the T windows, R_st = phi^|s-t| the correlation of deviations, scaled so that
-trace(H R H') = T - 1, and C the correlation of the noise: C_tt = 1,
-C_st = a l_s l_t ((1 - b) psi^|s-t| + b), a at most the part of a report's variance that is drawn
-once for life. l_t = (u_t / max u)^g: devices whose value is reserved in one of two windows repeat
-nothing there. Patterson and Thompson 1971 (restricted likelihood).
+trace(H R H') = T - 1, and C that of the noise: C_st = a l_s l_t ((1 - b) psi^|s-t| + b) but for
+C_tt = 1, a at most the part of a report's variance that is drawn once for life, l_t = (u_t / max
+u)^g: who is in no cell repeats nothing. Patterson and Thompson 1971 (restricted likelihood).
 """
 
 from collections.abc import Sequence
@@ -80,9 +78,10 @@ def deviations_of(
 ) -> Deviations:
     """Whiten the equations of windows around a shared map.
 
-    windows: the readings of each, one for each level, with the rows of the first window.
-    cells: shares (n,) of the cells alone in the shared map, sum 1.  reserved: (T, r), shares of
-    the reserved values in each window.
+    Args:
+        windows: the readings of each, all with the rows of the first window.
+        cells: shares (n,) of the cells alone in the shared map, sum 1.
+        reserved: (T, r), shares of the reserved values in each window.
     """
     design = sparse.vstack([one.design for one in windows[0]]).tocsr()
     inside, outside = design[:, : len(cells)], design[:, len(cells) :].toarray()
@@ -109,8 +108,7 @@ def deviations_of(
 
 
 def modes_of(deviations: Deviations, structure: Any) -> Modes:
-    """Find the independent directions of the deviations; structure: of their prior, (n, n),
-    sparse."""
+    """Find the independent directions of deviations. structure: of their prior, sparse (n, n)."""
     shaped = deviations.response * deviations.shares
     by_rows = len(shaped) < shaped.shape[1]
     if by_rows:
@@ -132,12 +130,7 @@ def modes_of(deviations: Deviations, structure: Any) -> Modes:
 
 @dataclass(frozen=True)
 class Strengths:
-    """The variances of deviations and of their noise. variance: tau^2. phi: correlation of
-    deviations from a window to the next.
-
-    repeated, lasting, psi, fading: a, b, psi and g of the noise.
-    height: log of the restricted posterior.
-    """
+    """tau^2 and phi of the deviations, a, b, psi and g of the noise; log restricted posterior."""
 
     variance: float
     phi: float
@@ -146,14 +139,6 @@ class Strengths:
     psi: float
     fading: float
     height: float
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Scale of the signal (`Deviations`) and share of devices in a cell, for each window, (T,)."""
-
-    scale: Floats
-    inside: Floats
 
 
 @dataclass(frozen=True)
@@ -172,29 +157,32 @@ class Contrasts:
 
 
 def learn_strengths(
-    modes: Modes, windows: Windows, most_repeated: float, *, independent: bool
+    modes: Modes, scale: Floats, inside: Floats, most_repeated: float, *, independent: bool
 ) -> Strengths:
     """Find the strengths with the highest restricted posterior.
 
-    most_repeated: bound of a, 0 where noise is drawn afresh.  independent: only phi = 0.
+    Args:
+        modes: the data.
+        scale, inside: of `Deviations`, and the share of devices in a cell, of each window, (T,).
+        most_repeated: bound of a, 0 where noise is drawn afresh.
+        independent: only phi = 0.
     """
-    found = [_for_phi(modes, windows, most_repeated, 0.0, None)]
-    for phi in () if independent or len(windows.scale) < 3 else PHIS[1:]:
-        other = _for_phi(modes, windows, most_repeated, phi, found[0])
-        found.append(other)
+    found = [_for_phi(modes, scale, inside, most_repeated, 0.0, None)]
+    for phi in () if independent or len(scale) < 3 else PHIS[1:]:
+        found.append(_for_phi(modes, scale, inside, most_repeated, phi, found[0]))
     best = max(found, key=lambda one: one.height)
     return best if best.height > found[0].height + _PHI_GAIN else found[0]
 
 
-def contrasts_of(windows: Windows, strengths: Strengths) -> Contrasts:
-    """Diagonalize H R H' and the contrasts' noise together."""
-    scale, size = windows.scale, len(windows.scale)
+def contrasts_of(scale: Floats, inside: Floats, strengths: Strengths) -> Contrasts:
+    """Diagonalize H R H' and the contrasts' noise; scale, inside: as of `learn_strengths`."""
+    size = len(scale)
     steps = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
     helmerts = helmert(size)
     likeness = strengths.phi**steps
     likeness = likeness * (size - 1) / np.trace(helmerts @ likeness @ helmerts.T)
     repeat = (1 - strengths.lasting) * strengths.psi**steps + strengths.lasting
-    faded = (windows.inside / windows.inside.max()) ** strengths.fading
+    faded = (inside / inside.max()) ** strengths.fading
     shared = strengths.repeated * repeat * np.outer(faded, faded)
     noise = np.where(steps == 0, 1.0, shared) / np.outer(scale, scale)
     spread = helmerts @ noise @ helmerts.T
@@ -205,14 +193,16 @@ def contrasts_of(windows: Windows, strengths: Strengths) -> Contrasts:
 
 
 def _for_phi(
-    modes: Modes, windows: Windows, most_repeated: float, phi: float, near: Strengths | None
+    modes: Modes,
+    scale: Floats,
+    inside: Floats,
+    most_repeated: float,
+    phi: float,
+    near: Strengths | None,
 ) -> Strengths:
-    """The best of the other strengths for one phi; near: those of another phi, to start from.
-
-    Without bounds they are ln tau^2, and the logits of a / a_max, b, psi / .97 and g.
-    """
-    data = modes.data / windows.scale
-    rest = modes.rest / np.outer(windows.scale, windows.scale)
+    """The best for one phi, as ln tau^2 and the logits of a / a_max, b, psi / .97 and g. near:
+    those of another phi, to start from."""
+    data, rest = modes.data / scale, modes.rest / np.outer(scale, scale)
     count = len(modes.information) + modes.rest_freedom
     log_usual = float(np.log(_USUAL_VARIANCE))
     usual = (log_usual, 2.0, 0.5, 0.0, 0.0)
@@ -226,7 +216,7 @@ def _for_phi(
 
     def loss(at: Floats) -> float:
         tried = strengths(at)
-        contrasts = contrasts_of(windows, tried)
+        contrasts = contrasts_of(scale, inside, tried)
         turned = data @ contrasts.turn.T
         variances = 1 + tried.variance * np.outer(modes.information, contrasts.ratios)
         signal = float(np.log(variances).sum() + (turned**2 / variances).sum())
@@ -265,8 +255,7 @@ class Released:
 
     @property
     def shrunk(self) -> Floats:
-        """The sizes without what the largest of many exceeds its mean by on average: times 1 - 1
-        / z^2."""
+        """The sizes less what the largest of many exceeds its mean by: times 1 - 1 / z^2."""
         z = self.sizes / self.errors
         return np.asarray(self.sizes * np.maximum(1 - 1 / z**2, 0.0))
 
@@ -274,16 +263,16 @@ class Released:
 def released_changes(
     modes: Modes, contrasts: Contrasts, data: Floats, variances: Floats
 ) -> Released:
-    """Find the changes of single cells.
+    """Find the changes of single cells, which make the maps: a deviation is in proportion to the
+    share of its cell, so a new crowd in an empty cell could not show.
 
-    A deviation is in proportion to the share of its cell in the shared map, so a new crowd in an
-    empty cell cannot show. Every cell is tested for a change in one window, and from a window on,
-    by its score under the model of noise and deviations; the largest beyond the Bonferroni limit of
-    all tests (|z| at a family-wise level of .05) is added, all that were added are refitted
-    together by generalized least squares, and what is left is tested again, at most 40 times. This
-    makes the maps; what is said of changes is estimated apart from it (`cell_changes`).
+    Every cell is tested for a change of each of `patterns`, by its score under the model of noise
+    and deviations; the largest beyond the Bonferroni limit of all tests (.05) is added, all that
+    were added are refitted together, and what is left is tested again, at most 40 times.
 
-    data, variances: of each direction and turned contrast, (r, T - 1).
+    Args:
+        modes, contrasts: of the windows.
+        data, variances: of each direction and turned contrast, (r, T - 1).
     """
     response, turned = modes.response, patterns(contrasts.turn.shape[1]) @ contrasts.turn.T
     information = ((response**2).T @ (1 / variances)) @ (turned**2).T
@@ -310,9 +299,6 @@ def released_changes(
 
 
 def patterns(windows: int) -> Floats:
-    """The patterns of windows to test: each window alone, then from each window on.
-
-    (K, windows), of 0 and 1.
-    """
+    """The patterns to test, (K, windows) of 0 and 1: each window alone, then from each one on."""
     steps = [np.arange(windows) >= first for first in range(2, windows - 1)]
     return np.vstack([np.eye(windows), *(step.astype(float)[None] for step in steps)])

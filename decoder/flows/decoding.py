@@ -11,12 +11,14 @@ from decoder.decoded_window import window_fields
 from decoder.errors import DecodeError
 from decoder.flows.detection import limit, reach
 from decoder.flows.fit import FlowData, FlowFit, fit_flows, no_departures
-from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
-from decoder.flows.moments import FlowMoments, ratios
+from decoder.flows.moments import FlowMoments
 from decoder.flows.space import (
+    KNOWN_SIDE_PRECISION,
     RESERVED,
+    SIDE_PRECISION,
     Answers,
     FlowSpace,
+    Gravity,
     SymbolCounts,
     answers_of,
     indicator,
@@ -26,7 +28,7 @@ from decoder.flows.tables import FlowDecoding, QuestionCheck
 from decoder.inference.intervals import ShareTable
 from decoder.model.counts import collected_repetition
 from decoder.numerics.bit_tensor import one_thread
-from decoder.numerics.simplex import project_simplex
+from decoder.numerics.optimization import project_simplex
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
 from decoder.typing import Flags, Floats
@@ -60,8 +62,7 @@ def decode_flows(
         progress: called with (stage, done, total).
 
     Returns:
-        Flows with two numbers each, an estimate with its interval and one guess at the whole;
-        zones, cells, bands and the check of each question.
+        Flows, zones, cells, bands and the check of each question.
 
     Raises:
         DecodeError: a metric of another kind, no reports, or a known matrix of another shape.
@@ -112,12 +113,9 @@ def _best_fit(
     known: Floats | None,
     progress: Progress,
 ) -> tuple[FittedAnswers, float]:
-    """Fit the model, and again where the answers to a question do not fit; also return how many
-    nats more likely they are without the known matrix, 0 where it is kept.
-
-    A known matrix without which the answers are more likely is dropped. Before answers are called
-    forged, the climb is started over with wide departures, and the summit of more evidence is kept.
-    """
+    """Fit the model; a known matrix without which the answers are more likely, by so many nats, is
+    dropped. Before answers are called forged, the climb is started over with wide departures, and
+    the summit of more evidence is kept."""
     fit_answers, dropped = partial(_fit_answers, space, counts, repetition, progress), 0.0
     found = fit_answers(known)
     if known is not None:
@@ -163,11 +161,9 @@ def _fit_answers(
     known: Floats | None,
     tau: float | None = None,
 ) -> FittedAnswers:
-    """Fit the model; each round takes out the collisions that the one before predicts.
-
-    They are predicted from gravity and surprising flows. Other departures are left out: they are
-    small each, and where one flow is far from gravity they share what its own symbols say, which
-    would be subtracted from it.
+    """Fit the model; each round takes out the collisions that the one before predicts from gravity
+    and surprising flows. Other departures, small each, would share what a surprising flow's own
+    symbols say.
 
     Returns the fit of the last round that no question rejects; of the last where each is rejected.
     tau: size of the departures to begin at; None: the least.
@@ -207,10 +203,7 @@ def _fit_answers(
 
 
 def _gravity(space: FlowSpace, known: Floats | None) -> Gravity:
-    """The gravity model, about a known matrix if there is one.
-
-    One that has nobody of `other` or `no_data` did not ask for that side.
-    """
+    """The gravity model, about a known matrix; a reserved side that has nobody there is open."""
     if known is None:
         return Gravity(space, np.zeros(space.num_pairs), SIDE_PRECISION)
     total = float(known.sum()) if known.shape == (space.num_pairs,) else 0.0
@@ -257,14 +250,6 @@ def _tables(
     inside = np.maximum.outer(sides, sides).ravel() < space.num_zones
     of_origin = indicator(space.origin, space.num_sides)
     of_destination = indicator(space.destination, space.num_sides)
-    origins = moments.of(of_origin)
-    ratio, ratio_low, ratio_high = ratios(
-        moments.pairs,
-        origins.at(space.origin),
-        moments.with_origins(of_origin, space.origin),
-        quantile,
-    )
-    ratio_error = (ratio_high - ratio_low) / (2 * quantile)
     net = moments.of((of_destination - of_origin)[: space.num_cells])
     own, moved = _own_and_moved(space, answers, quantile)
     flow_share = project_simplex(fit.mean)
@@ -274,11 +259,10 @@ def _tables(
         "detected": detected,
         "flow_share": flow_share,
         "gravity": fit.shares,
-        "of_origin": ShareTable(ratio, ratio_error, ratio_low, ratio_high),
         "zones": zones,
         "zones_detected": _detected(zones, limit(alpha, space.num_zones), inside & zones_asked),
         "zone_share": space.sums(ZONES) @ flow_share,
-        "origins": _shares(*origins.cavity(), quantile),
+        "origins": _shares(*moments.of(of_origin).cavity(), quantile),
         "destinations": _shares(*moments.of(of_destination).cavity(), quantile),
         "net": _shares(*net.cavity(), quantile, least=-1.0),
         "bands": _answered(answers[DISTANCE], np.eye(space.num_bands), quantile),
@@ -289,12 +273,8 @@ def _tables(
 
 
 def _forged_shift(counts: Mapping[str, SymbolCounts]) -> float:
-    """The largest rise of a flow by forged reports that name its pair in the question about pairs:
-    a share of people, 1 at most, and without reports of that question.
-
-    A forged report shows the pair's own symbol for certain. Forged answers to other questions move
-    a flow only as far as its estimate rests on their sums, and are not counted here.
-    """
+    """The largest rise of a flow by forged reports that name its pair's own symbol in the question
+    about pairs, a share of people; 1 without reports of that question."""
     pair = counts[PAIR]
     total = sum(one.num_reports for one in counts.values())
     if not pair.num_reports:
@@ -352,13 +332,6 @@ def question_checks(
 
     What is not known of the matrix moves symbols, too: the statistic of a cohort of n reports is
     divided by 1 + n (p - q)^2 times the sum of the posterior variances of the classes.
-
-    Args:
-        counts: by question.
-        moments: of the fit.
-
-    Returns:
-        A check for each question with reports.
     """
     fit, found, doubts = moments.fit, [], _doubts(moments, moments.fit.mean)
     for name, one in counts.items():

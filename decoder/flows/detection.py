@@ -1,7 +1,4 @@
-"""When a flow is detected, in standard errors: for the decoder, and for plans before a report.
-
-The standard library is enough, so that checking a metric loads no library of numbers.
-"""
+"""When a flow is detected, in standard errors; checking a metric loads no library of numbers."""
 
 from statistics import NormalDist
 
@@ -19,7 +16,6 @@ def limit(alpha: float, cells: int) -> float:
     return -_NORMAL.inv_cdf(alpha / (2 * cells**2))
 
 
-def reach(alpha: float, cells: int, power: float = FOUND_OFTEN) -> float:
-    """Standard errors that a flow must measure to be detected with a chance of `power`, in (0, 1);
-    the other arguments are those of `limit`."""
-    return limit(alpha, cells) + _NORMAL.inv_cdf(power)
+def reach(alpha: float, cells: int) -> float:
+    """Standard errors that a flow must measure to be detected 8 times in 10; see `limit`."""
+    return limit(alpha, cells) + _NORMAL.inv_cdf(FOUND_OFTEN)

@@ -3,26 +3,21 @@
 The shares of pairs are theta = t0(x) + u with u normal of variance V = tau m t0, m the mean share
 of a pair. The question `pair` says something of each theta, the other questions of R sums. Given
 x, everything is normal: u is integrated out, first by `pair`, which is diagonal, then by the sums;
-x by Gauss-Newton and Laplace's approximation. Sums over pairs of zones have no pair in common, nor
-have their parameters: both are eliminated as diagonal blocks, so that cost and memory grow with
-the number of cells, squared, and hardly with that of zones.
+x by Gauss-Newton and Laplace's approximation. Pairs of zones are eliminated as diagonal blocks.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from decoder.errors import ConvergenceError
-from decoder.flows.gravity import Gravity
-from decoder.flows.space import COARSE, Answers
+from decoder.flows.space import COARSE, Answers, Gravity
 from decoder.numerics.arrowhead import Arrowhead
-from decoder.numerics.lbfgs import descend
+from decoder.numerics.optimization import descend
 from decoder.typing import Floats, Indices
 from rappor_core.metrics.flow import ZONES
 
@@ -41,12 +36,11 @@ _RENEWAL_TOLERANCE = 1e-3  # nats
 
 @dataclass(frozen=True)
 class FlowData:
-    """Answers to all questions; those to other questions than `pair` are of the R classes one
-    question after another, zones last, over their standard errors.
+    """Answers to `pair`, and to the other questions, of R classes one after another, zones last.
 
-    pair: of infinite variance without reports.  coarse: (R,) shares over standard errors.
-    precision: (R,) one over standard errors; 0 of a question without reports, as `coarse`.
-    sums: (R, P) sparse: what `coarse` is of shares of pairs.  zones: (Z,) rows of pairs of zones.
+    coarse: (R,) shares over standard errors.  precision: (R,) one over standard errors, 0 of a
+    question without reports, as `coarse`.  sums: (R, P) sparse: what `coarse` is of shares of
+    pairs.  zones: (Z,) rows of pairs of zones.
     """
 
     pair: Answers
@@ -56,7 +50,7 @@ class FlowData:
     zones: Indices
 
     @classmethod
-    def of(cls, gravity: Gravity, answers: Mapping[str, Answers]) -> FlowData:
+    def of(cls, gravity: Gravity, answers: Mapping[str, Answers]) -> Self:
         """Join the answers by question."""
         precision = np.concatenate([answers[name].variance ** -0.5 for name in COARSE])
         shares = np.concatenate([answers[name].shares for name in COARSE])
@@ -69,10 +63,8 @@ class FlowData:
 
 @dataclass(frozen=True)
 class DepartureNoise:
-    """What departures u of given variances add to the noise of the answers.
-
-    tau: size of the departures.  scale: (P,) shares that their variances are in proportion to.
-    """
+    """What departures u add to the noise of the answers, of a size tau and of variances in
+    proportion to the shares `scale` (P,)."""
 
     data: FlowData
     tau: float
@@ -117,7 +109,7 @@ class FlowFit:
     noise: DepartureNoise
 
     @classmethod
-    def at(cls, gravity: Gravity, data: FlowData, parameters: Floats, tau: float) -> FlowFit:
+    def at(cls, gravity: Gravity, data: FlowData, parameters: Floats, tau: float) -> Self:
         """The model at parameters, with departures of a size in proportion to its shares."""
         noise = DepartureNoise(data, tau, gravity.shares(parameters))
         return cls(gravity, data, parameters, noise)
@@ -149,11 +141,8 @@ class FlowFit:
     @cached_property
     def system(self) -> Arrowhead:
         """Matrix of the unknowns x (n,), level, multiplier, y (R,): the quadratic form of x about
-        the fit, with answers other than `pair` as a saddle point.
-
-        The logarithm of a share changes by the sum of its parameters plus the level, which keeps
-        the sum of shares: that is the multiplier's row. y is the weight of each answer. Without y
-        the rest is the posterior precision of x.
+        the fit, with answers other than `pair`, of weights y, as a saddle point. The level keeps
+        the sum of shares, which is the multiplier's row.
         """
         gravity, noise, sums, entries = self.gravity, self.noise, self.data.sums, self.entries
         precision = entries.T @ rows_times(noise.weight * self.shares**2, entries)
@@ -180,8 +169,7 @@ class FlowFit:
         return self.system.solve(padded)[:size]
 
     def objective(self, parameters: Floats) -> tuple[float, Floats]:
-        """Negative log posterior of parameters (n,), up to a constant, and its gradient, with V
-        held."""
+        """Negative log posterior of parameters (n,), up to a constant, and gradient; V is held."""
         noise, data = self.noise, self.data
         shares = self.gravity.shares(parameters)
         residual, coarse = self.residuals(shares)
@@ -264,10 +252,8 @@ def no_departures(fit: FlowFit) -> float:
 
 
 def _converged(fit: FlowFit) -> FlowFit:
-    """Climb with V held, then renew V half way to the new shares, until that gains next to nothing.
-
-    Whole renewals go to and fro where departures are large; after the last, V is held.
-    """
+    """Climb with V held, then renew V half way to the new shares (whole renewals may go to and
+    fro), until that gains next to nothing."""
     for _ in range(_RENEWALS):
         fit, gained = _climbed(fit)
         if gained < _RENEWAL_TOLERANCE:
@@ -278,10 +264,7 @@ def _converged(fit: FlowFit) -> FlowFit:
 
 
 def _climbed(fit: FlowFit) -> tuple[FlowFit, float]:
-    """Climb to the summit with V held: the fit there, and nats gained.
-
-    By L-BFGS from the metric of Gauss and Newton, which leaves out the curvature of t0.
-    """
+    """Climb to the summit with V held, from Gauss and Newton's metric: the fit, and nats gained."""
     first = fit.objective(fit.parameters)[0]
     for _ in range(_METRICS):
         parameters, loss, steps = descend(

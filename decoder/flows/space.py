@@ -1,11 +1,9 @@
-"""The pairs of cells that flows are between, the classes that each question puts them in, and what
-the counts of each question say of the shares of its classes: unbiased, with a variance."""
-
-from __future__ import annotations
+"""The pairs of cells that flows are between, the gravity model of their shares, the classes that
+each question puts them in, and what its counts say of these: unbiased, with a variance."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -26,6 +24,12 @@ from rappor_core.metrics.flow import (
 )
 
 RESERVED = 2  # sides after the cells: `other`, then `no_data`
+SIDE_PRECISION = 0.25  # of the priors, independent and normal with mean 0, of log shares
+KNOWN_SIDE_PRECISION = 4.0  # where a known matrix has the sides already
+BAND_PRECISION = 0.02
+SLOPE_PRECISION = 0.25
+OWN_PRECISION = 1.0
+ZONE_PRECISION = 4.0
 
 
 @lru_cache(maxsize=4)
@@ -42,8 +46,7 @@ class FlowSpace:
     """All pairs of an origin and a destination, row by row: P = (K + 2)^2 of K cells.
 
     zones: (K,) index of each cell's zone.  bands: (K, K) distance band of each pair of cells, 0 on
-    the diagonal.  num_bands: with the last one, that of `other` and `no_data`.
-    meters: (K, K) between the centers of cells.
+    the diagonal.  num_bands: with that of `other` and `no_data`.  meters: (K, K) between centers.
     """
 
     zones: Indices
@@ -52,7 +55,7 @@ class FlowSpace:
     meters: Floats
 
     @classmethod
-    def of(cls, flow: Flow) -> FlowSpace:
+    def of(cls, flow: Flow) -> Self:
         """The space of a metric of flows."""
         bands = np.array([[flow.band_of(one) for one in row] for row in cell_meters(flow).tolist()])
         np.fill_diagonal(bands, 0)
@@ -107,8 +110,7 @@ class FlowSpace:
 
     @cached_property
     def distance(self) -> Floats:
-        """(P,) logarithm of the distance less its mean in the band; 0 of the own cell, and of
-        `other` and `no_data`."""
+        """(P,) logarithm of the distance less its mean in the band; 0 of the own cell."""
         logs = np.log(np.maximum(self.meters, 1.0))  # whole meters, 0 of the own cell
         sums, sizes = (np.bincount(self.bands.ravel(), weights, self.num_bands)
                        for weights in (logs.ravel(), None))  # fmt: skip
@@ -154,12 +156,104 @@ def indicator(labels: Indices, size: int) -> Any:
 
 
 @dataclass(frozen=True)
+class Gravity:
+    """t0 = softmax of offset + a_origin + b_destination + f_band + s distance + own_cell + z_zones.
+
+    The parameters x (n,) are a, b, own (each one a side), f, s, z.  offset: (P,) logarithm of a
+    known matrix, or 0.
+    """
+
+    space: FlowSpace
+    offset: Floats
+    side_precision: float = SIDE_PRECISION
+
+    @property
+    def size(self) -> int:
+        """Number of parameters, n."""
+        return len(self.precision)
+
+    @property
+    def zones(self) -> Indices:
+        """(Z,) parameters of pairs of zones, the last ones."""
+        return np.arange(self.size - self.space.num_classes("zones"), self.size)
+
+    @cached_property
+    def precision(self) -> Floats:
+        """(n,) precisions of the priors."""
+        sides, zones = self.space.num_sides, self.space.num_classes("zones")
+        each = np.full(sides, self.side_precision)
+        each[self.space.num_cells :] = SIDE_PRECISION  # a known matrix rarely has these
+        rest = np.repeat(
+            [OWN_PRECISION, BAND_PRECISION, SLOPE_PRECISION, ZONE_PRECISION],
+            [sides, self.space.num_bands, 1, zones],
+        )
+        return np.concatenate([each, each, rest])
+
+    @cached_property
+    def labels(self) -> Indices:
+        """(6, P) parameters of each pair: origin, destination, own cell, band, distance, zones."""
+        space, sides = self.space, self.space.num_sides
+        slope = 3 * sides + space.num_bands
+        parameters = (
+            space.origin,
+            sides + space.destination,
+            2 * sides + space.origin,
+            3 * sides + space.band,
+            np.full(space.num_pairs, slope),
+            slope + 1 + space.zone_pair,
+        )
+        return np.array(parameters)
+
+    @cached_property
+    def enters(self) -> Floats:
+        """(6, P) what a parameter is times in the logarithm of the pair's share."""
+        found = np.ones(self.labels.shape)
+        found[2], found[4] = self.space.same, self.space.distance
+        return found
+
+    @cached_property
+    def incidence(self) -> Any:
+        """(P, n) sparse: `enters` by pair and parameter."""
+        pairs = np.tile(np.arange(self.labels.shape[1]), len(self.labels))
+        entries = (self.enters.ravel(), (pairs, self.labels.ravel()))
+        found = sparse.csr_array(entries, shape=(self.labels.shape[1], self.size))
+        found.eliminate_zeros()
+        return found
+
+    def shares(self, parameters: Floats) -> Floats:
+        """(P,) t0 at parameters (n,)."""
+        logs = self.offset + self.incidence @ parameters
+        powers = np.exp(logs - logs.max())
+        return np.asarray(powers / powers.sum())
+
+    def start(self, origins: Floats, destinations: Floats, own: Floats) -> Floats:
+        """Parameters (n,) at which sides (K + 2,) have these shares of all people.
+
+        Args:
+            origins, destinations: of people who leave a side and who come to it.
+            own: of people both of whose sides it is.
+        """
+        least = 0.1 / self.space.num_sides
+        left, came, stay = (np.maximum(one, least) for one in (origins, destinations, own))
+        left, came = left / left.sum(), came / came.sum()
+        moving = max(1 - stay.sum(), least)
+        stays = np.log(stay / (moving * left * came))
+        parameters = np.zeros(self.size)
+        parameters[: 3 * self.space.num_sides] = np.concatenate([np.log(left), np.log(came), stays])
+        return parameters
+
+    def slope(self, shares: Floats, values: Floats) -> Floats:
+        """(n,) derivative of the sum of values (P,) times t0, with respect to the parameters."""
+        scaled = shares * values
+        return np.asarray(self.incidence.T @ (scaled - scaled.sum() * shares))
+
+
+@dataclass(frozen=True)
 class SymbolCounts:
     """The counts of the cohorts that ask one question.
 
-    counts: (M, g) reports of each symbol.  symbols: (M, C) integers, the symbol of each class in
-        each cohort; None where the class is the symbol.
-    kept, lied: chances that a report bears its value's own symbol, and each other one.
+    counts: (M, g) reports of each symbol.  symbols: (M, C) symbol of each class; None where the
+    class is the symbol.  kept, lied: chances of a value's own symbol, and of each other one.
     """
 
     counts: Floats
@@ -196,8 +290,7 @@ class SymbolCounts:
 
 @dataclass(frozen=True)
 class Answers:
-    """Unbiased shares (C,) of the classes of one question, their variances, and number of
-    reports."""
+    """Unbiased shares (C,) of the classes of one question, variances, and number of reports."""
 
     shares: Floats
     variance: Floats
@@ -222,10 +315,8 @@ def symbol_counts(aggregate: Aggregate, flow: Flow) -> dict[str, SymbolCounts]:
 def answers_of(
     counts: SymbolCounts, expected: Floats, doubt: float | None = None, repetition: float = 1.0
 ) -> Answers:
-    """Remove the bias of the noise, and of classes that share a symbol.
-
-    A symbol of a cohort says of a class what it says of all others with that hash: what `expected`
-    predicts of it is subtracted, so that only what is not known of the others is noise.
+    """Remove the bias of the noise, and of classes that share a symbol: what `expected` predicts of
+    the others is subtracted, so that only what is not known of them is noise.
 
     Args:
         counts: of the question.

@@ -21,11 +21,7 @@ from rappor_core.metrics.flow import Flow
 
 @dataclass(frozen=True)
 class QuestionCheck:
-    """Whether the answers to one question fit what is estimated from all of them.
-
-    statistic: sum of squared standardized residuals.  freedom: what it is about, if they do.
-    p_value: of a larger one.  num_reports: answers to the question.
-    """
+    """Whether the answers to one question fit what is estimated from all, by a chi-square test."""
 
     question: str
     num_reports: int
@@ -40,8 +36,7 @@ class FlowDecoding(DecodedWindow):
 
     flows: every pair.  detected: (P,) whether a flow between two cells is detected, at
     `alpha / K^2`.  flow_share: (P,) one best-fit matrix, positive, of sum 1.
-    gravity: (P,) what the gravity model alone says.  of_origin: of those who begin in a cell, the
-    share that ends in the other one (Fieller's interval).
+    gravity: (P,) what the gravity model alone says.
     zones: pairs of zones, row by row of Z + 2; zones_detected: those of two zones detected, at
     `alpha / Z^2`; zone_share: sums of flow_share.
     origins, destinations: sides (K + 2).  net: of each cell (K,), destinations less origins.
@@ -61,7 +56,6 @@ class FlowDecoding(DecodedWindow):
     detected: Flags
     flow_share: Floats
     gravity: Floats
-    of_origin: ShareTable
     zones: ShareTable
     zones_detected: Flags
     zone_share: Floats
@@ -94,9 +88,7 @@ def band_changes(
 ) -> tuple[WindowChange, ...]:
     """Compare each window with the next, and the first with the last.
 
-    A quantity is a distance band; the last is the share of people with two different cells.
-    Noise is independent between windows. Where the same devices answer in both, the people are a
-    sample that both have in common, which makes intervals too wide rather than too narrow.
+    Where the same devices answer in both, intervals are too wide rather than too narrow.
 
     Args:
         windows: Oldest first.

@@ -1,10 +1,6 @@
-"""Files that an analyst gives to maps and flows.
-
-A region to show, named areas, points to mark, and a known matrix of flows, such as the
-last census: a CSV of origin,destination,count.
+"""Files that an analyst gives to maps and flows: a region to show, named areas, points to mark, and
+a known matrix of flows, such as the last census: a CSV of origin,destination,count.
 """
-
-from __future__ import annotations
 
 import csv
 import io
@@ -12,7 +8,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +23,6 @@ from decoder.typing import Floats
 from rappor_core.errors import shown
 from rappor_core.grid.box import OTHER, Point
 from rappor_core.metrics.flow import Flow
-
-if TYPE_CHECKING:  # it needs shapely, of the extra `geo`
-    from decoder.density.outlines import Outline
 
 _AREAS = "give a vector file of polygons with names, such as GeoJSON"
 
@@ -51,10 +44,7 @@ def read_region(path: Path, places: Places) -> tuple[str, ...]:
 def read_areas(
     path: Path, places: Places, name_property: str = "name"
 ) -> tuple[Areas, tuple[str, ...]]:
-    """Read named areas over all cells of the finest level, and what a reader has to know of them.
-
-    Raises DecodeError that names the file.
-    """
+    """Read named areas over all cells, and what a reader has to know. Raises DecodeError."""
     if places.pairs:
         raise DecodeError(f"--areas {path}: trips are not in an area; leave the option out")
     cells = places.finest[: len(places.finest) - len(places.reserved)]
@@ -67,11 +57,8 @@ def read_areas(
     return areas, (*notes, moved) if system else notes
 
 
-def read_outlines(path: Path, name_property: str = "name") -> list[Outline]:
-    """Read the named areas of a vector file, whatever the cells that they are for.
-
-    Raises DecodeError that names the file.
-    """
+def read_outlines(path: Path, name_property: str = "name") -> list[Any]:
+    """Read the named areas (`Outline`) of a vector file. Raises DecodeError that names the file."""
     with naming(path, DecodeError, _AREAS):
         shapes, _ = read_shapes(path)
         from decoder.density.outlines import outlines_of
@@ -79,9 +66,8 @@ def read_outlines(path: Path, name_property: str = "name") -> list[Outline]:
         return outlines_of(shapes, name_property)
 
 
-def outlines_json(outlines: Sequence[Outline]) -> str:
-    """One text for the same areas in the same order: a FeatureCollection in which each has the
-    property `name` alone."""
+def outlines_json(outlines: Sequence[Any]) -> str:
+    """One text for the same areas in the same order: a FeatureCollection with names alone."""
     from shapely.geometry import mapping
 
     features = [
@@ -109,18 +95,15 @@ _WAY_OUT = "give a UTF-8 CSV with columns origin, destination and count"
 
 
 def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
-    """Read counts by pair of cells; those of the same pair add up.
+    """Read counts by pair of sides, (P,), row by row of the K + 2 sides.
 
     Args:
-        path: a CSV with a header; further columns are passed over.
+        path: as of `read_flow_counts`.
         flow: whose cells are named; any other name counts as `other`.
         note: called with a sentence on names that are no cells.
 
-    Returns:
-        (P,) counts, row by row of the K + 2 sides.
-
     Raises:
-        CountsError: no such columns, a count that is no number of 0 or more, or no cell is named.
+        CountsError: as `read_flow_counts`, or no cell is named.
     """
     counts, unknown = np.zeros((flow.num_sides, flow.num_sides)), set[str]()
     for pair, count in read_flow_counts(path).items():

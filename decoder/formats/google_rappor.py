@@ -1,7 +1,5 @@
-"""Read and write google/rappor's files.
-
-Their params.csv, counts.csv and map.csv are read, metrics.json is written (the analysis tools of
-2017); results.csv is in `outputs`, with their seven columns first.
+"""Read google/rappor's params.csv, counts.csv and map.csv, and write their metrics.json, as the
+analysis tools of 2017 have them.
 """
 
 import json
@@ -84,13 +82,7 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
 
 
 def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path: Path) -> None:
-    """Write metrics.json: google/rappor's six numbers about the analysis.
-
-    Args:
-        summary: in results.json of a decoding.
-        elapsed_seconds: of the whole analysis.
-        path: of the file.
-    """
+    """Write google/rappor's six numbers about an analysis. summary: in results.json."""
     names = {"sample_size": "num_reports", "allocated_mass": "allocated_share",
              "num_detected": "num_detected", "explained_var": "explained",
              "missing_var": "missing"}  # fmt: skip

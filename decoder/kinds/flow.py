@@ -1,13 +1,8 @@
 """The kind flow: flows of people between usual cells."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from decoder.flows.decoding import decode_flows, flow_of
 from decoder.flows.tables import band_changes, band_shares
@@ -15,106 +10,25 @@ from decoder.formats.density_inputs import read_known_flows
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.over_time import SeriesFound, series_result
 from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult, manifest_of
-from decoder.output.basemap import BaseLayer, read_base
 from decoder.output.flows_tables import (
+    BANDS,
+    CELLS,
+    FLOWS,
+    ZONES,
     FlowPlaces,
-    band_columns,
     band_texts,
-    cell_columns,
-    flow_columns,
+    flow_tables,
     flows_content,
-    zone_columns,
 )
-from decoder.output.flows_view import flow_line, flows_view, placed_flows
+from decoder.output.flows_view import flows_view, placed_flows
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent
-from decoder.tables.geo_files import (
-    NO_GEOPACKAGE,
-    has_geopackage,
-    with_geometry,
-    write_geojson,
-    write_geopackage,
-)
+from decoder.tables.geo_files import write_geojson
 from decoder.tables.paging import TableQuery
-from decoder.tables.table import Column, ColumnType, Table, TableSchema
+from decoder.tables.table import Table
 from rappor_core.aggregate import Aggregate
 from rappor_core.text import counted
 
-_TEXT, _SHARE, _NUMBER = ColumnType.TEXT, ColumnType.SHARE, ColumnType.NUMBER
-_SHARES = (
-    Column("estimate", _SHARE, "Unbiased share of people.", "of people", shown=True),
-    Column("std_error", _SHARE, "Standard error of `estimate`."),
-    Column("low", _SHARE, "Lower end of the interval.", shown=True),
-    Column("high", _SHARE, "Upper end of the interval.", shown=True),
-)
-_GUESS = Column("flow_share", _SHARE, "One guess at the whole matrix, positive, of sum 1.")
-
-
-def _sides(what: str) -> tuple[Column, ...]:
-    return (
-        Column("origin", _TEXT, f"The {what} where people are first.", "from", shown=True),
-        Column("destination", _TEXT, f"The {what} where people are then.", "to", shown=True),
-        Column("origin_name", _TEXT, "What the origin is called."),
-        Column("destination_name", _TEXT, "What the destination is called."),
-        Column("km", _NUMBER, "Distance between the centers.", unit="km", shown=True),
-    )
-
-
-def _shares(prefix: str, of: str) -> tuple[Column, ...]:
-    return (
-        Column(f"{prefix}estimate", _SHARE, f"Unbiased share of {of}."),
-        Column(f"{prefix}std_error", _SHARE, "Its standard error."),
-        Column(f"{prefix}low", _SHARE, "Lower end of its interval."),
-        Column(f"{prefix}high", _SHARE, "Upper end of its interval."),
-    )
-
-
-_DETECTED = Column("detected", ColumnType.FLAG, "Whether the flow is detected.")
-FLOWS = TableSchema(
-    "flows",
-    "Flows between cells",
-    (
-        *_sides("cell"),
-        *_SHARES,
-        _DETECTED,
-        _GUESS,
-        Column("gravity", _SHARE, "What the gravity model alone expects."),
-        Column("note", _TEXT, "What a reader should know of the row."),
-        Column("of_origin", _SHARE, "Share among those who begin in the origin."),
-        Column("of_origin_low", _SHARE, "Lower end of its interval."),
-        Column("of_origin_high", _SHARE, "Upper end of its interval."),
-    ),
-)
-ZONES = TableSchema(
-    "zones",
-    "Flows between zones",
-    (*_sides("zone"), *_SHARES, _DETECTED, _GUESS),
-)
-CELLS = TableSchema(
-    "cells",
-    "Cells",
-    (
-        Column("cell", _TEXT, "The cell, or `other` and `no_data`.", shown=True),
-        Column("name", _TEXT, "What the cell is called.", shown=True),
-        Column("zone", _TEXT, "The zone of the cell."),
-        Column("latitude", _NUMBER, "Of the center.", unit="degrees"),
-        Column("longitude", _NUMBER, "Of the center.", unit="degrees"),
-        *_shares("origin_", "people who begin here"),
-        *_shares("destination_", "people who end here"),
-        *_shares("own_", "those who begin here, the part that stays"),
-        *_shares("net_", "people who come, less those who go"),
-    ),
-)
-BANDS = TableSchema(
-    "bands",
-    "Distance between the two cells",
-    (
-        Column("band", _TEXT, "The distance band.", "distance", shown=True),
-        Column("from_km", _NUMBER, "Its lower edge; empty where it has none.", unit="km"),
-        Column("to_km", _NUMBER, "Its upper edge; empty where it has none.", unit="km"),
-        *_SHARES,
-    ),
-)
 MAX_LISTED = 20  # flows in a summary
 _PRINTED = ("origin", "origin_name", "destination", "destination_name", "km", "estimate", "low",
             "high")  # fmt: skip
@@ -140,32 +54,21 @@ class Flows(KindDecoder):
         known = read_known_flows(asked.known, flow, notes.append) if asked.known else None
         for text in notes:
             question.note(text)
-        places = FlowPlaces.of(flow, read_base(asked.base) if asked.base else BaseLayer())
+        places = FlowPlaces.of(flow)
         found = decode_flows(window, question.options, known, question.progress)
-        content = flows_content(found, places, asked, tuple(notes))
-        flows = flow_columns(found, places, np.arange(flow.num_sides**2))
-        zones, cells = zone_columns(found, places), cell_columns(found, places)
-        if flow.lag:  # the matrix of moves is not readable
-            flows, zones, cells = ({name: [] for name in one} for one in (flows, zones, cells))
-        ends = zip(flows["origin"], flows["destination"], strict=True)
-        lines = [
-            flow_line(places.cells[start], places.cells[end])
-            if {start, end} <= places.cells.keys()
-            else None
-            for start, end in ends
-        ]
+        tables = flow_tables(found, places)
+        content = flows_content(found, places, tables, asked, tuple(notes))
+        metric = content["metric"]
         return Result(
             content,
             _summary(content),
-            (
-                replace(FLOWS.table(flows), geometries=lines),
-                ZONES.table(zones),
-                CELLS.table(cells),
-                BANDS.table(band_columns(found)),
-            ),
+            tables,
             manifest=manifest_of(found, question.options, repeats=found.repetition),
-            notes=(*content["warnings"], *([] if has_geopackage() else [NO_GEOPACKAGE])),
-            files=_map_files(content, places, str(found.last_day)),
+            notes=tuple(content["warnings"]),
+            files={
+                f"{name}.geojson": partial(write_geojson, placed_flows(content[name], ends, metric))
+                for name, ends in (("flows", places.cells), ("zones", places.zones))
+            },
             printed=_printed(content),
         )
 
@@ -222,20 +125,3 @@ def _printed(content: dict[str, Any]) -> tuple[Table, ...]:
     bands = [*content["bands"], {"band": APART, **content["moved"]}]
     names = ("band", "estimate", "low", "high")
     return flows, BANDS.table({name: [row[name] for row in bands] for name in names})
-
-
-def _map_files(
-    content: dict[str, Any], places: FlowPlaces, day: str
-) -> dict[str, Callable[[Path], object]]:
-    """Flows and zones as lines, for GIS programs."""
-    files: dict[str, Callable[[Path], object]] = {}
-    layers = {}
-    for name, places_of in {"flows": places.cells, "zones": places.zones}.items():
-        features = list(placed_flows(content[name], places_of, content["metric"]))
-        files[f"{name}.geojson"] = partial(write_geojson, features)
-        if features:
-            shapes, rows = zip(*features, strict=True)
-            layers[name] = with_geometry(pa.Table.from_pylist(list(rows)), shapes)
-    if layers and has_geopackage():
-        files["flows.gpkg"] = partial(write_geopackage, layers, day)
-    return files

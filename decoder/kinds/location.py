@@ -1,14 +1,13 @@
 """The kind location: maps by slot and window, with shares of named areas, and their changes."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from decoder.density.areas import AreaShares, area_shares, check_size
 from decoder.density.cells import Places, slot_places
@@ -19,41 +18,30 @@ from decoder.formats.density_inputs import read_areas, read_points, read_region
 from decoder.grid_cells import cell_center, location_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import PageParts, Question, Result, StoredResult, manifest_of
-from decoder.output.basemap import BaseLayer, map_json, place_name, read_base
+from decoder.output.basemap import map_json, place_name
 from decoder.output.density_csv import (
     AREAS,
-    CELL,
     DENSITY,
-    ESTIMATES,
-    MAP_SHARE,
+    NOT_APART,
+    PRINTED,
     area_rows,
     cell_geometries,
-    change_columns,
+    cell_size,
     density_features,
     density_table,
-)
-from decoder.output.density_html import map_changes, map_data
-from decoder.output.density_text import (
-    NOT_APART,
-    cell_size,
     grouped_warnings,
     held_text,
     visible_text,
     window_text,
 )
+from decoder.output.density_html import map_changes, map_data
 from decoder.output.map_picture import write_picture
 from decoder.progress import Progress
 from decoder.sources.windows import Groups, SlotWindow, group_by_slot
 from decoder.tables.format import count
-from decoder.tables.geo_files import (
-    NO_GEOPACKAGE,
-    has_geopackage,
-    with_geometry,
-    write_geojson,
-    write_geopackage,
-)
+from decoder.tables.geo_files import write_geojson
 from decoder.tables.paging import TableQuery
-from decoder.tables.table import Column, ColumnType, Table, TableSchema
+from decoder.tables.table import Table
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.risk import CROWD
@@ -62,34 +50,16 @@ from rappor_core.sequence_risk import risk_text
 MAP, MAP_CHANGES = "map.json", "map_changes.json"  # what the script of a page draws
 PICTURE = "density.svg"
 MAX_LISTED = 20  # warnings of a summary
-PRINTED = TableSchema(
-    "density",
-    "Shares of cells",
-    (
-        CELL,
-        Column("place", ColumnType.TEXT, "What the cell is called, or its center.", shown=True),
-        MAP_SHARE,
-        Column("in_box", ColumnType.SHARE, "The same, of those in the box.", "in box", shown=True),
-        *ESTIMATES,
-        *change_columns("since_first", "since the first window", shown=True),
-        Column("changed_since_first", ColumnType.FLAG, "Whether that is detected.", "≠ 0",
-               shown=True),
-    ),
-)  # fmt: skip
 NO_CHANGE = "not distinguishable from no change"
 
 
 @dataclass(frozen=True)
 class Maps:
-    """A map for each slot and window, and the layers to draw on them.
-
-    areas: shares of named areas in each map, in their order; empty without areas.  area_notes:
-    what a reader has to know of them.
-    """
+    """A map for each slot and window, points to draw on them, and shares of named areas in each
+    map, in their order, with what a reader has to know of them."""
 
     densities: list[Density]
     points: list[Point] = field(default_factory=list)
-    base: BaseLayer = field(default_factory=BaseLayer)
     areas: list[AreaShares] = field(default_factory=list)
     area_notes: tuple[str, ...] = ()
 
@@ -155,7 +125,6 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     asked, levels, progress = question.maps, question.options, question.progress
     groups = group_by_slot(counts, counts[0].metric.partition("/")[0], asked.slots, question.note)
     points = read_points(asked.points) if asked.points else []
-    base = read_base(asked.base) if asked.base else BaseLayer()
     areas, notes = None, tuple[str, ...]()
     if asked.areas:  # before the long work: a file may be wrong
         first = next(iter(groups.values()))
@@ -173,14 +142,12 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     if asked.region:  # all cells were fitted
         chosen = read_region(asked.region, densities[0].places)
         densities = [one.showing(chosen) for one in densities]
-    return Maps(densities, points, base, shares, notes)
+    return Maps(densities, points, shares, notes)
 
 
 def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> list[Density]:
-    """One map a slot and window, in the order of the groups; cells are listed once.
-
-    Windows of a slot with the same levels and parameters are mapped as one series.
-    """
+    """One map a slot and window, in the order of the groups; windows of a slot with the same
+    levels and parameters are mapped as one series."""
     series: dict[tuple[str, ...], list[SlotWindow]] = defaultdict(list)
     for key, aggregates in groups.items():
         series[key[0], *sorted(one.params_id for one in aggregates)].append(key)
@@ -205,20 +172,26 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
     table = density_table(densities)
     geometries = None if first.places.pairs else cell_geometries(densities)
     cells = DENSITY.table({name: table[name] for name in table.column_names})
-    areas = (AREAS.of_records(area_rows(densities, maps.areas)),) if maps.areas else ()
+    rows = area_rows(densities, maps.areas) if maps.areas else []
     texts = (
         *(visible_text(one) for one in maps.last().values()),
         *grouped_warnings(densities),
         *maps.area_notes,
-        "" if has_geopackage() or first.places.pairs else NO_GEOPACKAGE,
         held_text(first),
         risk_text(first.metric, CROWD),
     )
     content, documents = _content(maps), dict[str, dict[str, Any]]()
+    files: dict[str, Callable[[Path], object]] = {}
     if not first.places.pairs:
-        documents[MAP] = map_data(densities, maps.points, maps.area_notes, maps.base, maps.areas)
+        drawn = map_data(densities, maps.points, maps.area_notes, maps.areas)
         changes = map_changes(densities)
-        documents |= {} if changes is None else {MAP_CHANGES: changes}
+        documents = {MAP: drawn} | ({} if changes is None else {MAP_CHANGES: changes})
+        shown = densities if question.maps.every_window else list(maps.last().values())
+        files["density.geojson"] = partial(write_geojson, density_features(shown))
+        files[PICTURE] = partial(write_picture, drawn)
+    if rows:
+        shapes = [shape for one in maps.areas for shape in one.areas.geometries]
+        files["areas.geojson"] = partial(write_geojson, zip(shapes, rows, strict=True))
     manifest = manifest_of(counts, question.options, num_reports=content["num_reports"],
                            first_day=first.first_day and str(first.first_day),
                            last_day=last.last_day and str(last.last_day),
@@ -234,10 +207,10 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
     return Result(
         content,
         summary,
-        (replace(cells, geometries=geometries), *areas),
+        (replace(cells, geometries=geometries), *([AREAS.of_records(rows)] if rows else ())),
         manifest=manifest,
         notes=tuple(filter(None, texts)),
-        files=_files(maps, question, documents),
+        files=dict(sorted(files.items())),
         documents=documents,
         printed=_printed(maps),
     )
@@ -279,18 +252,18 @@ def _content(maps: Maps) -> dict[str, Any]:
 
 
 def _printed(maps: Maps) -> tuple[Table, ...]:
-    """The last map of each slot, the largest cells first; what changed, the clearest first; and
-    areas."""
+    """The last map of each slot, the largest cells first; the clearest changes first; areas."""
     found = []
     for slot, one in maps.last().items():
         order = np.argsort(-one.shares, kind="stable")
-        rows = density_table([one]).take(order)
-        data = {"cell": rows["cell"]}
-        data["place"] = [_place_text(one, one.cells[i], maps.base) for i in order]
-        data["map_share"] = rows["map_share"]
-        data["in_box"] = [None if one.cells[i] in RESERVED else float(one.shares[i] / one.in_box)
-                          for i in order]  # fmt: skip
-        data |= {name: rows[name] for name in ("estimate", "low", "high", "detected")}
+        cells, shares = [one.cells[i] for i in order], one.shares[order]
+        data: dict[str, Any] = {
+            "cell": cells,
+            "place": [_place_text(one, cell) for cell in cells],
+            "map_share": shares,
+            "in_box": np.where(np.isin(cells, RESERVED), np.nan, shares / one.in_box),
+            **{name: getattr(one, name)[order] for name in ("estimate", "low", "high", "detected")},
+        }
         where = ", ".join(filter(None, (slot, window_text(one))))
         title = f"{where}: {one.num_reports:,} reports; no: {NOT_APART} as one of {one.num_cells:,}"
         found.append(PRINTED.table(data, title))
@@ -313,38 +286,9 @@ def _printed(maps: Maps) -> tuple[Table, ...]:
     return tuple(found)
 
 
-def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
+def _place_text(one: Density, cell: str) -> str:
     """What a cell is called, or where its center is."""
     if cell in RESERVED or one.places.pairs:
         return ""
     center = cell_center(one.places.grid, cell)
-    return place_name(center, base, max(cell_size(one))) or f"{center[0]:.3f} {center[1]:.3f}"
-
-
-def _files(
-    maps: Maps, question: Question, documents: Mapping[str, dict[str, Any]]
-) -> dict[str, Callable[[Path], object]]:
-    """GeoJSON, GeoPackage and picture; none of pairs."""
-    densities = maps.densities
-    if densities[0].places.pairs:
-        return {}
-    shown = densities if question.maps.every_window else list(maps.last().values())
-    rows = area_rows(densities, maps.areas) if maps.areas else []
-    shapes = [shape for one in maps.areas for shape in one.areas.geometries]
-
-    def write_layers(path: Path) -> None:
-        """All slots and windows."""
-        layers = {"cells": with_geometry(density_table(densities), cell_geometries(densities))}
-        if rows:
-            layers["areas"] = with_geometry(pa.Table.from_pylist(rows), shapes)
-        write_geopackage(layers, str(densities[-1].last_day), path)
-
-    files: dict[str, Callable[[Path], object]] = {
-        "density.geojson": partial(write_geojson, density_features(shown)),
-        PICTURE: partial(write_picture, documents[MAP]),
-    }
-    if rows:
-        files["areas.geojson"] = partial(write_geojson, zip(shapes, rows, strict=True))
-    if has_geopackage():
-        files["density.gpkg"] = write_layers
-    return dict(sorted(files.items()))
+    return place_name(center, max(cell_size(one))) or f"{center[0]:.3f} {center[1]:.3f}"

@@ -1,7 +1,5 @@
-"""Symmetric matrices of small diagonal blocks with a border, solved by the Schur complement.
-
-Golub and Van Loan 2013, section 4.3. Neither the matrix nor its inverse is held dense but in the
-border: d unknowns, of which b are the border's, take b (b + d) numbers.
+"""Symmetric matrices of small diagonal blocks with a border, solved by the Schur complement (Golub
+and Van Loan 2013, section 4.3): d unknowns, of which b are the border's, take b (b + d) numbers.
 """
 
 from functools import cached_property
@@ -89,8 +87,8 @@ class Arrowhead:
         return solved
 
     def inverse_at(self, rows: Indices, columns: Indices) -> Floats:
-        """(n,) entries of the inverse. The rows are all of blocks or all of the border, so are the
-        columns; a row and a column that are both of blocks are of one."""
+        """(n,) entries of the inverse. Rows are all of blocks or all of the border, so are columns;
+        a row and a column that are both of blocks are of one."""
         place = np.empty(self.matrix.shape[0], dtype=np.intp)
         for own in (self._border, self._inner):
             place[own] = np.arange(len(own))

@@ -1,15 +1,12 @@
 """The index tensor of the candidates, and the sums over it that every estimator needs.
 
-A candidate sets at most h of the k bits in each of m cohorts. Instead of the 0/1 matrix X
-(m*k, M) we hold the tensor of its set bits, `positions` (M, m, h), a byte each up
-to k = 255: at a million candidates 32 MB instead of 400. Where two hashes of a candidate fall on
-the same bit, the second entry is the sentinel k, which addresses a column of zeros, so that each
-bit counts once.
-
-Every sum is over one candidate at a time, or over fixed ranges, in a fixed order: the result is
-the same to the last bit whatever the number of threads.
+Instead of the 0/1 matrix X (m*k, M) we hold the tensor of its set bits, `positions` (M, m, h), a
+byte each up to k = 255: at a million candidates 32 MB instead of 400. Where two hashes of a
+candidate fall on the same bit, the second entry is the sentinel k, which addresses a column of
+zeros. Every sum is in a fixed order: the same to the last bit whatever the number of threads.
 """
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -34,21 +31,21 @@ _PAIRS_A_LOOK_UP = 16  # pairs of set bits that cost as much as one: they stay i
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """Compile a kernel at its first call; it releases the interpreter's lock.
-
-    The machine code is kept on disk where there is a folder for it that can be written.
-    """
+    """Compile a kernel at its first call; it releases the interpreter's lock."""
     try:
         return cast(Kernel, njit(nogil=True, cache=True)(kernel))
     except RuntimeError:  # a read-only installation, and no home: compiled by each process
         return cast(Kernel, njit(nogil=True)(kernel))
 
 
-def run_in_chunks(kernel: Callable[..., None], total: int, *arguments: Any) -> None:
-    """Call `kernel(low, high, *arguments)` over [0, total) on all cores.
-
-    The kernel writes its own range only, so the split does not change the result.
-    """
+def run_in_chunks(
+    kernel: Callable[..., None], total: int, *arguments: Any, work: float = math.inf
+) -> None:
+    """Call `kernel(low, high, *arguments)`, which writes its own range, over [0, total), on all
+    cores where so many look-ups (`work`) are worth it."""
+    if work < _WORTH_A_THREAD:
+        kernel(0, total, *arguments)
+        return
     threads = os.cpu_count() or 1
     edges = np.linspace(0, total, threads * _CHUNKS_PER_THREAD + 1).astype(int)
     with ThreadPoolExecutor(threads) as pool:
@@ -61,26 +58,13 @@ def run_in_chunks(kernel: Callable[..., None], total: int, *arguments: Any) -> N
             job.result()
 
 
-def _run(work: int, kernel: Callable[..., None], total: int, *arguments: Any) -> None:
-    """Call `kernel` over [0, total), on all cores where `work` look-ups are worth it."""
-    if work < _WORTH_A_THREAD:
-        kernel(0, total, *arguments)
-    else:
-        run_in_chunks(kernel, total, *arguments)
-
-
 def position_type(num_bits: int) -> np.dtype[Any]:
-    """The smallest integer type that holds 0..k, the sentinel included; unsigned, so that compiled
-    sums need not look for indices that count from the end.
-    """
+    """The smallest type that holds 0..k; unsigned, so that no index counts from the end."""
     return np.min_scalar_type(num_bits)
 
 
 def mark_repeated(positions: Positions, num_bits: int) -> Positions:
-    """Replace, in place, a position that repeats an earlier hash of its cohort by the sentinel k.
-
-    positions: (M, m, h). Returns the same array.
-    """
+    """Replace, in place, positions (M, m, h) that repeat an earlier hash by the sentinel k."""
     num_hashes = positions.shape[2]
     for later in range(1, num_hashes):
         repeated = positions[:, :, :later] == positions[:, :, later : later + 1]
@@ -94,7 +78,7 @@ def gather_sums(positions: Positions, values: Floats) -> Floats:
     padded = np.zeros((num_cohorts, num_bits + 1))
     padded[:, :num_bits] = values
     sums = np.empty(len(positions))
-    _run(positions.size, _gather, len(positions), positions, padded, sums)
+    run_in_chunks(_gather, len(positions), positions, padded, sums, work=positions.size)
     return sums
 
 
@@ -120,7 +104,7 @@ def pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
     rows, width = _rows(positions, num_bits)
     padded = np.zeros((num_cohorts * width, num_cohorts * width))
     work = rows.size * rows.shape[1] // (2 * _PAIRS_A_LOOK_UP)
-    _run(work, _pair_scatter, num_cohorts, rows, num_hashes, weights, padded)
+    run_in_chunks(_pair_scatter, num_cohorts, rows, num_hashes, weights, padded, work=work)
     blocks = padded.reshape(num_cohorts, width, num_cohorts, width)[:, :num_bits, :, :num_bits]
     sums = blocks.reshape(num_cohorts * num_bits, num_cohorts * num_bits)
     mirror(sums)
@@ -144,16 +128,13 @@ def quadratic_sums(positions: Positions, matrix: Floats, num_bits: int) -> Float
         matrix = padded.reshape(num_cohorts * width, num_cohorts * width)
     sums = np.empty(len(positions))
     work = rows.size * rows.shape[1] // (2 * _PAIRS_A_LOOK_UP)
-    _run(work, _quadratic, len(positions), rows, matrix, sums)
+    run_in_chunks(_quadratic, len(positions), rows, matrix, sums, work=work)
     return sums
 
 
 def _rows(positions: Positions, num_bits: int) -> tuple[Positions, int]:
-    """Each set bit's row in a matrix of all bits, (M, m*h), and the rows that it has a cohort.
-
-    One hash repeats no bit, so that there is no sentinel and no row for it. 32 bits are enough: a
-    matrix of more rows than they count would fill memory.
-    """
+    """Each set bit's row in a matrix of all bits, (M, m*h), and the rows that it has a cohort; one
+    hash repeats no bit, so that there is no row for the sentinel."""
     num_cohorts, num_hashes = positions.shape[1:]
     width = num_bits + (num_hashes > 1)
     first = np.arange(num_cohorts, dtype=np.uint32) * np.uint32(width)

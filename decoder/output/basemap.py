@@ -1,5 +1,5 @@
-"""The ground of a map: coast, borders, water and cities around it from files of this package, the
-file of the user with streets, districts or stations, and places and shares as map.js draws them.
+"""The ground of a map: coast, borders, water and cities around it from files of this package, and
+cells and shares as map.js draws them.
 
 Outlines of Natural Earth (public domain) at 1:10 million, a few hundred meters exact, and places of
 GeoNames (CC BY 4.0); docs/tools/make_basemap.py makes the file. Nothing comes from a network.
@@ -8,37 +8,27 @@ GeoNames (CC BY 4.0); docs/tools/make_basemap.py makes the file. Nothing comes f
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from decoder.density.areas import Areas
-from decoder.errors import DecodeError
-from decoder.files import naming
-from decoder.tables.format import short
-from decoder.tables.geo_files import read_shapes
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
-
-Line = list[list[float]]
 
 _PLACES = 3  # decimals of a degree: the outlines are not better
 _EARTH_KM = 6371.0
 _PIXELS, _MAX_CITIES = 1_500, 300  # of a view
 _FILLED = ("land", "lakes")
 _LINES = ("coast", "borders", "rivers")
-MAX_CORNERS = 300_000  # about 5 MB of page
-MAX_NAME = 60
 FAR = 60.0  # km: a city that far away says nothing of a cell
-_POINTS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
-_FINE_POINTS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
-                "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
+_COMPASS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
+            "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
 PLACES = 5  # decimals of a degree: a meter
 UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
 _AROUND = 5.0  # how far the page's land and water go: a map's box fills a fifth of them or more
@@ -60,11 +50,7 @@ def bundled_source() -> str:
 
 
 def surroundings(view: View) -> dict[str, Any]:
-    """The packaged geography within a view, as lists of [longitude, latitude]: rings clipped to it,
-    and the parts of lines whose segments may cross it.
-
-    As fine as a picture of 1,500 pixels shows, with the 300 places of most people.
-    """
+    """The packaged geography within a view, [longitude, latitude], as fine as 1,500 pixels show."""
     found: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
     least, most = np.array([view.west, view.south]), np.array([view.east, view.north])
     edges = (0, 1, view.west), (0, -1, view.east), (1, 1, view.south), (1, -1, view.north)
@@ -140,20 +126,6 @@ def _directions(places: Floats) -> Floats:
     return np.column_stack([np.cos(y) * np.cos(x), np.cos(y) * np.sin(x), np.sin(y)])
 
 
-def nearest_place(point: Point, within_km: float) -> tuple[float, str, float, float]:
-    """The packaged place of most people within a distance, else the nearest one.
-
-    Returns:
-        Its distance in km, its name, longitude and latitude.
-    """
-    known, (at,) = _bundled(), _directions(np.array([point[::-1]]))
-    index = min(known["tree"].query_ball_point(at, within_km / _EARTH_KM), default=-1)
-    if index < 0:
-        index = int(known["tree"].query(at)[1])
-    x, y = known["places"][index].tolist()
-    return distance_km(point, (y, x)), known["names"][index], x, y
-
-
 def one_side(ring: Floats, axis: int, sign: int, edge: float) -> Floats:
     """Keep the part of a ring (corners, 2) on one side of an edge: of x (axis 0) or y (1), above it
     (sign 1) or below (-1). Sutherland and Hodgman 1974, "Reentrant polygon clipping"."""
@@ -177,97 +149,35 @@ def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
     return 2 * _EARTH_KM * math.asin(min(1.0, math.sqrt(half)))
 
 
-@dataclass(frozen=True)
-class BaseLayer:
-    """The lines, areas and points of a file, each [longitude, latitude], with names."""
+def place_name(point: Point, cell_km: float, *, finely: bool = False) -> str:
+    """The name of the largest place within half a cell's width, else of the nearest one; "" if none
+    is near.
 
-    lines: list[Line] = field(default_factory=list)
-    areas: list[tuple[str, list[Line]]] = field(default_factory=list)
-    points: list[tuple[str, list[float]]] = field(default_factory=list)
-
-
-def read_base(path: Path) -> BaseLayer:
-    """Read a vector file of any shapes. Raises DecodeError, naming the file, if it is not one."""
-    layer = BaseLayer()
-    with naming(path, DecodeError, "give a vector file, such as GeoJSON"):
-        for shape in read_shapes(path)[0]:
-            if shape.geometry is not None:
-                _add(layer, short(shape.name(["name", "NAME"]), MAX_NAME), shape.geometry)
-        corners = sum(map(len, layer.lines)) + len(layer.points)
-        corners += sum(len(ring) for _, rings in layer.areas for ring in rings)
-        if not 0 < corners <= MAX_CORNERS:
-            raise DecodeError(f"{corners:,} corners, and 1 to {MAX_CORNERS:,} can be drawn")
-    return layer
-
-
-def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = False) -> str:
-    """The name of the area, point or city nearest to a cell's center (latitude, longitude); ""
-    if none is near.
-
-    finely: whether the nearest place of any size is named, its distance to 100 meters and its
-    direction to a sixteenth of the compass.
-
-    The user's own names come first: the area around the point, then the nearest point within a
-    cell's width, then the largest place of the package within half of it, then the nearest one.
+    Args:
+        point: center of the cell.
+        cell_km: its width.
+        finely: whether the nearest place of any size is named, its distance to 100 meters and its
+            direction to a sixteenth of the compass.
     """
-    for name, rings in base.areas:
-        if name and sum(_inside(ring, point) for ring in rings) % 2:
-            return name
-    own = [(distance_km(point, (y, x)), name) for name, (x, y) in base.points if name]
-    if own and min(own)[0] <= cell_km:
-        return min(own)[1]
-    away, name, x, y = nearest_place(point, 0.0 if finely else cell_km / 2)
-    if away > FAR:
+    known, (at,) = _bundled(), _directions(np.array([point[::-1]]))
+    within = 0.0 if finely else cell_km / 2 / _EARTH_KM
+    index = min(known["tree"].query_ball_point(at, within), default=-1)  # by number of people
+    index = int(known["tree"].query(at)[1]) if index < 0 else index
+    name, (x, y) = str(known["names"][index]), known["places"][index].tolist()
+    if (away := distance_km(point, (y, x))) > FAR:
         return ""
     if away <= max(cell_km, 2.0):
         return name
     east = ((point[1] - x + 540) % 360 - 180) * math.cos(math.radians(y))
     turn = math.degrees(math.atan2(east, point[0] - y))
     if finely:
-        return f"{away:.1f} km {_FINE_POINTS[round(turn / 22.5) % 16]} of {name}"
-    return f"{away:.0f} km {_POINTS[round(turn / 45) % 8]} of {name}"
+        return f"{away:.1f} km {_COMPASS[round(turn / 22.5) % 16]} of {name}"
+    return f"{away:.0f} km {_COMPASS[2 * round(turn / 45) % 16]} of {name}"
 
 
-def _add(layer: BaseLayer, name: str, geometry: Any) -> None:
-    """Add a shapely geometry, part by part."""
-    if hasattr(geometry, "geoms"):
-        for part in geometry.geoms:
-            _add(layer, name, part)
-        return
-    kind = geometry.geom_type
-    rings = (geometry.exterior, *geometry.interiors) if kind == "Polygon" else (geometry,)
-    lines = [[list(corner) for corner in ring.coords] for ring in rings]
-    if kind == "Polygon":
-        layer.areas.append((name, lines))
-    elif kind == "Point":
-        layer.points.append((name, lines[0][0]))
-    else:
-        layer.lines.append(lines[0])
-
-
-def _inside(ring: Line, point: Point) -> bool:
-    latitude, longitude = point
-    odd = False
-    for (xa, ya), (xb, yb) in zip(ring, [*ring[1:], *ring[:1]], strict=True):
-        crosses = (ya > latitude) != (yb > latitude)
-        if crosses and longitude < (xb - xa) * (latitude - ya) / (yb - ya) + xa:
-            odd = not odd
-    return odd
-
-
-def map_ground(
-    outlines: Sequence[Sequence[Point]], base: BaseLayer, moved: Callable[[float], float]
-) -> dict[str, Any]:
-    """The cells of a map and what lies around them.
-
-    Args:
-        outlines: latitude and longitude of the corners of each cell.
-        base: streets, districts and stations of the user's.
-        moved: gives a longitude as the map's, which go on beyond 180.
-    """
-    cells = [
-        [[round(lon, PLACES), round(lat, PLACES)] for lat, lon in outline] for outline in outlines
-    ]
+def map_ground(outlines: Sequence[Sequence[Point]]) -> dict[str, Any]:
+    """The cells of a map and what lies around them. outlines: corners of each cell."""
+    cells = [[[round(x, PLACES), round(y, PLACES)] for y, x in outline] for outline in outlines]
     corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
     low, high = corners.min(axis=0), corners.max(axis=0)
     middle, half = (low + high) / 2, _AROUND * (high - low) / 2
@@ -275,27 +185,18 @@ def map_ground(
     return {
         "cells": cells,
         "around": surroundings(View(west, max(-89.0, south), east, min(89.0, north))),
-        "base": {
-            "lines": [_shifted(line, moved) for line in base.lines],
-            "areas": [(name, [_shifted(ring, moved) for ring in rings])
-                      for name, rings in base.areas],
-            "points": [(name, _shifted([point], moved)[0]) for name, point in base.points],
-        },
-    }  # fmt: skip
+    }
 
 
-def _shifted(line: Sequence[Sequence[float]], moved: Callable[[float], float]) -> Line:
-    return [[round(moved(x), PLACES), round(y, PLACES)] for x, y, *_ in line]
-
-
-def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[Line]]:
+def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[list[list[float]]]]:
     """The rings of each area, [longitude, latitude]; longitudes go on beyond 180 as the map's."""
-    outlines = []
-    for geometry in areas.geometries:
-        is_one = geometry["type"] == "Polygon"
-        parts = [geometry["coordinates"]] if is_one else geometry["coordinates"]
-        outlines.append([_shifted(ring, moved) for part in parts for ring in part])
-    return outlines
+    parts = ([one["coordinates"]] if one["type"] == "Polygon" else one["coordinates"]
+             for one in areas.geometries)  # fmt: skip
+    return [
+        [[[round(moved(x), PLACES), round(y, PLACES)] for x, y, *_ in ring]
+         for part in some for ring in part]
+        for some in parts
+    ]  # fmt: skip
 
 
 def map_json(data: Mapping[str, Any]) -> str:

@@ -1,8 +1,5 @@
-"""Geometry of all charts: bars, points with intervals, and series of shares with bands.
-
-Numbers become places here; templates/pictures.html.j2 and templates/series_chart.html.j2 draw
-them. Forest plots are placed in percent of the width, so that they fit any window; other charts
-are in units of a view box.
+"""Geometry of all charts, which templates/pictures.html.j2 and series_chart.html.j2 draw: forest
+plots are placed in percent of the width, other charts in units of a view box.
 """
 
 import math
@@ -78,10 +75,7 @@ NARROW = Frame(330, 320, left=64, right=314, top=12, bottom=274)  # the same, fo
 
 @dataclass(frozen=True)
 class Mark:
-    """A point or the top of a bar; with the ends of its interval, if it has one.
-
-    number: Of its title, from 0.
-    """
+    """A point or the top of a bar, the number of its title, and the ends of its interval."""
 
     number: int
     x: float
@@ -99,7 +93,7 @@ class Plot:
     across: tuple[Tick, ...] = ()
     points: tuple[Mark, ...] = ()
     bars: tuple[Mark, ...] = ()
-    lines: tuple[Corners, ...] = ()
+    lines: tuple[tuple[Mark, ...], ...] = ()
     bands: tuple[Corners, ...] = ()
     bar_width: float = 0.0
     titles: tuple[str, ...] = ()
@@ -118,15 +112,12 @@ class Estimate:
 
 
 def share_plot(windows: Sequence[Shares | None]) -> Plot:
-    """Lay out a line of shares within the band of their intervals.
-
-    A window of None leaves a gap: what is not found is not 0.
-    """
+    """Lay out a line of shares within the band of their intervals; None leaves a gap."""
     ends = [end for one in windows if one for end in one]
     axis, ticks = share_axis(max([*ends, 1e-6]), TIME.bottom, TIME.top, most=4)
     found, bands = line_with_bands(windows, TIME.columns(len(windows)), axis)
     points = tuple(mark for run in found for mark in run)
-    return Plot(TIME, ticks, points=points, lines=_corners(found), bands=bands)
+    return Plot(TIME, ticks, points=points, lines=found, bands=bands)
 
 
 def count_plot(counts: Sequence[float]) -> Plot:
@@ -170,26 +161,17 @@ def estimate_plots(
         if band:
             shares = [(one.guess, *ends) for one, ends in zip(estimates, band, strict=True)]
             found, bands = line_with_bands(shares, columns, axis)
-            plots.append(replace(plot, lines=_corners(found), bands=bands))
+            plots.append(replace(plot, lines=found, bands=bands))
         else:
             bars = tuple(Mark(i, x, axis.at(one.guess)) for i, (x, one) in placed)
             plots.append(replace(plot, bars=bars, bar_width=0.9 * frame.step(len(estimates))))
     return tuple(plots)
 
 
-def _corners(found: Iterable[Iterable[Mark]]) -> tuple[Corners, ...]:
-    """The places of the marks of each run."""
-    return tuple(tuple((mark.x, mark.y) for mark in run) for run in found)
-
-
 def line_with_bands(
     shares: Sequence[Shares | None], columns: Sequence[float], axis: Axis
 ) -> tuple[tuple[tuple[Mark, ...], ...], tuple[Corners, ...]]:
-    """Lay out shares and their intervals over columns.
-
-    Returns:
-        The marks of each run of columns with a share, and the corners of each run's band.
-    """
+    """Lay out the marks of each run of columns with a share, and the corners of its band."""
     found, bands = [], []
     for run in _runs(shares):
         found.append(tuple(Mark(i, columns[i], axis.at(one[0])) for i, one in run))
@@ -270,8 +252,7 @@ def share_axis(
 
 
 def axis_step(largest: float, most: int = 8) -> tuple[float, float]:
-    """Return the step of an axis (1, 2 or 5 times a power of ten) and its end, for values from 0
-    to `largest`."""
+    """Return the step of an axis, 1, 2 or 5 times a power of ten, and its end from `largest`."""
     rough = largest / most
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
@@ -287,14 +268,6 @@ def tick_text(share: float, step: float) -> str:
 def heat_square(
     share: float, top: float, text: str, title: str, *, detected: bool
 ) -> dict[str, Any]:
-    """Return a square of a heat map, whose strength is from 0 to 9.
-
-    Args:
-        share: Of the square.
-        top: The largest share of the map.
-        text: In the square.
-        title: Of the square.
-        detected: Whether the share differs from zero.
-    """
+    """Return a square of a heat map, whose strength is from 0 to 9. top: The largest share."""
     strength = min(9, int(10 * math.sqrt(max(share, 0.0) / top)))
     return {"strength": strength, "detected": detected, "text": text, "title": title}

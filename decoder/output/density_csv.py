@@ -1,5 +1,7 @@
-"""Rows and shapes of maps: cells, areas, and their GeoJSON. The same input, the same bytes."""
+"""Rows, shapes and sentences of maps: cells, areas, their GeoJSON, and what to know of them."""
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,13 +13,19 @@ from decoder.density.maps import Density
 from decoder.errors import DecodeError
 from decoder.grid_cells import cell_center, cell_outline
 from decoder.output.basemap import one_side
-from decoder.output.density_text import MAP_APART, NOT_APART, notes_of
+from decoder.tables.format import percent
 from decoder.tables.table import Column, ColumnType, TableSchema
-from decoder.typing import Floats
+from decoder.typing import Flags, Floats
 from rappor_core.grid.box import Point
+from rappor_core.text import counted
 
 Feature = tuple[Mapping[str, Any], Mapping[str, Any]]  # geometry and properties, of GeoJSON
 
+KM_A_DEGREE = 111.2
+NOT_APART = "not distinguishable from zero"
+NONE_DETECTED = "No cell is detected"
+MAP_APART = "map_share, drawn towards other cells, lies outside the interval"
+_MAX_NAMED = 4  # windows of a warning
 DECIMALS = 6  # of a degree: a tenth of a meter
 UNLISTED = "unlisted"
 _NUMBERS = ("map_share", "estimate", "std_error", "low", "high")
@@ -73,6 +81,20 @@ DENSITY = TableSchema(
         Column("changed_since_first", ColumnType.FLAG, "Whether that change is detected."),
     ),
 )
+PRINTED = TableSchema(
+    "density",
+    "Shares of cells",
+    (
+        CELL,
+        Column("place", _TEXT, "What the cell is called, or its center.", shown=True),
+        MAP_SHARE,
+        Column("in_box", _SHARE, "The same, of those in the box.", "in box", shown=True),
+        *ESTIMATES,
+        *change_columns("since_first", "since the first window", shown=True),
+        Column("changed_since_first", ColumnType.FLAG, "Whether that is detected.", "≠ 0",
+               shown=True),
+    ),
+)  # fmt: skip
 AREAS = TableSchema(
     "areas",
     "Shares of areas",
@@ -89,11 +111,7 @@ AREAS = TableSchema(
 
 
 def geometry(outline: Sequence[Point]) -> dict[str, Any]:
-    """The GeoJSON geometry of an outline: a Polygon, or a MultiPolygon where it crosses the
-    antimeridian.
-
-    outline: convex, latitude and longitude, counter-clockwise; longitudes may pass 180.
-    """
+    """The Polygon of a convex outline, counter-clockwise; a MultiPolygon across 180 degrees."""
     parts = []
     for turn in (-360, 0, 360):
         ring = np.array(outline)[:, ::-1] + np.array([turn, 0.0])
@@ -115,10 +133,7 @@ def cell_geometries(maps: Sequence[Density]) -> list[dict[str, Any] | None]:
 
 
 def density_table(maps: Sequence[Density]) -> Any:
-    """The density table: one row a map and cell. Shares are in [0, 1].
-
-    Where only some cells are shown, a last row of each map holds what it gives to the others.
-    """
+    """The density table: one row a map and cell, and one for all cells that are not shown."""
     places = maps[0].places
     centers: list[tuple[float | None, float | None]] = [(None, None)] * len(places.shown)
     if not places.pairs:
@@ -169,10 +184,7 @@ def _rows(one: Density, cells: dict[str, Any]) -> Any:
 
 
 def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
-    """Yield a GeoJSON feature for each map and cell; shares to 6 digits.
-
-    Reserved values have no place, and are in the tables only.
-    """
+    """Yield a GeoJSON feature for each map and cell; shares to 6 digits."""
     shapes = [shape for shape in cell_geometries(maps[:1]) if shape is not None]
     names = ("slot", "first_day", "last_day", "detectable_share", "reports", "cell",
              *_NUMBERS, "detected", "note")  # fmt: skip
@@ -194,7 +206,7 @@ def _six_digits(values: Floats) -> list[float]:
 
 
 def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dict[str, Any]]:
-    """The rows of areas.csv, of all answers: each area in each map, as plain values."""
+    """The rows of areas.csv: each area in each map, as plain values."""
     return [
         {
             "name": name,
@@ -218,3 +230,75 @@ def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dic
             strict=True,
         )
     ]
+
+
+def window_text(one: Density) -> str:
+    """The first and last day of a map as text; "" where it has none."""
+    days = list(dict.fromkeys(str(day) for day in (one.first_day, one.last_day) if day))
+    period = one.metric.period
+    if period == "day" or not days:
+        return " to ".join(days)
+    return f"{period} to {days[0]}" if len(days) == 1 else f"{period}s that end {' to '.join(days)}"
+
+
+def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[str]:
+    """A note for each row: what is said where it is not detected, and where a guess is outside."""
+    return [
+        "; ".join(text for text, said in zip(words, (not seen, out), strict=True) if said)
+        for seen, out in zip(detected.tolist(), outside.tolist(), strict=True)
+    ]
+
+
+def visible_text(one: Density) -> str:
+    """A sentence on how small a share the map can show, and what would help."""
+    shares = one.shares[: one.num_cells]
+    mass = float(shares[shares >= one.detectable_share].sum())
+    text = (
+        f"A share of {percent(one.detectable_share)} is detected 8 times in 10, a smaller one less "
+        f"often; cells with at least as much hold {percent(mass)} of the map."
+    )
+    if one.places.listed is not None:
+        text += f" Cells that are not shown hold {percent(one.unlisted)} of it."
+    if mass < 0.5:
+        text += " To see more of it take a coarser level, more reports, or a larger epsilon."
+    return text
+
+
+def grouped_warnings(maps: Sequence[Density]) -> list[str]:
+    """Each warning once, whatever its figures, with the slots and windows that it concerns."""
+    found: dict[str, dict[str, str]] = {}
+    for one in maps:
+        where = ", ".join(filter(None, (one.slot_text, window_text(one))))
+        for warning in one.warnings:
+            found.setdefault(re.sub(r"[0-9][0-9.,e-]*", "#", warning), {})[where] = warning
+    texts = []
+    for said in found.values():
+        *names, text = *said, list(said.values())[-1]
+        if len(maps) > 1 and len(names) == len(maps):
+            text = f"In all {len(maps)} maps: {text}"
+        elif len(maps) > 1:
+            more = len(names) - _MAX_NAMED
+            listed = "; ".join(names[-_MAX_NAMED:]) + (f" and {more} more" if more > 0 else "")
+            text = f"{listed}: {text}"
+        texts.append(text)
+    return texts
+
+
+def cell_size(one: Density) -> tuple[float, float]:
+    """Kilometers from west to east and from south to north of a cell in the middle of the box."""
+    middle = one.places.outlines()[one.num_cells // 2]
+    latitudes, longitudes = zip(*middle, strict=True)
+    high = (max(latitudes) - min(latitudes)) * KM_A_DEGREE
+    shrunk = math.cos(math.radians(sum(latitudes) / len(latitudes)))
+    return (max(longitudes) - min(longitudes)) * KM_A_DEGREE * shrunk, high
+
+
+def held_text(one: Density) -> str:
+    """A sentence on places that devices hold; "" where they hold none."""
+    if not one.location.hold:
+        return ""
+    span = counted(one.location.hold, one.metric.period)
+    return (
+        f"It shows where devices were last seen, within {span} of their answer, not who was "
+        f"there in these days; changes lag by up to {span}."
+    )

@@ -3,47 +3,46 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 
-from decoder.comparison.differences import Differences, RelativeChanges, relative_changes
+from decoder.comparison.differences import Differences
 from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
 from decoder.grid_cells import cell_center, unrolled
 from decoder.output.basemap import (
     PLACES,
     UNIT,
-    BaseLayer,
     area_outlines,
     bundled_source,
     counted,
     map_ground,
     place_name,
 )
-from decoder.output.density_text import (
+from decoder.output.density_csv import (
     cell_size,
-    grid_text,
     grouped_warnings,
     held_text,
-    source_text,
-    visible_notes,
+    visible_text,
     window_text,
 )
-from decoder.output.palette import (
-    DETECTED_FROM,
-    UNDETECTED_STEPS,
-    UNDETECTED_TO,
-    change_positions,
-    drawn_shares,
-    positions,
-)
-from decoder.typing import Floats
+from decoder.output.jinja import DETECTED_FROM, UNDETECTED_STEPS, UNDETECTED_TO
+from decoder.typing import Flags, Floats
 from rappor_core.grid.box import RESERVED, Point
 
 BUSIEST = 10  # cells of a map that are named, those of the page's table
 MAX_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base
-_DIGITS = 4  # of relative changes: hundredths of a per cent
+_DOUBTFUL = 1e-3  # one map in a thousand says so by chance
+_SOURCES = {
+    "field": "",
+    "series": "pooled over the windows",
+    "whole": "that of all windows",
+    "alone": "decoded by itself",
+    "projection": "made of the plain estimates alone",
+    "simplex": "method simplex",
+}
 _MIN_TOP = 1e-9  # share of the darkest color, also where every cell is empty
 
 Pair = tuple[Density, Density, Differences]
@@ -53,7 +52,6 @@ def map_data(
     maps: Sequence[Density],
     points: Sequence[Point] = (),
     notes: Sequence[str] = (),
-    base: BaseLayer | None = None,
     areas: Sequence[AreaShares] = (),
 ) -> dict[str, Any]:
     """The data that map.js draws, as plain values.
@@ -62,11 +60,9 @@ def map_data(
         maps: of one metric and level, any slots and windows.
         points: to be marked.
         notes: further sentences for the reader.
-        base: streets, districts or stations of the user's.
         areas: shares of named areas in each of the maps, or none.
     """
-    one, base = maps[0], base or BaseLayer()
-    moved = partial(unrolled, one.places.grid)
+    one, moved = maps[0], partial(unrolled, maps[0].places.grid)
     # first the latest with half as many answers in the box as the most: the last window is often
     # one that most devices have not answered for yet
     inside = [each.num_reports * each.in_box for each in maps]
@@ -74,6 +70,9 @@ def map_data(
     first = window_text(maps[latest])
     top = _largest(drawn_shares(each) for each in maps)
     drawn = [_map(each, top) for each in maps]
+    has_slots = len({each.slot_text for each in maps}) > 1
+    visible_notes = [f"{each.slot_text}: " * has_slots + visible_text(each)
+                     for each in maps if window_text(each) == first]  # fmt: skip
     for each, found in zip(drawn, areas, strict=False):
         columns = (found.areas.names, found.estimate, found.low, found.high, found.detected)
         each["areas"] = [
@@ -82,12 +81,12 @@ def map_data(
             for name, estimate, low, high, detected in zip(*columns, strict=True)
         ]  # fmt: skip
     return {
-        **map_ground(one.places.outlines(), base, moved),
+        **map_ground(one.places.outlines()),
         "names": list(one.places.shown_cells),
         "points": [[round(moved(lon), PLACES), round(lat, PLACES)] for lat, lon in points],
         "maps": drawn,
         "areas": area_outlines(areas[0].areas, moved) if areas else [],
-        "called": _called(maps, base),
+        "called": _called(maps),
         "first": first,
         "level": one.options.level,
         "unit": UNIT,
@@ -104,7 +103,7 @@ def map_data(
             "notes": [
                 *notes,
                 *grouped_warnings(maps),
-                *visible_notes(maps, first),
+                *visible_notes,
                 *filter(None, [held_text(one)]),
             ],
             "source": bundled_source(),
@@ -113,10 +112,7 @@ def map_data(
 
 
 def _map(one: Density, top: float) -> dict[str, Any]:
-    """What is drawn of a map; `no_data` only where the metric declares it.
-
-    changed: of the cells that differ from the other windows the change and its interval's ends.
-    """
+    """What is drawn of a map; changed: of cells that differ from the other windows."""
     size, changed = one.num_cells, dict[int, list[float]]()
     if one.changes is not None:
         found = one.changes
@@ -145,39 +141,28 @@ def _shades(places: Floats) -> list[int]:
     return shades
 
 
-def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
-    """What the busiest cells of any map are called, by their index; those that would be called
-    alike more finely."""
+def _called(maps: Sequence[Density]) -> dict[int, str]:
+    """What the busiest cells of any map are called, more finely where they were called alike."""
     one = maps[0]
     busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
     wide = max(cell_size(one))
     centers = {i: cell_center(one.places.grid, one.cells[i]) for i in sorted(busiest)}
-    named = {i: place_name(center, base, wide) for i, center in centers.items()}
+    named = {i: place_name(center, wide) for i, center in centers.items()}
     times = Counter(named.values())
-    named |= {i: place_name(centers[i], base, wide, finely=True)
+    named |= {i: place_name(centers[i], wide, finely=True)
               for i, name in named.items() if times[name] > 1}  # fmt: skip
     return {i: name for i, name in named.items() if name}
 
 
 def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
-    """What map.js draws in place of the maps, alongside `map_data` of the same maps.
-
-    A map for each slot and pair of windows, an earlier one as the base; None where no slot has two
-    windows. Where those are too many, each window against the first.
-    """
+    """What map.js draws in place of the maps: one for each slot and pair of windows, of too many
+    each against the first; None where no slot has two windows."""
     pairs = list(_pairs(maps))
     if not pairs:
         return None
     if len(pairs) * maps[0].num_cells > MAX_NUMBERS:
         pairs = [pair for pair in pairs if pair[2] is pair[1].since_first]
-    relative = []
-    for old, new, found in pairs:  # parts of shares in the base, both among the same answers
-        size, inside = new.num_cells, old.in_box if new.fitted else 1.0
-        base = old.estimate[:size] / inside, old.std_error[:size] / inside
-        change = found.difference[:size], found.std_error[:size]
-        relative.append(relative_changes(change, base, new.options.level))
     top = _largest(found.difference[: one.num_cells] for _, one, found in pairs)
-    most = min(_largest(one.change[~np.isnan(one.change)] for one in relative), 1.0)
     bases = list(dict.fromkeys(window_text(old) for old, _, _ in pairs))
     first = [new for old, new, _ in pairs if window_text(old) == bases[0]]
     return {
@@ -186,10 +171,7 @@ def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
         "bases": bases,
         "first": window_text(first[-1]),
         "top": top,
-        "top_relative": most,
-        "maps": [
-            _change_map(*pair, part, top, most) for pair, part in zip(pairs, relative, strict=True)
-        ],
+        "maps": [_change_map(*pair, top) for pair in pairs],
     }
 
 
@@ -199,11 +181,9 @@ def _pairs(maps: Sequence[Density]) -> Iterator[Pair]:
     for one in maps:
         slots[one.slot_text].append(one)
     most = max(len(windows) for windows in slots.values())
-    for base in range(most):
-        for number in range(base + 1, most):
-            for windows in slots.values():
-                if number < len(windows) and base < len(windows[number].since):
-                    yield windows[base], windows[number], windows[number].since[base]
+    for (base, number), windows in product(combinations(range(most), 2), slots.values()):
+        if number < len(windows) and base < len(windows[number].since):
+            yield windows[base], windows[number], windows[number].since[base]
 
 
 def _largest(parts: Iterable[Floats]) -> float:
@@ -212,19 +192,10 @@ def _largest(parts: Iterable[Floats]) -> float:
     return max(most, _MIN_TOP)
 
 
-def _change_map(
-    old: Density,
-    new: Density,
-    found: Differences,
-    relative: RelativeChanges,
-    top: float,
-    most: float,
-) -> dict[str, Any]:
-    """What is drawn of a change between two windows; `no_data` only where it is declared."""
+def _change_map(old: Density, new: Density, found: Differences, top: float) -> dict[str, Any]:
+    """What is drawn of a change between two windows."""
     size = new.num_cells
     change, detected = found.difference[:size], found.detected[:size]
-    part = np.nan_to_num(relative.change)
-    ends = np.stack([relative.change, relative.low, relative.high], axis=1).round(_DIGITS)
     return {
         "slot": new.slot_text,
         "window": window_text(new),
@@ -233,14 +204,11 @@ def _change_map(
         "before": old.num_reports,
         "detectable_share": 0.0,
         **dict(zip(RESERVED, found.difference[size:].tolist(), strict=False)),
-        "unlisted": 0.0,
         "share": counted(change),
         "low": counted(found.low[:size]),
         "high": counted(found.high[:size]),
         "estimate": counted(change),
         "shade": _shades(change_positions(change, detected, top)),
-        "relative": {int(i): ends[i].tolist() for i in np.flatnonzero(~np.isnan(relative.change))},
-        "relative_shade": _shades(change_positions(part, detected, most)),
         "detected": np.flatnonzero(detected).tolist(),
         "source": "",
         "changed": {},
@@ -248,10 +216,7 @@ def _change_map(
 
 
 def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of `changes_view.html.j2`.
-
-    data: map.json, with what `map_changes` made in place of its maps.
-    """
+    """The variables of `changes_view.html.j2`. data: map.json, with `map_changes` of its maps."""
     counts = [{"slot": one["slot"], "window": one["window"], "changed": len(one["detected"])}
               for one in data["maps"] if one.get("base") in (None, data["reference"])]  # fmt: skip
     return {
@@ -261,3 +226,47 @@ def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
         "bases": data.get("bases", []),  # of an older result: none but the first
         "texts": data["texts"],
     }
+
+
+def source_text(one: Density) -> str:
+    """How the map was made and whether it agrees with its reports; "" for one window's field."""
+    text = _SOURCES[one.source]
+    if one.check is not None and one.check.p_value < _DOUBTFUL:
+        text += f"{', ' if text else ''}at odds with its own reports (p = {one.check.p_value:.2g})"
+    return text
+
+
+def grid_text(one: Density) -> str:
+    """A sentence on the kind and size of the map's cells."""
+    grid, level = one.places.grid, one.places.levels[-1]
+    wide, high = cell_size(one)
+    return (
+        f"{one.num_cells:,} cells of grid {grid.kind!r}, level {level}, "
+        f"each about {wide:.2g} by {high:.2g} km."
+    )
+
+
+def drawn_shares(one: Density) -> Floats:
+    """The share that each cell's color represents, (n,): its map share, moved into its interval
+    if it is detected, so that it is never drawn as if it were empty."""
+    size = one.num_cells
+    shares, low, high = one.shares[:size], one.low[:size], one.high[:size]
+    inside = np.clip(shares, low, np.maximum(low, high))
+    return np.maximum(np.where(one.detected[:size], inside, shares), 0.0)
+
+
+def positions(one: Density, top: float) -> Floats:
+    """Position of each cell on the color scale, 0 to 1. top: the largest share drawn."""
+    shares = drawn_shares(one)
+    dark = DETECTED_FROM + (1 - DETECTED_FROM) * np.sqrt(np.minimum(shares / top, 1))
+    part = np.sqrt(np.minimum(shares / max(one.detectable_share, 1e-12), 1))
+    pale = UNDETECTED_TO * np.floor(part * UNDETECTED_STEPS) / UNDETECTED_STEPS
+    return np.where(one.detected[: one.num_cells], dark, pale)
+
+
+def change_positions(change: Floats, detected: Flags, top: float) -> Floats:
+    """Position of each cell on the color scale of changes: 0 the largest decrease, 0.5 none, 1
+    the largest increase. top: the largest change drawn."""
+    size = np.sqrt(np.minimum(np.abs(change) / top, 1))
+    part = np.where(detected, DETECTED_FROM + (1 - DETECTED_FROM) * size, UNDETECTED_TO * size)
+    return 0.5 + 0.5 * np.sign(change) * part

@@ -1,7 +1,5 @@
 """The public dictionary of metrics: what is collected, by whom, until when, and what it can tell
 about a person.
-
-One page for people who never saw the code; nothing in it needs a key.
 """
 
 from collections.abc import Iterable
@@ -22,10 +20,7 @@ MAX_LISTED = 12  # answers that are named one by one
 
 @dataclass(frozen=True)
 class DictionaryEntry:
-    """A metric in words.
-
-    once, value, life: epsilon of a report, of one value for ever, and of everything for ever.
-    """
+    """A metric in words, with the epsilon of a report, of one value and of everything for ever."""
 
     name: str
     description: str
@@ -50,10 +45,8 @@ def entries_of(metrics: Iterable[Metric], today: date) -> list[DictionaryEntry]:
 
 
 def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -> Path:
-    """Write the dictionary as one page that loads nothing; returns its path. Raises OutputError.
-
-    contact: whom to ask, in words or as an address.
-    """
+    """Write the dictionary as one page that loads nothing, and whom to ask (`contact`); returns its
+    path. Raises OutputError."""
     make_folder(folder)
     page = page_template("dictionary.html.j2").render(
         entries=list(entries), contact=contact, rise=rise_text
@@ -64,10 +57,7 @@ def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -
 
 
 def _entry(name: str, metric: Metric, today: date) -> DictionaryEntry:
-    """A metric in words; of a kind that has none for its values, their names.
-
-    Answers that the metric does not list itself are counted where they are many.
-    """
+    """A metric in words; answers that it does not list itself are counted where they are many."""
     risk, kind = risk_of(metric), kind_named(metric.kind)
     what, answers = kind.described(metric)
     if not what:

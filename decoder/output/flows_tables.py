@@ -1,14 +1,9 @@
-"""The tables of flows and results.json: flows, pairs of zones, cells and distance bands.
-
-Sides are named as `Flow.side_names` has them; a side that is no cell has no place and no distance.
-"""
-
-from __future__ import annotations
+"""The tables of flows and results.json: flows, pairs of zones, cells and distance bands."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from itertools import pairwise
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise, product
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,8 +12,10 @@ from decoder.flows.space import cell_meters
 from decoder.flows.tables import FlowDecoding
 from decoder.inference.intervals import ShareTable
 from decoder.options import FlowOptions
-from decoder.output.basemap import BaseLayer, distance_km, place_name
-from decoder.output.density_text import notes_of
+from decoder.output.basemap import distance_km, place_name
+from decoder.output.density_csv import notes_of
+from decoder.output.flows_view import flow_line
+from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from decoder.typing import Floats, Indices
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.metrics.flow import METERS, Flow
@@ -27,6 +24,77 @@ from rappor_core.risk import risk_of
 
 Columns = dict[str, list[Any]]
 
+_TEXT, _SHARE, _NUMBER = ColumnType.TEXT, ColumnType.SHARE, ColumnType.NUMBER
+_SHARES = (
+    Column("estimate", _SHARE, "Unbiased share of people.", "of people", shown=True),
+    Column("std_error", _SHARE, "Standard error of `estimate`."),
+    Column("low", _SHARE, "Lower end of the interval.", shown=True),
+    Column("high", _SHARE, "Upper end of the interval.", shown=True),
+)
+_GUESS = Column("flow_share", _SHARE, "One guess at the whole matrix, positive, of sum 1.")
+
+
+def _sides(what: str) -> tuple[Column, ...]:
+    return (
+        Column("origin", _TEXT, f"The {what} where people are first.", "from", shown=True),
+        Column("destination", _TEXT, f"The {what} where people are then.", "to", shown=True),
+        Column("origin_name", _TEXT, "What the origin is called."),
+        Column("destination_name", _TEXT, "What the destination is called."),
+        Column("km", _NUMBER, "Distance between the centers.", unit="km", shown=True),
+    )
+
+
+def _shares(prefix: str, of: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{prefix}estimate", _SHARE, f"Unbiased share of {of}."),
+        Column(f"{prefix}std_error", _SHARE, "Its standard error."),
+        Column(f"{prefix}low", _SHARE, "Lower end of its interval."),
+        Column(f"{prefix}high", _SHARE, "Upper end of its interval."),
+    )
+
+
+_DETECTED = Column("detected", ColumnType.FLAG, "Whether the flow is detected.")
+FLOWS = TableSchema(
+    "flows",
+    "Flows between cells",
+    (
+        *_sides("cell"),
+        *_SHARES,
+        _DETECTED,
+        _GUESS,
+        Column("gravity", _SHARE, "What the gravity model alone expects."),
+        Column("note", _TEXT, "What a reader should know of the row."),
+    ),
+)
+ZONES = TableSchema(
+    "zones",
+    "Flows between zones",
+    (*_sides("zone"), *_SHARES, _DETECTED, _GUESS),
+)
+CELLS = TableSchema(
+    "cells",
+    "Cells",
+    (
+        Column("cell", _TEXT, "The cell, or `other` and `no_data`.", shown=True),
+        Column("name", _TEXT, "What the cell is called.", shown=True),
+        Column("zone", _TEXT, "The zone of the cell."),
+        Column("latitude", _NUMBER, "Of the center.", unit="degrees"),
+        Column("longitude", _NUMBER, "Of the center.", unit="degrees"),
+        *_shares("origin_", "people who begin here"),
+        *_shares("destination_", "people who end here"),
+        *_shares("net_", "people who come, less those who go"),
+    ),
+)
+BANDS = TableSchema(
+    "bands",
+    "Distance between the two cells",
+    (
+        Column("band", _TEXT, "The distance band.", "distance", shown=True),
+        Column("from_km", _NUMBER, "Its lower edge; empty where it has none.", unit="km"),
+        Column("to_km", _NUMBER, "Its upper edge; empty where it has none.", unit="km"),
+        *_SHARES,
+    ),
+)
 KM_DECIMALS = 3
 NOT_DETECTED = "not detected"
 GUESS_APART = "flow_share, drawn towards the gravity model, lies outside the interval"
@@ -37,14 +105,11 @@ NO_CELLS = "other or no_data"
 class FlowPlaces:
     """Names and centers of the cells and zones of a metric of flows.
 
-    base: the user's own districts and stations, whose names come first.  kilometers: (K + 2, K + 2)
-    between centers, NaN where a side is no cell.  cell_km: about the width of a cell.
-    cells, zones: centers by code, the longitude of cells from -180 to 180.  cell_names, zone_names:
-    what each side is called, as maps call a cell; "" where nothing is near, and of reserved values.
+    kilometers: (K + 2, K + 2) between centers, NaN where a side is no cell.  cell_km: about the
+    width of a cell.  cells, zones: centers by code.  cell_names, zone_names: what each side is
+    called, as maps call a cell; "" where nothing is near, and of reserved values.
     """
 
-    flow: Flow
-    base: BaseLayer
     kilometers: Floats
     cell_km: float
     cells: dict[str, Point]
@@ -53,24 +118,20 @@ class FlowPlaces:
     zone_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, flow: Flow, base: BaseLayer) -> FlowPlaces:
+    def of(cls, flow: Flow) -> Self:
         """The places of a metric; a zone is at the mean of its cells' centers."""
         kilometers, size = cell_meters(flow) / METERS, len(flow.cells)
         nearest = np.where(np.eye(size), np.inf, kilometers).min(axis=1)
         cell_km = float(np.median(nearest)) if np.isfinite(nearest).all() else 1.0
         zone_km = cell_km * (size / len(flow.zones)) ** 0.5
         centers, zone_of = np.array(flow.centers), np.array(flow.zone_of)
-        zones = [
-            tuple(centers[zone_of == zone].mean(axis=0).tolist()) for zone in range(len(flow.zones))
-        ]
+        zones = [tuple(centers[zone_of == one].mean(axis=0).tolist()) for one in np.unique(zone_of)]
 
         def named(points: Sequence[Point], wide: float) -> tuple[str, ...]:
-            return (*(place_name(one, base, wide) for one in points), *("" for _ in RESERVED))
+            return (*(place_name(one, wide) for one in points), *("" for _ in RESERVED))
 
         on_map = [(north, east - 360 * round(east / 360)) for north, east in flow.centers]
         return cls(
-            flow,
-            base,
             np.pad(kilometers, (0, len(RESERVED)), constant_values=np.nan),
             cell_km,
             dict(zip(flow.cells, on_map, strict=True)),
@@ -80,18 +141,61 @@ class FlowPlaces:
         )
 
 
+def flow_tables(found: FlowDecoding, places: FlowPlaces) -> tuple[Table, Table, Table, Table]:
+    """The tables of flows, with their lines, of pairs of zones, of cells and of distance bands."""
+    flow, zones = found.flow, (*found.flow.zones, *RESERVED)
+    flows = flow_columns(found, places, np.arange(flow.num_sides**2))
+    ends = zip(flows["origin"], flows["destination"], strict=True)
+    lines = [flow_line(*(places.cells[side] for side in pair))
+             if {*pair} <= places.cells.keys() else None for pair in ends]  # fmt: skip
+    centers = [places.zones.get(name) for name in zones]
+    of_zones: Columns = {
+        **_ends(np.arange(len(zones) ** 2), zones, places.zone_names),
+        "km": [
+            round(distance_km(start, end), KM_DECIMALS) if start and end else None
+            for start, end in product(centers, repeat=2)
+        ],
+        **_share_columns(found.zones),
+        "detected": found.zones_detected.tolist(),
+        "flow_share": found.zone_share.tolist(),
+    }
+    of_sides = [places.cells.get(name, (None, None)) for name in flow.side_names]
+    of_cells: Columns = {
+        "cell": list(flow.side_names),
+        "name": list(places.cell_names),
+        "zone": [zones[flow.zone_side(side)] for side in range(flow.num_sides)],
+        "latitude": [latitude for latitude, _ in of_sides],
+        "longitude": [longitude for _, longitude in of_sides],
+        **_share_columns(found.origins, "origin_"),
+        **_share_columns(found.destinations, "destination_"),
+        **{
+            name: [*values, *(None for _ in RESERVED)]
+            for name, values in _share_columns(found.net, "net_").items()
+        },
+    }
+    if flow.lag:  # the matrix of moves is not readable
+        lines = []
+        flows, of_zones, of_cells = (
+            {key: [] for key in one} for one in (flows, of_zones, of_cells)
+        )
+    edges = flow.bands_km
+    of_bands = {
+        "band": band_texts(edges),
+        "from_km": [None, 0.0, *edges, None],
+        "to_km": [None, *edges, None, None],
+        **_share_columns(found.bands),
+    }
+    return (
+        replace(FLOWS.table(flows), geometries=lines),
+        ZONES.table(of_zones),
+        CELLS.table(of_cells),
+        BANDS.table(of_bands),
+    )
+
+
 def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Columns:
-    """The columns of flows.csv for some pairs.
-
-    Args:
-        found: the decoding.
-        places: of its metric.
-        rows: indices of pairs, of P = (K + 2)^2.
-
-    Returns:
-        A list of plain values for each column; what is not known is NaN.
-    """
-    flows, of_origin, guess = found.flows.at(rows), found.of_origin.at(rows), found.flow_share[rows]
+    """The columns of flows.csv. rows: indices of pairs, of P = (K + 2)^2."""
+    flows, guess = found.flows.at(rows), found.flow_share[rows]
     detected, apart = found.detected[rows], (guess < flows.low) | (guess > flows.high)
     return {
         **_ends(rows, found.flow.side_names, places.cell_names),
@@ -101,67 +205,14 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
         "flow_share": guess.tolist(),
         "gravity": found.gravity[rows].tolist(),
         "note": notes_of(detected, apart, (NOT_DETECTED, GUESS_APART)),
-        "of_origin": of_origin.estimate.tolist(),
-        "of_origin_low": of_origin.low.tolist(),
-        "of_origin_high": of_origin.high.tolist(),
     }
 
 
 def _ends(pairs: Indices, names: Sequence[str], called: Sequence[str]) -> Columns:
     """Names of both sides of pairs, and what they are called."""
-    origins, destinations = (side.tolist() for side in np.divmod(pairs, len(names)))
-    return {
-        "origin": [names[i] for i in origins],
-        "destination": [names[i] for i in destinations],
-        "origin_name": [called[i] for i in origins],
-        "destination_name": [called[i] for i in destinations],
-    }
-
-
-def zone_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
-    """The columns of zones.csv: every pair of zones, `other` and `no_data` among them."""
-    names = (*found.flow.zones, *RESERVED)
-    centers = [places.zones.get(name) for name in names]
-    return {
-        **_ends(np.arange(len(names) ** 2), names, places.zone_names),
-        "km": [
-            round(distance_km(start, end), KM_DECIMALS) if start and end else None
-            for start in centers
-            for end in centers
-        ],
-        **_share_columns(found.zones),
-        "detected": found.zones_detected.tolist(),
-        "flow_share": found.zone_share.tolist(),
-    }
-
-
-def cell_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
-    """The columns of cells.csv: both margins of each side; of cells who stays, and who comes less
-    who goes."""
-    flow, sides = found.flow, range(found.flow.num_sides)
-    centers = [places.cells.get(name, (None, None)) for name in flow.side_names]
-    own = found.of_origin.at(np.arange(len(flow.cells)) * (flow.num_sides + 1))
-    of_cells = _share_columns(own, "own_") | _share_columns(found.net, "net_")
-    return {
-        "cell": list(flow.side_names),
-        "name": list(places.cell_names),
-        "zone": [(*flow.zones, *RESERVED)[flow.zone_side(side)] for side in sides],
-        "latitude": [latitude for latitude, _ in centers],
-        "longitude": [longitude for _, longitude in centers],
-        **_share_columns(found.origins, "origin_"),
-        **_share_columns(found.destinations, "destination_"),
-        **{name: [*values, *(None for _ in RESERVED)] for name, values in of_cells.items()},
-    }
-
-
-def band_columns(found: FlowDecoding) -> Columns:
-    """The columns of bands.csv: distance bands, of the question about distance alone."""
-    edges = found.flow.bands_km
-    return {
-        "band": band_texts(edges),
-        "from_km": [None, 0.0, *edges, None],
-        "to_km": [None, *edges, None, None],
-        **_share_columns(found.bands),
+    sides = dict(zip(("origin", "destination"), np.divmod(pairs, len(names)), strict=True))
+    return {side: [names[i] for i in at] for side, at in sides.items()} | {
+        f"{side}_name": [called[i] for i in at] for side, at in sides.items()
     }
 
 
@@ -172,42 +223,32 @@ def band_texts(edges: Sequence[float]) -> list[str]:
     return ["own cell", f"up to {ends[0]} km", *between, f"over {ends[-1]} km", NO_CELLS]
 
 
-def _rows_of(columns: Columns) -> list[dict[str, Any]]:
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
 def _share_columns(table: ShareTable, prefix: str = "") -> Columns:
     return {prefix + name: column.tolist() for name, column in table._asdict().items()}
 
 
 def flows_content(
-    found: FlowDecoding, places: FlowPlaces, display: FlowOptions, notes: tuple[str, ...] = ()
+    found: FlowDecoding,
+    places: FlowPlaces,
+    tables: Sequence[Table],
+    display: FlowOptions,
+    notes: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """The contents of results.json, as plain values (NaN and infinity as null).
-
-    Of moves it has the bands alone, since their matrix is not readable.
+    """The contents of results.json, as plain values.
 
     Args:
         found: the decoding.
         places: names and centers.
+        tables: of the decoding.
         display: which flows are shown, detected first, then by share; flows.csv has all.
         notes: sentences about the input, which go before the warnings.
-
-    Returns:
-        The settings, the flows that are shown, zones, cells, bands and checks.
     """
-    definition, base = found.definition, places.base
-    tables: dict[str, list[dict[str, Any]]] = {"flows": [], "zones": [], "cells": []}
-    if not found.flow.lag:
-        far = np.nan_to_num(places.kilometers.ravel(), nan=-1.0) >= display.min_km
-        order = np.lexsort((-found.flow_share, ~found.detected))
-        order = order[far[order]]
-        shown = order[: int(found.detected[order].sum()) + display.top]
-        tables = {
-            "flows": _rows_of(flow_columns(found, places, shown)),
-            "zones": _rows_of(zone_columns(found, places)),
-            "cells": _rows_of(cell_columns(found, places)),
-        }
+    definition = found.definition
+    far = np.nan_to_num(places.kilometers.ravel(), nan=-1.0) >= display.min_km
+    order = np.lexsort((-found.flow_share, ~found.detected))
+    order = order[far[order]]
+    shown = order[: int(found.detected[order].sum()) + display.top]
+    flows = [] if found.flow.lag else FLOWS.table(flow_columns(found, places, shown)).records()
     content = {
         **found.described(),
         "description": definition.get("description"),
@@ -225,14 +266,13 @@ def flows_content(
         "detected_share": found.detected_share,
         "detectable_share": found.detectable_share,
         "forged_shift": found.forged_shift,
-        "own_cell": _rows_of(_share_columns(found.own_cell))[0],
-        "moved": _rows_of(_share_columns(found.moved))[0],
+        "own_cell": {name: float(part[0]) for name, part in found.own_cell._asdict().items()},
+        "moved": {name: float(part[0]) for name, part in found.moved._asdict().items()},
         "min_km": display.min_km,
-        **tables,
-        "bands": _rows_of(band_columns(found)),
+        "flows": flows,
+        **{table.name: table.records() for table in tables[1:]},
         "checks": [asdict(check) for check in found.checks],
         "cell_km": places.cell_km,
-        "base": {"lines": base.lines, "areas": base.areas, "points": base.points},
         "warnings": [*notes, *found.warnings],
     }
     plain: dict[str, Any] = finite(content)

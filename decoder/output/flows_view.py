@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from decoder.grid_cells import cell_outline, unrolled
-from decoder.output.basemap import UNIT, BaseLayer, bundled_source, counted, map_ground, map_json
+from decoder.grid_cells import cell_outline
+from decoder.output.basemap import UNIT, bundled_source, counted, map_ground, map_json
 from decoder.output.charts import MAX_SIDE, forest, heat_square
 from decoder.output.density_csv import DECIMALS
 from decoder.tables.format import days, percent
@@ -26,12 +25,7 @@ Row = Mapping[str, Any]
 
 
 def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
-    """The variables of `result_flow.html.j2`.
-
-    Args:
-        found: content of results.json.
-        query: of the table of flows.
-    """
+    """The variables of `result_flow.html.j2`, from results.json and the query of its table."""
     flow = Flow.from_dict(found["flow"])
     named = [
         row | {"way": f"{_side_text(row, 'origin')} > {_side_text(row, 'destination')}"}
@@ -56,10 +50,7 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
 
 
 def _zone_heat(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
-    """The matrix of the largest zones as a table that is colored, in per cent of people.
-
-    rows: pairs of zones, as zones.csv has them; None without any.
-    """
+    """The matrix of the largest zones as a table that is colored. rows: of zones.csv."""
     if not rows:
         return None
     at = {(row["origin"], row["destination"]): row for row in rows}
@@ -92,8 +83,7 @@ def _plain(name: str) -> str:
 
 
 def _drawn_share(row: Row) -> float:
-    """The share that the width of a flow represents: `flow_share`, moved into its interval where
-    the flow is detected."""
+    """The share that is drawn: `flow_share`, moved into the interval of a detected flow."""
     share = row["flow_share"]
     if row["detected"]:
         share = min(max(share, row["low"]), row["high"])
@@ -106,31 +96,22 @@ def _largest(rows: Sequence[Row], *, own: bool) -> float:
     return max(_LEAST, *shares, 0.0)
 
 
-def _line_width(share: float, top: float) -> float:
-    """Pixels of a line, which grow with the share. top: the share of the widest."""
-    return THINNEST + (WIDEST - THINNEST) * min(share / top, 1.0)
-
-
 def placed_flows(
     rows: Sequence[Row], centers: Mapping[str, Point], metric: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield geometry and properties of each flow.
+    """Yield geometry and properties of each flow with two places.
 
     Args:
-        rows: of flows or of pairs of zones; those with a side that has no place are left out.
+        rows: of flows or of pairs of zones.
         centers: latitude and longitude of each side by its name.
         metric: name of the metric, a property of each feature.
-
-    Yields:
-        A LineString from origin to destination, or a Point where both are one; and the columns of
-        the row with its width in pixels.
     """
     placed = [row for row in rows if {row["origin"], row["destination"]} <= centers.keys()]
     top = _largest(placed, own=False)
     for row in placed:
         shape = flow_line(centers[row["origin"]], centers[row["destination"]])
-        width = round(_line_width(_drawn_share(row), top), 2)
-        yield shape, {"metric": metric, **row, "width": width}
+        width = THINNEST + (WIDEST - THINNEST) * min(_drawn_share(row) / top, 1.0)
+        yield shape, {"metric": metric, **row, "width": round(width, 2)}
 
 
 def flow_line(start: Point, end: Point) -> dict[str, Any]:
@@ -157,8 +138,7 @@ def flow_line(start: Point, end: Point) -> dict[str, Any]:
 
 
 def _map_data(found: Row, flow: Flow) -> dict[str, Any]:
-    """The data that map.js draws, as plain values: one map, whose marks are flows; shares are of
-    people."""
+    """The data that map.js draws: one map, whose marks are flows; shares are of people."""
     rows: Sequence[Row] = found["flows"]
     called = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
     number = {name: place for place, name in enumerate(flow.cells)}
@@ -182,7 +162,7 @@ def _map_data(found: Row, flow: Flow) -> dict[str, Any]:
     }
     return {
         "flows": True,
-        **map_ground(outlines, BaseLayer(**found["base"]), partial(unrolled, flow.grid)),
+        **map_ground(outlines),
         "names": list(flow.cells),
         "called": {i: called[name] for i, name in enumerate(flow.cells) if called.get(name)},
         "points": [],
@@ -196,15 +176,15 @@ def _map_data(found: Row, flow: Flow) -> dict[str, Any]:
 
 
 def _sizes(rows: Sequence[Row]) -> list[float]:
-    """Pixels of each flow: the width of its line, or the radius of its ring, whose area is the
-    share of who stay."""
+    """Pixels of each flow: width of its line, or radius of a ring, whose area is who stay."""
     top, stays = _largest(rows, own=False), _largest(rows, own=True)
 
     def size(row: Row) -> float:
         share = _drawn_share(row)
         if row["origin"] == row["destination"]:
             return max(MIN_RING, MAX_RING * math.sqrt(share / stays))
-        return _line_width(share, top) if row["detected"] else 1.0
+        part = min(share / top, 1.0) if row["detected"] else 0.0
+        return THINNEST + (WIDEST - THINNEST) * part
 
     return [round(size(row), 2) for row in rows]
 

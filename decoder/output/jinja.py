@@ -1,26 +1,57 @@
-"""The environment of all pages, with their styles and scripts.
+"""The environment of all pages, with their colors, styles and scripts, which are inlined in a page
+that is a file, and linked in one of the service.
 
-Both are inlined in a page that is a file, and linked in one of the service. Values are escaped, and
-a name that is not given is an error.
+Maps go from paper (nothing) to dark (much), those of changes from blue (less) to orange (more). A
+cell that is not detected takes one of a few pale steps up to `UNDETECTED_TO`, and no cell with
+evidence is paler than `DETECTED_FROM` (Correll, Moritz and Heer 2018).
 """
 
 import re
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
+import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
-from decoder.output.palette import THEMES
 from decoder.tables import format as texts
+from decoder.typing import Floats
 
-_FILTERS = ("count", "fraction", "p_text", "percent", "points", "short", "signed_percent")
+DETECTED_FROM = 0.3
+UNDETECTED_TO = 0.2
+UNDETECTED_STEPS = 3
+THEMES: dict[str, dict[str, Any]] = {
+    "light": {
+        "stops": ["#fffefb", "#fde3cd", "#f6b48f", "#e0776a", "#b03a63", "#6d1a5c", "#2a0a3d"],
+        "turn": ["#153e90", "#5b86cf", "#b9cdee", "#f5f3ee", "#f4c39b", "#d9763a", "#8a3206"],
+        "ink": "#1c2430", "faint": "#566172", "paper": "#ffffff", "ground": "#f4f6f9",
+        "line": "#d7dde5", "edge": "#808b9a",
+        "land": "#fffefb", "water": "#dfeaf2", "coast": "#8aa0b2", "base": "#7b8794",
+        "mark": "#0a63c9", "brand": "#1f5fbf", "band": "#638fd4", "truth": "#b4540a",
+        "warn": "#7d5200", "warn-ground": "#fff6e0", "warn-line": "#e8d39a",
+        "good": "#1a6b3c", "bad": "#b3261e",
+        "lines": ["#1f5fbf", "#b4540a", "#1a6b3c", "#8a2f9c", "#a3123f", "#5a6472"],
+    },
+    "dark": {
+        "stops": ["#171b21", "#3f2b3a", "#6b3052", "#9b3a5c", "#d8625c", "#f5a470", "#fdecc4"],
+        "turn": ["#8fb8ff", "#4f7fd0", "#2b4777", "#20252c", "#6b4226", "#c0702f", "#ffb877"],
+        "ink": "#e7ebf0", "faint": "#a3aebc", "paper": "#171b21", "ground": "#0e1216",
+        "line": "#323a45", "edge": "#75818f",
+        "land": "#171b21", "water": "#0c1722", "coast": "#4d6274", "base": "#75818f",
+        "mark": "#6db3ff", "brand": "#82b8ff", "band": "#4b7fc0", "truth": "#f0a35e",
+        "warn": "#f3c969", "warn-ground": "#292414", "warn-line": "#5a4d22",
+        "good": "#74d19b", "bad": "#ff9a92",
+        "lines": ["#82b8ff", "#f0a35e", "#74d19b", "#d9a0ea", "#ff8fa8", "#b3bdca"],
+    },
+}  # fmt: skip
+_FILTERS = ("count", "fraction", "p_text", "percent", "points", "short")
 SCRIPTS = {
     "leaflet.js": "leaflet/leaflet.js",
     "protomaps-leaflet.js": "protomaps/protomaps-leaflet.js",
     "map.js": "map.js",
 }  # files by name
-_FUNCTIONS = ("days", "interval", "points_interval", "signed_interval")
+_FUNCTIONS = ("days", "interval", "points_interval")
 
 
 @cache
@@ -52,21 +83,15 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
 
 
 def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> Template:
-    """Load a template for a page that holds its own style and scripts.
-
-    packages: as in `page_environment`.  filters: more functions that it may apply, by names
-    that no other page gives another meaning.
-    """
+    """Load a template for a page that holds its own style and scripts; packages: as in
+    `page_environment`, filters: more functions that it may apply."""
     environment = page_environment(None, *packages)
     environment.filters |= filters
     return environment.get_template(name)
 
 
 def stylesheet() -> str:
-    """The style of every page: the colors of both themes, then the components.
-
-    A page is printed light. `data-theme="light"` on the root asks for light.
-    """
+    """The style of every page: colors, then components. `data-theme="light"` asks for light."""
     colors = {}
     for theme, known in THEMES.items():
         named = {name: value for name, value in known.items() if name != "lines"}
@@ -93,7 +118,19 @@ def script(name: str) -> str:
 
 
 def _text(name: str) -> str:
-    """A file without indentation and comments of one line: it is part of every page that is a
-    file."""
+    """A file without indentation and comments of one line: every page that is a file has it."""
     text = files("decoder.output").joinpath("static", name).read_text(encoding="utf-8")
     return re.sub(r"^\s*(//.*|/\*.*\*/)?\n|^[ \t]+", "", text, flags=re.MULTILINE)
+
+
+def colors(places: Floats, theme: str = "light", scale: str = "stops") -> Floats:
+    """Red, green and blue, from 0 to 1, of positions on a color scale, (n, 3)."""
+    stops = np.array([rgb(text) for text in THEMES[theme][scale]])
+    known = np.linspace(0, 1, len(stops))
+    return np.stack([np.interp(places, known, stops[:, c]) for c in range(3)], axis=-1)
+
+
+def rgb(text: str) -> tuple[float, float, float]:
+    """The red, green and blue parts, from 0 to 1, of a color like #rrggbb."""
+    red, green, blue = (int(text[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return red, green, blue

@@ -1,8 +1,4 @@
-"""density.svg: a picture of a map for print, one panel a slot, in the colors of the page.
-
-Made of the data that map.js draws (`density_html.map_data`); `templates/map_picture.svg.j2` writes
-it.
-"""
+"""density.svg: a picture for print of the data that map.js draws, one panel a slot."""
 
 import math
 from collections import Counter
@@ -14,15 +10,8 @@ from typing import Any
 import numpy as np
 
 from decoder.output.basemap import View, surroundings
-from decoder.output.density_text import KM_A_DEGREE, NONE_DETECTED
-from decoder.output.jinja import page_template
-from decoder.output.palette import (
-    DETECTED_FROM,
-    THEMES,
-    UNDETECTED_STEPS,
-    UNDETECTED_TO,
-    colors,
-)
+from decoder.output.density_csv import KM_A_DEGREE, NONE_DETECTED
+from decoder.output.jinja import THEMES, colors, page_template
 from decoder.tables.format import percent
 
 WIDTH = 640  # units of the view box
@@ -30,19 +19,14 @@ STEPS = 20  # colors of the scale, less one
 _SHAPE = (0.45, 1.3)  # least and most height over width
 _MARGIN = 1.05
 _LETTER, _LINE = 8.0, 18.0  # room of a name, in units
-_CLOSED = ("land", "water", "area", "district", "box")
+_CLOSED = ("land", "water", "district", "box")
 
 Corner = Sequence[float]
 Project = Callable[[Corner], tuple[float, float]]
 
 
 def write_picture(data: Mapping[str, Any], path: Path) -> None:
-    """Draw the window that the page shows first as SVG.
-
-    Args:
-        data: as `density_html.map_data` makes it.
-        path: where to write.
-    """
+    """Draw the window that the page shows first. data: as `density_html.map_data` makes it."""
     parts = np.rint(255 * colors(np.linspace(0, 1, STEPS + 1))).astype(int).tolist()
     svg = page_template("map_picture.svg.j2").render(
         theme=THEMES["light"],
@@ -53,24 +37,14 @@ def write_picture(data: Mapping[str, Any], path: Path) -> None:
 
 
 def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay out the picture.
-
-    Args:
-        data: as `density_html.map_data` makes it.
-
-    Returns:
-        `width` and `height` of a panel in units; `panels`: of each slot its title, path data of
-        the cells by the step of their color, and the outline of the detected cells; `ground`,
-        `over`: path data by class, below the cells and above them; `spots`, `names`; `ruler`: its
-        length in units, and its text; `legend`.
-    """
+    """Lay out the picture: the variables of `map_picture.svg.j2`, sizes in units, path data of the
+    cells of each panel by the step of their color, and of `ground` and `over` by class."""
     rings: list[list[Corner]] = data["cells"]
     (west, *_, east), (south, *_, north) = (
         sorted(corner[axis] for ring in rings for corner in ring) for axis in (0, 1)
     )
     view, project, height = _projection(rings)
-    around, base = surroundings(view), data["base"]
-    points, cities = ((name, *at) for name, at in base["points"]), around["cities"]
+    around = surroundings(view)
     return {
         "width": WIDTH,
         "height": height,
@@ -92,14 +66,12 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
                 "coast": around["coast"],
                 "border": around["borders"],
                 "box": [[(west, south), (east, south), (east, north), (west, north)]],
-                "street": base["lines"],
-                "area": [ring for _, parts in base["areas"] for ring in parts],
                 "district": [ring for parts in data["areas"] for ring in parts],
             },
             project,
         ),
         "spots": [project(at) for at in data["points"]],
-        "names": list(_names(points, cities, project, height)),
+        "names": list(_names(around["cities"], project, height)),
         "ruler": _ruler(view),
         "legend": _legend(data),
     }
@@ -135,8 +107,7 @@ def _projection(rings: Sequence[Sequence[Corner]]) -> tuple[View, Project, int]:
 def _layers(
     shapes: Mapping[str, Iterable[Sequence[Corner]]], project: Project
 ) -> tuple[tuple[str, str], ...]:
-    """Path data by class, to whole units, each place once in a row; without shapes smaller than a
-    unit."""
+    """Path data by class, to whole units, without shapes smaller than a unit."""
     found: dict[str, str] = {}
     for name, parts in shapes.items():
         for shape in parts:
@@ -151,10 +122,7 @@ def _layers(
 def _shaded(
     rings: Sequence[Sequence[Corner]], one: Mapping[str, Any], project: Project
 ) -> tuple[tuple[int, str], ...]:
-    """One path for all cells of a color; where there is nothing the land shows.
-
-    A cell is its first corner and steps from there on, which are short.
-    """
+    """One path for all cells of a color; a cell is its first corner and short steps."""
     found: dict[int, list[str]] = {}
     for ring, shade in zip(rings, one["shade"], strict=True):
         if shade:
@@ -178,19 +146,12 @@ def _border(rings: Sequence[Sequence[Corner]], project: Project) -> str:
 
 
 def _names(
-    points: Iterable[tuple[str, float, float]],
-    cities: Iterable[tuple[str, float, float]],
-    project: Project,
-    height: int,
+    cities: Iterable[tuple[str, float, float]], project: Project, height: int
 ) -> Iterable[dict[str, Any]]:
-    """Points within the picture, without a name that would lie on another or over the edge; then
-    the cities of most people that have room for theirs, one for 200 by 200 units."""
+    """The cities of most people that have room for their names, one for 200 by 200 units."""
     taken: list[tuple[float, float, float, float]] = []
     room = max(4, WIDTH * height // 40_000)
-    for is_city, (name, *at) in [
-        *((False, one) for one in points),
-        *((True, one) for one in cities),
-    ]:
+    for name, *at in cities:
         x, y = project(at)
         if not (0 < x < WIDTH and 0 < y < height):
             continue
@@ -199,12 +160,10 @@ def _names(
             box[0] < right and left < box[2] and box[1] < low and high < box[3]
             for left, high, right, low in taken
         )
-        if is_city and not (free and room):
-            continue
-        room -= is_city
-        if free:
+        if free and room:
+            room -= 1
             taken.append(box)
-        yield {"x": round(x, 1), "y": round(y, 1), "name": name if free else ""}
+            yield {"x": round(x, 1), "y": round(y, 1), "name": name}
 
 
 def _ruler(view: View) -> tuple[float, str]:
@@ -218,17 +177,14 @@ def _ruler(view: View) -> tuple[float, str]:
 
 def _legend(data: Mapping[str, Any]) -> dict[str, Any]:
     """What the colors mean: steps of the scale with the texts below them, and of the pale ones."""
-    top = data["top"]
+    top, scale = data["top"], data["scale"]
     has_detected = any(one["detected"] for one in data["maps"])
-    first = math.ceil(DETECTED_FROM * STEPS)
+    first, steps = math.ceil(scale["detected_from"] * STEPS), scale["undetected_steps"]
     return {
         "title": "Share of all answers, detected cells" if has_detected else NONE_DETECTED,
         "strip": list(range(first, STEPS + 1)) if has_detected else [],
         "ends": ("0", percent(float(f"{top / 4:.2g}")), percent(float(f"{top:.2g}"))),
-        "pale": [
-            round(STEPS * UNDETECTED_TO * step / UNDETECTED_STEPS)
-            for step in range(UNDETECTED_STEPS + 1)
-        ],
+        "pale": [round(STEPS * scale["undetected_to"] * i / steps) for i in range(steps + 1)],
     }
 
 

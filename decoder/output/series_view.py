@@ -1,7 +1,5 @@
-"""The views of a series, from the content of results.json: for files and the service.
-
-A panel for each value, and the chart of several values on one axis of days, linear or
-logarithmic, which `templates/series_chart.html.j2` draws.
+"""The views of a series, from the content of results.json: a panel for each value, and the chart of
+several values on one axis of days, linear or logarithmic.
 """
 
 import math
@@ -42,10 +40,7 @@ _MAX_LABEL = 22  # letters alongside a line
 
 @dataclass(frozen=True)
 class ValuePanel:
-    """A value over windows: share, low and high of each window, None where it was not found.
-
-    smallest_p: corrected, of its changes; None where none was tested.
-    """
+    """A value over windows, None where it was not found. smallest_p: corrected, of its changes."""
 
     value: str
     plot: Plot
@@ -57,8 +52,7 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
     """The variables of `result_series.html.j2`.
 
     Args:
-        content: of results.json: `windows`, `level`, `alpha`, `rows` and `changes`; of a metric of
-            numbers `means` with their `unit`, too.
+        content: of results.json.
         query: text within the values to show.
     """
     windows = content["windows"]
@@ -84,12 +78,7 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
 
 
 def latest(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The value with the largest share in the last window, and its last change, for a list.
-
-    Returns:
-        string, level, its shares (None where it has none), and of its change from the window
-        before difference, low, high and p_adjusted, if that was tested; None without values.
-    """
+    """The value with the largest last share, and its last change; None without values."""
     ranked = values_by_share(content)
     if not ranked:
         return None
@@ -161,7 +150,7 @@ def values_by_share(content: Mapping[str, Any]) -> list[str]:
 def windows_between(
     content: Mapping[str, Any], first: str, last: str
 ) -> list[tuple[int, dict[str, Any]]]:
-    """The windows, with their numbers, that have a day from `first` to `last`, oldest first."""
+    """The windows, with their numbers, that have a day from `first` to `last`, ISO days or ""."""
     return [
         (number, one)
         for number, one in enumerate(content["windows"])
@@ -175,11 +164,7 @@ def _ends(one: Mapping[str, Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class ChartLine:
-    """A value: its runs of marks, and the bands of its intervals.
-
-    shares: of each window that is drawn, None where there is none.  label_y: the place of its
-    name.
-    """
+    """A value: its runs of marks, the bands of its intervals, and its shares by window."""
 
     number: int
     value: str
@@ -227,8 +212,7 @@ def series_chart(
     Args:
         content: of results.json.
         values: at most `MAX_LINES`.
-        first: day, ISO; windows that end before are left out; "": none.
-        last: day, ISO; windows that begin after are left out; "": none.
+        first, last: as of `windows_between`.
         log: whether the axis of shares is logarithmic; shares of 0 and less are gaps then.
         size: one of `SIZES`.
     """
@@ -245,9 +229,8 @@ def series_chart(
         drawn = [None if one is None or (log and one[0] <= 0) else one for one in row]
         marks, bands = line_with_bands(drawn, columns, axis)
         y = (marks[-1][-1].y if marks else axis.start) + 4
-        lines.append(
-            ChartLine(number, value, short(value, _MAX_LABEL), marks, bands, tuple(row), y)
-        )
+        label = short(value, _MAX_LABEL)
+        lines.append(ChartLine(number, value, label, marks, bands, tuple(row), y))
     places = _apart([line.label_y for line in lines], frame.bottom)
     return SeriesChart(
         frame=frame,

@@ -15,7 +15,6 @@ class Tiles:
 
     url: of raster tiles, with {z}, {x} and {y}, or of an archive of vector tiles, which ends in
         .pmtiles; `https://`, or a path of the server that serves the page.
-    attribution: who is to be named on the map, such as "© OpenStreetMap contributors".
 
     Raises DecodeError for another address.
     """

@@ -16,7 +16,7 @@ from decoder.inference.intervals import ShareTable, fieller
 from decoder.model.counts import debias, repetition
 from decoder.model.noise import BitNoise
 from decoder.numerics.bit_tensor import dense_columns, one_thread
-from decoder.numerics.simplex import project_simplex
+from decoder.numerics.optimization import project_simplex
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate

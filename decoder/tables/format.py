@@ -5,7 +5,7 @@ from datetime import date
 
 from rappor_core.text import visible
 
-GEOMETRY = "geometry"  # the column of shapes in GeoParquet and GeoPackage
+GEOMETRY = "geometry"  # the column of shapes in GeoParquet
 
 
 def fraction(part: float) -> str:
@@ -45,16 +45,6 @@ def interval(low: float, high: float) -> str:
 def points_interval(low: float, high: float) -> str:
     """Format an interval of a difference of shares: -1.2 to +3.4 points."""
     return f"{points(low).removesuffix(' points')} to {points(high)}"
-
-
-def signed_percent(part: float) -> str:
-    """Format a change as a part of what it is a change of: +12.3 %."""
-    return points(part).replace(" points", " %")
-
-
-def signed_interval(low: float, high: float) -> str:
-    """Format an interval of such a change: -1.2 to +3.4 %."""
-    return points_interval(low, high).replace(" points", " %")
 
 
 def days(first: date | str | None, last: date | str | None) -> str:

@@ -1,19 +1,17 @@
-"""Files of GIS programs: tables with a place as GeoParquet, GeoPackage and GeoJSON; districts,
-regions and streets from vector files.
+"""Files of GIS programs: tables with a place as GeoParquet and GeoJSON; districts, regions and
+streets from vector files.
 
-Coordinates are longitude and latitude, WGS 84. The same input gives the same bytes, so a GeoPackage
-is dated by its data. GeoParquet and GeoJSON need no library for geometries to be written; the rest
-needs the extra `geo`. GeoJSON is parsed here, since GDAL drops a geometry or a coordinate system
-that it cannot read without an error. Every other format is read by GDAL (pyogrio).
+Coordinates are longitude and latitude, WGS 84. Writing needs no library for geometries, reading
+the extra `geo`. GeoJSON is parsed here, since GDAL drops a geometry or a coordinate system that it
+cannot read without an error. Every other format is read by GDAL (pyogrio).
 """
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,17 +22,10 @@ from rappor_core.errors import shown
 
 Geometry = Mapping[str, Any]  # of GeoJSON
 
-NO_GEOPACKAGE = "No GeoPackage was written: it needs pip install 'rappor-telemetry[geo]'."
 MAX_BYTES = 32 * 2**20
 _BLANKS = b"\xef\xbb\xbf \t\r\n"  # a byte order mark among them
-_SHOWN_PROPERTIES = 5
 _WKB = {"Point": 1, "LineString": 2, "Polygon": 3, "MultiPoint": 4, "MultiLineString": 5,
         "MultiPolygon": 6}  # fmt: skip
-
-
-def has_geopackage() -> bool:
-    """Whether the library that writes GeoPackages is installed."""
-    return find_spec("pyogrio") is not None
 
 
 def well_known_binary(geometry: Geometry) -> bytes:
@@ -60,20 +51,9 @@ def well_known_binary(geometry: Geometry) -> bytes:
     return struct.pack("<BI", 1, _WKB[kind]) + body
 
 
-def with_geometry(table: Any, geometries: Sequence[Geometry | None]) -> Any:
-    """Add a last column with the geometry of each row to a pyarrow.Table, null where it is None."""
-    import pyarrow as pa  # GeoJSON needs it not
-
-    known: dict[int, bytes] = {}  # rows of several windows share their geometries
-    cells = [
-        None if one is None else known.setdefault(id(one), well_known_binary(one))
-        for one in geometries
-    ]
-    return table.append_column(GEOMETRY, pa.array(cells, pa.binary()))
-
-
 def write_geoparquet(path: Path, table: Any, geometries: Sequence[Geometry | None]) -> None:
     """Write a table with its geometries as GeoParquet 1.1; rows without a place have none."""
+    import pyarrow as pa  # GeoJSON needs it not
     from pyarrow import parquet
 
     placed = [one for one in geometries if one is not None]
@@ -85,7 +65,9 @@ def write_geoparquet(path: Path, table: Any, geometries: Sequence[Geometry | Non
     text = json.dumps({"version": "1.1.0", "primary_column": GEOMETRY,
                        "columns": {GEOMETRY: column}})  # fmt: skip
     metadata = {**(table.schema.metadata or {}), b"geo": text.encode()}
-    whole = with_geometry(table, geometries)
+    known: dict[int, bytes] = {}  # rows of several windows share their geometries
+    cells = [one and known.setdefault(id(one), well_known_binary(one)) for one in geometries]
+    whole = table.append_column(GEOMETRY, pa.array(cells, pa.binary()))
     parquet.write_table(whole.replace_schema_metadata(metadata), path)
 
 
@@ -97,48 +79,8 @@ def _corners(coordinates: Any) -> Iterator[tuple[float, float]]:
         yield float(coordinates[0]), float(coordinates[1])
 
 
-def write_geopackage(layers: Mapping[str, Any], day: str, path: Path) -> None:
-    """Write a new GeoPackage 1.3 of one layer or more.
-
-    Args:
-        layers: By name, pyarrow.Tables made by `with_geometry`; rows without a place are left out.
-        day: The last day of the data, such as 2026-11-30.
-        path: Of the file.
-    """
-    import pyogrio
-
-    pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": f"{day}T00:00:00.000Z"})
-    try:
-        with TemporaryDirectory(dir=path.parent) as folder:  # GDAL warns of other file names
-            written = Path(folder) / "layers.gpkg"
-            for name, table in layers.items():
-                placed = table.filter(table[GEOMETRY].is_valid()).replace_schema_metadata(None)
-                codes = {content[1] for content in placed[GEOMETRY].to_pylist()}
-                types = [kind for kind, code in _WKB.items() if code in codes]
-                pyogrio.write_arrow(
-                    placed,
-                    written,
-                    layer=name,
-                    driver="GPKG",
-                    append=written.exists(),
-                    crs="EPSG:4326",
-                    geometry_name=GEOMETRY,
-                    geometry_type=types[0] if len(types) == 1 else "Unknown",
-                    dataset_options={"VERSION": "1.3"},
-                    layer_options={"GEOMETRY_NAME": GEOMETRY},
-                )
-            written.replace(path)
-    finally:
-        pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
-
-
 def write_geojson(features: Iterable[tuple[Geometry, Mapping[str, Any]]], path: Path) -> None:
-    """Write a GeoJSON FeatureCollection (RFC 7946), a feature a line.
-
-    Args:
-        features: Geometry and properties of each.
-        path: Of the file.
-    """
+    """Write a GeoJSON FeatureCollection (RFC 7946), a feature a line: geometry and properties."""
     with path.open("w", encoding="utf-8") as file:
         file.write('{"type":"FeatureCollection","features":[')
         for number, (geometry, properties) in enumerate(features):
@@ -150,30 +92,17 @@ def write_geojson(features: Iterable[tuple[Geometry, Mapping[str, Any]]], path: 
 
 @dataclass(frozen=True)
 class Shape:
-    """A feature of a file.
-
-    number: From 1.  properties: Its attributes.  geometry: Of shapely, longitude first, or None.
-    """
+    """A feature of a file. number: From 1.  geometry: Of shapely, longitude first, or None."""
 
     number: int
     properties: Mapping[str, Any]
     geometry: Any
 
-    def name(self, properties: Sequence[str]) -> str:
-        """Return the first of some properties that is not empty, as printable text, or ""."""
-        for name in properties:
-            value = self.properties.get(name)
-            text = "" if value is None or isinstance(value, list | dict) else str(value)
-            kept = "".join(c for c in text if c.isprintable()).strip()
-            if kept:
-                return kept
-        return ""
-
-    @property
-    def known_properties(self) -> str:
-        """The names of its attributes, for a message."""
-        names = list(self.properties)[:_SHOWN_PROPERTIES]
-        return ", ".join(map(shown, names)) or "none"
+    def text(self, name: str) -> str:
+        """Return a property as printable text, "" where it has none."""
+        value = self.properties.get(name)
+        text = "" if value is None or isinstance(value, list | dict) else str(value)
+        return "".join(c for c in text if c.isprintable()).strip()
 
 
 def read_shapes(path: Path) -> tuple[list[Shape], str]:
@@ -189,7 +118,7 @@ def read_shapes(path: Path) -> tuple[list[Shape], str]:
     """
     try:
         import pyogrio  # noqa: F401
-        import pyproj  # noqa: F401
+        import pyproj
         import shapely
     except ImportError as error:
         raise DecodeError(
@@ -202,20 +131,31 @@ def read_shapes(path: Path) -> tuple[list[Shape], str]:
     # addresses, which it would read
     is_json = path.suffix.lower() in (".json", ".geojson") or content.startswith((b"{", b"["))
     rows, system = _geojson(content) if is_json else _other(path)
+    parse = shapely.from_geojson if is_json else shapely.from_wkb
+    transformer, name = _to_degrees(system)
     shapes = []
     for number, (properties, geometry) in enumerate(rows, start=1):
         try:
-            parse = shapely.from_geojson if is_json else shapely.from_wkb
             shape = None if geometry is None else shapely.force_2d(parse(geometry))
+            if transformer:
+                shape = shapely.transform(shape, transformer, interleaved=False)
         except shapely.GEOSException as error:
             raise DecodeError(f"feature {number}: its geometry is invalid: {error}") from error
+        except pyproj.exceptions.ProjError as error:
+            raise DecodeError(
+                f"feature {number} is outside of its coordinate system {shown(system)}"
+            ) from error
+        corners = shapely.get_coordinates(shape)
+        for x, y in corners[~(np.abs(corners) <= [540, 90]).all(axis=1)][:1]:
+            raise DecodeError(
+                f"feature {number}: {x:g}, {y:g} is not a longitude and latitude in degrees"
+            )
         shapes.append(Shape(number, properties, shape))
-    return _as_degrees(shapes, system)
+    return shapes, name
 
 
 def _geojson(content: bytes) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
-    """Properties and geometry of each feature, and the name of their coordinate system: WGS 84
-    unless a member `crs` names one (GeoJSON 2008)."""
+    """As `_other`, in WGS 84 unless a member `crs` names another system (GeoJSON 2008)."""
     document = json.loads(content)
     system = document.get("crs") if isinstance(document, Mapping) else None
     if system is None:
@@ -246,8 +186,7 @@ def _features(document: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
 
 
 def _other(path: Path) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
-    """Properties and geometry of each feature of a file that GDAL reads, and the name of their
-    coordinate system."""
+    """Properties and geometry of each feature, and the name of their coordinate system."""
     import pyogrio
 
     try:
@@ -270,39 +209,19 @@ def _other(path: Path) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
     return rows, str(meta["crs"])
 
 
-def _as_degrees(shapes: Sequence[Shape], system: str) -> tuple[list[Shape], str]:
-    """Transform two-dimensional geometries to longitude and latitude; see `read_shapes`."""
+def _to_degrees(system: str) -> tuple[Callable[..., Any] | None, str]:
+    """What transforms x and y to longitude and latitude, None from WGS 84; the system's name."""
     import pyproj
-    import shapely
-    from pyproj.exceptions import ProjError
 
     try:
         crs = pyproj.CRS.from_user_input(system).to_2d()
         transformer = pyproj.Transformer.from_crs(
             crs, "OGC:CRS84", always_xy=True, allow_ballpark=False
         )
-    except ProjError as error:
+    except pyproj.exceptions.ProjError as error:
         raise DecodeError(
             f"no transformation to WGS 84 is known from its coordinate system {shown(system)}"
         ) from error
-
-    def degrees(corners: Any) -> Any:
-        x, y = corners.T
-        return np.column_stack(transformer.transform(x, y, errcheck=True))
-
-    is_degrees = crs in (pyproj.CRS("OGC:CRS84"), pyproj.CRS("EPSG:4326"))
-    found = []
-    for shape in shapes:
-        try:
-            moved = shape.geometry if is_degrees else shapely.transform(shape.geometry, degrees)
-        except ProjError as error:
-            raise DecodeError(
-                f"feature {shape.number} is outside of its coordinate system {shown(system)}"
-            ) from error
-        corners = shapely.get_coordinates(moved)
-        for x, y in corners[~(np.abs(corners) <= [540, 90]).all(axis=1)][:1]:
-            raise DecodeError(
-                f"feature {shape.number}: {x:g}, {y:g} is not a longitude and latitude in degrees"
-            )
-        found.append(replace(shape, geometry=moved))
-    return found, "" if is_degrees else crs.name
+    if crs in (pyproj.CRS("OGC:CRS84"), pyproj.CRS("EPSG:4326")):
+        return None, ""
+    return partial(transformer.transform, errcheck=True), crs.name

@@ -12,11 +12,8 @@ MOST = 10_000  # rows of a page
 
 @dataclass(frozen=True)
 class TableQuery:
-    """The wanted part of a table. q: text within the values. sort: column, "-" first:
-    descending.
-
-    all: every row there is, not the detected alone.
-    """
+    """The wanted part of a table: text within the values, column to sort by ("-" first:
+    descending), page, and whether all rows are, not the detected alone."""
 
     q: str = ""
     sort: str = ""
@@ -101,7 +98,7 @@ def page_of_parquet(
 
     Args:
         content: of the file; its first column is searched.
-        query: the wanted part; a column that the table lacks sorts nothing.
+        query: the wanted part.
         names: of the columns to read, all if None.
     """
     import pyarrow as pa  # a tenth of a second, which other pages need not take

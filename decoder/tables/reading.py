@@ -1,9 +1,7 @@
 """One strict reader of the tables that people give: CSV in UTF-8, gzipped or not.
 
 Nothing is guessed. Columns are separated by the character under which the header has the wanted
-names, or by commas where there is no header. Rows have as many cells as the first. A number is
-digits and a point; a text does not begin or end with blanks. What differs is refused by its line
-and column.
+names, or by commas where there is no header. What differs is refused by its line and column.
 """
 
 import csv
@@ -13,7 +11,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -29,7 +27,7 @@ _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 _NUMBER = re.compile(r" *[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)? *", re.ASCII)
 _WHOLE = re.compile(r" *-?\d{1,18} *", re.ASCII)
-_INVISIBLE = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))  # Unicode categories
+_INVISIBLE = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))  # Unicode categories: blanks and marks
 _SHOWN_COLUMNS = 20
 NOT_UTF8 = "is not UTF-8"
 
@@ -42,11 +40,7 @@ class Row:
     cells: Mapping[Column, str]
 
     def text(self, column: Column, *, strip: bool = False) -> str:
-        """Return a text, "" for an empty cell.
-
-        Args:
-            column: Of the cell.
-            strip: Whether blanks at the ends are removed, of names that have none.
+        """Return a text, "" for an empty cell; strip: without blanks at the ends.
 
         Raises:
             TableFileError: It is not UTF-8, or begins or ends with an invisible character.
@@ -100,14 +94,9 @@ def text_problem(text: str) -> str | None:
     """Say what is wrong with a text that a device could not have meant; None if nothing is."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         return NOT_UTF8
-    if text and (is_invisible(text[0]) or is_invisible(text[-1])):
+    if text and {unicodedata.category(end) for end in (text[0], text[-1])} & _INVISIBLE:
         return "begins or ends with a blank or an invisible character; remove it"
     return None
-
-
-def is_invisible(character: str) -> bool:
-    """Whether a character is a blank, a control character or an invisible mark."""
-    return unicodedata.category(character) in _INVISIBLE
 
 
 def read_table(path: Path, columns: Sequence[str], *, every_line: bool = False) -> Iterator[Row]:
@@ -166,27 +155,20 @@ def read_rows(path: Path, *, delimiter: str = ",", ragged: bool = False) -> Iter
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes, through gzip where it begins as gzip does.
-
-    The file is opened once: what was read of a pipe would be missing the second time.
+    """Open a file for reading bytes, once (it may be a pipe), through gzip where it begins so.
 
     Raises:
         TableFileError: The text is UTF-16, or only the name of the file says gzip.
     """
-    with path.open("rb") as file:
+    with path.open("rb") as file, ExitStack() as stack:
+        found = file
         if file.peek(2)[:2] == _GZIP:
-            with gzip.open(file, "rb") as unzipped:
-                yield _not_utf16(cast(io.BufferedReader, unzipped))
+            found = cast(io.BufferedReader, stack.enter_context(gzip.open(file, "rb")))
         elif path.name.lower().endswith(".gz"):
             raise TableFileError("this is not gzip, although its name ends in .gz; rename it")
-        else:
-            yield _not_utf16(file)
-
-
-def _not_utf16(file: io.BufferedReader) -> BinaryIO:
-    if file.peek(2)[:2] in _UTF16_BOMS:
-        raise TableFileError("the text is UTF-16; save it as UTF-8")
-    return file
+        if found.peek(2)[:2] in _UTF16_BOMS:
+            raise TableFileError("the text is UTF-16; save it as UTF-8")
+        yield found
 
 
 def _decoded(file: BinaryIO) -> io.TextIOWrapper:

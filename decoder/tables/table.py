@@ -1,14 +1,9 @@
-"""`Table`: a table of results, whose columns are declared once and whose data are columns.
-
-Files, pages, the console and the reference page of columns are made from the declaration. A table
-is written as CSV for people and spreadsheets, as Parquet with types and meanings, and as rows of
-plain values for JSON.
+"""`Table`: a table of results, whose columns are declared once: files, pages, the console and the
+reference page of columns are made from the declaration.
 """
 
-from __future__ import annotations
-
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -40,8 +35,7 @@ class Column:
     """A column of a table.
 
     name: in files, stable.  meaning: one sentence for the reference page.  title: on pages and on
-    the console, the name if empty.  unit: of the values, if they have one.  shown: whether pages
-    and the console show the column.
+    the console, the name if empty.  shown: whether these show the column.
     """
 
     name: str
@@ -60,64 +54,25 @@ class Column:
         """Format a value for people; an unknown one is empty."""
         if value is None or (isinstance(value, float) and not np.isfinite(value)):
             return ""
-        if self.type is ColumnType.FLAG:
-            return "yes" if value else "no"
-        writer = _WRITERS.get(self.type)
-        return str(value) if writer is None else writer(value)
+        return _WRITERS.get(self.type, str)(value)
 
 
-_WRITERS = {
+_WRITERS: dict[ColumnType, Callable[[Any], str]] = {
     ColumnType.INTEGER: count,
     ColumnType.NUMBER: lambda v: f"{v:,.0f}" if abs(v) >= WHOLE else f"{v:.{DIGITS}g}",
     ColumnType.SHARE: percent,
     ColumnType.POINTS: points,
     ColumnType.P_VALUE: p_text,
+    ColumnType.FLAG: lambda v: "yes" if v else "no",
 }
-
-
-@dataclass(frozen=True)
-class TableSchema:
-    """The declaration of a table: its name in files, a title for people, and its columns.
-
-    exact: texts in its CSV stay as they are, because programs read it again.
-    """
-
-    name: str
-    title: str
-    columns: tuple[Column, ...]
-    exact: bool = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns, in order."""
-        return tuple(column.name for column in self.columns)
-
-    def table(self, data: Mapping[str, Any], title: str = "") -> Table:
-        """Make a table of columns by name; a declared column without data is left out.
-
-        Raises KeyError for a column that is not declared.
-        """
-        declared = {column.name: column for column in self.columns}
-        columns = tuple(declared[name] for name in data)
-        return Table(self.name, title or self.title, columns, data, self.exact)
-
-    def of_records(self, records: Sequence[Mapping[str, Any]], title: str = "") -> Table:
-        """Make a table of rows by the name of the column; what else they hold is passed over."""
-        return self.table({name: [row[name] for row in records] for name in self.names}, title)
-
-    def of_rows(self, rows: Sequence[Sequence[Any]], title: str = "") -> Table:
-        """Make a table of rows, each with a value for every column, in order."""
-        data = {name: [row[i] for row in rows] for i, name in enumerate(self.names)}
-        return self.table(data, title)
 
 
 @dataclass(frozen=True)
 class Table:
     """A table of results.
 
-    name: of its files, without an ending.  data: by the name of a column, arrays, sequences or
-    Arrow arrays of one length; None and NaN are unknown.  geometries: of GeoJSON, one a row, where
-    rows have a place.
+    data: by the name of a column, arrays, sequences or Arrow arrays of one length; None and NaN are
+    unknown.  geometries: of GeoJSON, one a row, where rows have a place.
     """
 
     name: str
@@ -139,24 +94,18 @@ class Table:
         return [dict(zip(self.data, row, strict=True)) for row in self.rows()]
 
     def shown(self, most: int) -> tuple[list[str], list[tuple[str, ...]]]:
-        """Headings and formatted rows for the console, the first ones.
-
-        Columns `low` and `high` that follow each other are one column, `interval`.
-        """
-        columns = [column for column in self.columns if column.shown]
-        values = {one.name: [one.text(v) for v in _plain(self.data[one.name][:most])]
-                  for one in columns}  # fmt: skip
-        headings, cells = list[str](), list[list[str]]()
-        for before, column in zip([None, *columns], columns, strict=False):
-            low_name = column.name.replace("high", "low")
-            if before is not None and before.name == low_name != column.name:
+        """Headings and the first rows, formatted; `low` and `high` are one column, `interval`."""
+        headings, cells, before = list[str](), list[list[str]](), ""
+        for column in (one for one in self.columns if one.shown):
+            texts = [column.text(value) for value in _plain(self.data[column.name][:most])]
+            if before == column.name.replace("high", "low") != column.name:
                 headings[-1] = "interval"
-                ends = zip(cells[-1], values[column.name], strict=True)
                 cells[-1] = [f"{low.removesuffix(' %').removesuffix(' points')} to {high}"
-                             for low, high in ends]  # fmt: skip
+                             for low, high in zip(cells[-1], texts, strict=True)]  # fmt: skip
             else:
                 headings.append(column.heading)
-                cells.append(values[column.name])
+                cells.append(texts)
+            before = column.name
         return headings, list(zip(*cells, strict=True))
 
     def to_arrow(self) -> Any:
@@ -173,11 +122,8 @@ class Table:
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields, {"table": self.title}))
 
     def write_csv(self, path: Path) -> None:
-        """Write UTF-8 with a header; numbers in full, unknown ones as empty cells.
-
-        Unless the table is `exact`, a text that a spreadsheet would compute gets an apostrophe
-        before it, if it is not a finite number. Parquet and JSON hold the text as it is.
-        """
+        """Write UTF-8 with a header; numbers in full, unknown ones as empty cells. Unless the table
+        is `exact`, a text that a spreadsheet would compute gets an apostrophe before it."""
         from pyarrow import csv
 
         table = self.to_arrow() if self.exact else without_formulas(self.to_arrow())
@@ -202,6 +148,38 @@ class Table:
             parquet.write_table(self.to_arrow(), path)
         else:
             write_geoparquet(path, self.to_arrow(), self.geometries)
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The declaration of a table: its name in files, a title for people, and its columns.
+
+    exact: texts in its CSV stay as they are, because programs read it again.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    exact: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def table(self, data: Mapping[str, Any], title: str = "") -> Table:
+        """Make a table of declared columns by name; one without data is left out."""
+        declared = {column.name: column for column in self.columns}
+        columns = tuple(declared[name] for name in data)
+        return Table(self.name, title or self.title, columns, data, self.exact)
+
+    def of_records(self, records: Sequence[Mapping[str, Any]], title: str = "") -> Table:
+        """Make a table of rows by the name of the column; what else they hold is passed over."""
+        return self.table({name: [row[name] for row in records] for name in self.names}, title)
+
+    def of_rows(self, rows: Sequence[Sequence[Any]], title: str = "") -> Table:
+        """Make a table of rows, each with a value for every column, in order."""
+        return self.of_records([dict(zip(self.names, row, strict=True)) for row in rows], title)
 
 
 def columns_of(schema: Any) -> tuple[Column, ...]:
@@ -276,10 +254,8 @@ def _arrow(values: Any, kind: ColumnType) -> Any:
 
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return pa.array(values, mask=~np.isfinite(values))
     if isinstance(values, np.ndarray):
-        return pa.array(values)
+        return pa.array(values, mask=~np.isfinite(values) if values.dtype.kind == "f" else None)
     types = {ColumnType.TEXT: pa.string(), ColumnType.INTEGER: pa.int64(),
              ColumnType.DAY: pa.date32(), ColumnType.FLAG: pa.bool_()}  # fmt: skip
     return pa.array(_plain(values), types.get(kind, pa.float64()))

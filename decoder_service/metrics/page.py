@@ -19,7 +19,7 @@ from decoder.kinds.over_time import chart_csv
 from decoder.kinds.result import RESULTS
 from decoder.output.charts import sparkline
 from decoder.output.dictionary import DictionaryEntry, entries_of
-from decoder.output.palette import THEMES
+from decoder.output.jinja import THEMES
 from decoder.output.series_view import (
     MAX_LINES,
     series_chart,

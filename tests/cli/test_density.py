@@ -56,7 +56,7 @@ def test_maps_changes_and_tracking_are_printed_together(
     assert "not distinguishable" in told
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [
-        "density.csv", "density.geojson", "density.gpkg", "density.parquet", "density.svg",
+        "density.csv", "density.geojson", "density.parquet", "density.svg",
         "manifest.json", "map.json", "map_changes.json", "report.html", "results.json",
     ]  # fmt: skip
     assert days_of_cells(tmp_path / "out") == ["2026-11-03"] * 2 * 9

@@ -52,7 +52,7 @@ def test_what_holds_is_counted(half: float, part: float, monkeypatch: pytest.Mon
 
     def found(counts: Aggregate) -> FlowDecoding:
         one = decode_flows(counts)
-        names = ("flows", "zones", "origins", "bands", "own_cell", "moved", "of_origin")
+        names = ("flows", "zones", "origins", "bands", "own_cell", "moved")
         tables = {name: getattr(one, name) for name in names}
         changed = {
             name: ShareTable(table.estimate, table.std_error, table.estimate - 2 * half,

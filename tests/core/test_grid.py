@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from decoder.grid_cells import cell_center, cell_outline, join_pair, parent_cell, unrolled
+from decoder.grid_cells import cell_center, cell_outline, parent_cell, unrolled
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid, GridKind
@@ -127,8 +127,6 @@ def test_outside_is_a_value() -> None:
     grid = grid_over("quadkey", CITY)
     assert grid.locate(48.0, 2.0) is None
     assert grid.place(48.0, 2.0, 3) == OTHER
-    assert join_pair("a", "b") == "a>b"
-    assert join_pair("a", OTHER) == join_pair(OTHER, "b") == OTHER
 
 
 def test_longitudes_turn_and_the_antimeridian_is_one_line() -> None:

@@ -82,7 +82,7 @@ def test_deviations_that_predict_nothing_are_not_shown(
 
         monkeypatch.setattr(map_series, "fit_space_time", costly)
     windows = windows_of(metric, places, values, rng)
-    maps = list(window_maps(windows, places, None, None))
+    maps = list(window_maps(windows, places, None))
     if not event:
         assert {one.source for one in maps} == {"whole"}
         assert not any("disagrees" in text for one in maps for text in one.doubts)

@@ -24,7 +24,7 @@ from decoder.errors import DecodeError
 from decoder.grid_cells import location_of
 from decoder.inference.multiple_testing import decide
 from decoder.model.counts import location_repetition
-from decoder.output.density_text import NOT_APART, visible_text
+from decoder.output.density_csv import NOT_APART, visible_text
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import places_of
+from decoder.density.maps import cell_estimates
 from decoder.inference.multiple_testing import decide
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode

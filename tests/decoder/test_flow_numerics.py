@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
+from scipy import stats
 
 from decoder.flows.fit import FlowData, FlowFit, fit_flows
-from decoder.flows.gravity import Gravity
-from decoder.flows.moments import FlowMoments, ratios
-from decoder.flows.space import COARSE, Answers, FlowSpace, SymbolCounts, answers_of, indicator
+from decoder.flows.moments import FlowMoments
+from decoder.flows.space import Answers, FlowSpace, Gravity, SymbolCounts, answers_of
 from rappor_core.metrics.flow import QUESTIONS
 from tests.decoder.flow_support import flow_metric, noisy
 
@@ -90,23 +89,6 @@ def test_the_cavity_takes_the_own_prior_out() -> None:
         row = np.concatenate([np.eye(len(free))[pair], tangent[pair]])
         assert estimate[pair] == pytest.approx(fit.shares[pair] + row @ mean, abs=1e-5)
         assert error[pair] == pytest.approx(np.sqrt(row @ covariance @ row), rel=1e-4)
-
-
-def test_a_part_with_its_whole_is_their_difference() -> None:
-    fit = small_fit()
-    moments = FlowMoments(fit)
-    rows = indicator(SMALL.origin, SMALL.num_sides)
-    both, part = moments.with_origins(rows, SMALL.origin), moments.pairs
-    whole = moments.of(rows).at(SMALL.origin)
-    less = np.eye(SMALL.num_pairs) - 0.4 * rows.toarray()[SMALL.origin]
-    found = moments.of(sparse.csr_array(less))
-    np.testing.assert_allclose(
-        found.variance, part.variance - 0.8 * both.variance + 0.16 * whole.variance, rtol=1e-9
-    )
-    cross = both.forward + both.backward
-    np.testing.assert_allclose(
-        found.covariance, part.covariance - 0.4 * cross + 0.16 * whole.covariance, atol=1e-15
-    )
 
 
 def test_the_gradient_is_that_of_differences() -> None:
@@ -195,25 +177,6 @@ def test_answers_are_unbiased_whatever_is_expected(even: bool) -> None:
     assert np.abs(z).max() < 4.5
     assert 0.85 < np.var(shares, axis=0, ddof=1).mean() / stated.mean() < 1.15
     assert 0.9 < np.mean(unknown) / stated.mean() < 1.2
-
-
-def test_ratios_of_what_is_known_are_exact() -> None:
-    fit = small_fit()
-    precise = Answers(fit.shares, np.full(len(fit.shares), 1e-14), 1e12)
-    answers = {"pair": precise} | {
-        name: Answers(SMALL.sums(name) @ fit.shares, np.full(SMALL.num_classes(name), 1e-14), 1e12)
-        for name in COARSE
-    }
-    data = FlowData.of(fit.gravity, answers)
-    sharp = FlowFit.at(fit.gravity, data, fit.parameters, 1.0)
-    moments = FlowMoments(sharp)
-    rows = indicator(SMALL.origin, SMALL.num_sides)
-    part, whole = moments.pairs, moments.of(rows).at(SMALL.origin)
-    found, low, high = ratios(part, whole, moments.with_origins(rows, SMALL.origin), 1.96)
-    expected = fit.shares / (rows @ fit.shares)[SMALL.origin]
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-    assert np.all(low <= found)
-    assert np.all(found <= high)
 
 
 def test_distance_is_told_within_a_band() -> None:

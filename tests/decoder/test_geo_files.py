@@ -1,9 +1,7 @@
-"""GeoPackage and GeoParquet, read back by other code than wrote them."""
+"""GeoParquet, read back by other code than wrote it."""
 
 import json
-import sqlite3
 import struct
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,8 @@ import pytest
 from pyarrow import parquet
 
 from decoder.density.maps import Density, DensityOptions, estimate_density
-from decoder.grid_cells import cell_outline
-from decoder.kinds.location import Maps, map_result
-from decoder.kinds.result import Question
 from decoder.output.density_csv import density_table
-from decoder.tables.geo_files import NO_GEOPACKAGE, well_known_binary
+from decoder.tables.geo_files import well_known_binary
 from tests.decoder.test_density import BOTH, ONE_HOT, drawn, parts
 from tests.map_pages import write_maps
 
@@ -68,60 +63,6 @@ def read_wkb(data: bytes, at: int = 0) -> tuple[str, Any, int]:
 def test_well_known_binary_says_what_geojson_said(geometry: dict[str, Any]) -> None:
     data = well_known_binary(geometry)
     assert read_wkb(data) == (geometry["type"], geometry["coordinates"], len(data))
-
-
-def test_a_geopackage_holds_cells_with_intervals(night: Density, tmp_path: Path) -> None:
-    write_maps([night], tmp_path)
-    path = tmp_path / "density.gpkg"
-    with closing(sqlite3.connect(path)) as database:
-        one = database.execute
-        assert one("PRAGMA application_id").fetchone() == (int.from_bytes(b"GPKG", "big"),)
-        assert one("PRAGMA user_version").fetchone() == (10300,)
-        assert one("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert one("PRAGMA foreign_key_check").fetchall() == []
-        systems = {row[0] for row in one("SELECT srs_id FROM gpkg_spatial_ref_sys")}
-        assert systems >= {-1, 0, 4326}
-        contents = one("SELECT table_name, data_type, last_change, min_x, min_y, max_x, max_y, "
-                       "srs_id FROM gpkg_contents").fetchall()  # fmt: skip
-        assert contents == [("cells", "features", "2026-11-02T00:00:00.000Z", 0, 0, 8, 8, 4326)]
-        columns = one("SELECT * FROM gpkg_geometry_columns").fetchall()
-        assert columns == [("cells", "geometry", "POLYGON", 4326, 0, 0)]
-        rows = one("SELECT cell, geometry, estimate, low, high, detected FROM cells ORDER BY fid")
-        found = rows.fetchall()
-    assert [row[0] for row in found] == list(night.places.shown_cells)
-    for row, cell, estimate in zip(found, night.cells, night.estimate, strict=False):
-        magic, version, flags, system = struct.unpack_from("<2sBBi", row[1])
-        assert (magic, version, flags, system) == (b"GP", 0, 3, 4326)
-        west, east, south, north = struct.unpack_from("<4d", row[1], 8)
-        kind, rings, end = read_wkb(row[1], 40)
-        corners = {(x, y) for y, x in cell_outline(night.places.grid, cell)}
-        assert (kind, set(rings[0]), end) == ("Polygon", corners, len(row[1]))
-        assert rings[0][0] == rings[0][-1]
-        xs, ys = zip(*corners, strict=True)
-        assert (west, east, south, north) == (min(xs), max(xs), min(ys), max(ys))
-        assert row[2] == estimate
-        assert row[3] <= row[4]
-
-
-def test_the_same_map_gives_the_same_geopackage(night: Density, tmp_path: Path) -> None:
-    written = []
-    for name in ("a", "b"):
-        write_maps([night], tmp_path / name)
-        written.append((tmp_path / name / "density.gpkg").read_bytes())
-    assert written[0] == written[1]
-
-
-def test_without_the_extra_a_sentence_says_what_is_missing(
-    night: Density, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("decoder.tables.geo_files.find_spec", lambda _: None)
-    maps = Maps([night])
-    result = map_result(
-        maps, Question(), drawn(parts(BOTH + ONE_HOT)[0], 10, np.random.default_rng(1))
-    )
-    assert NO_GEOPACKAGE in result.notes
-    assert "density.gpkg" not in result.files
-    assert "density.geojson" in result.files
 
 
 def test_the_parquet_file_is_geoparquet(night: Density, tmp_path: Path) -> None:

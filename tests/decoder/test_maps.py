@@ -19,8 +19,7 @@ from decoder.density.linear_system import (
     read_aggregate,
 )
 from decoder.model.noise import BitNoise
-from decoder.numerics.lbfgs import descend
-from decoder.numerics.simplex import project_simplex
+from decoder.numerics.optimization import descend, project_simplex
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism

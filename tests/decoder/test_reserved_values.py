@@ -30,7 +30,7 @@ from decoder.density.space_time_field import fit_space_time
 from decoder.density.space_time_model import deviations_of
 from decoder.model.noise import BitNoise
 from decoder.output.density_csv import density_table
-from decoder.output.density_text import grid_text
+from decoder.output.density_html import grid_text
 from rappor_core.grid.box import RESERVED, Box
 from rappor_core.grid.grid import Grid
 from rappor_core.mechanism import TwoRoundMechanism
@@ -148,7 +148,7 @@ def test_no_window_is_lost_where_both_move(keys: str) -> None:
     values = people(places, 30_000, moving / (1 - moving[::-1]), rng, moving[::-1])
     windows, true = windows_of(metric, places, values, rng), truths(values, places)
     assert true[0][-2:] == pytest.approx([0.1, 0.6], abs=0.02)
-    maps = list(window_maps(windows, places, None, None))
+    maps = list(window_maps(windows, places, None))
     for one, t in zip(maps, true, strict=True):
         assert np.abs(one.shares[-2:] - t[-2:]).max() < 0.05
         assert cell_distance(one.shares, t, 2) < 0.27

@@ -11,7 +11,6 @@ from decoder.density.maps import estimate_density_series
 from decoder.density.space_time_model import (
     MAX_VARIANCE,
     Modes,
-    Windows,
     contrasts_of,
     learn_strengths,
 )
@@ -40,7 +39,7 @@ def test_new_crowds_in_empty_cells_are_found(keys: str) -> None:
     assert hills(places)[EMPTY] == 0
     values[rng.random(len(values)) < 0.05, 5] = EMPTY
     true = truths(values, places)[5]
-    maps = list(window_maps(windows_of(metric, places, values, rng), places, None, None))
+    maps = list(window_maps(windows_of(metric, places, values, rng), places, None))
     changes = [one.changes for one in maps]
     assert [
         (t, c)
@@ -74,7 +73,7 @@ def test_intervals_of_changes_hold_without_false_flags(keys: str) -> None:
     for seed in range(12):
         rng = np.random.default_rng(100 + seed)
         values = people(places, 30_000, EVEN, rng)
-        maps = list(window_maps(windows_of(metric, places, values, rng), places, None, None))
+        maps = list(window_maps(windows_of(metric, places, values, rng), places, None))
         true = truths(values, places)[:, :-1]
         true = true / true.sum(axis=1, keepdims=True)
         for index, one in enumerate(maps):
@@ -127,7 +126,7 @@ def test_evidence_of_structure_is_of_each_window() -> None:
     windows[3] = windows_of(metric, places, values[:40], rng)[3]
     doubtful = [
         index
-        for index, one in enumerate(window_maps(windows, places, None, None))
+        for index, one in enumerate(window_maps(windows, places, None))
         if any("of this window alone hardly tell" in text for text in one.doubts)
     ]
     assert doubtful == [3]
@@ -147,15 +146,15 @@ def test_the_strength_is_read_off_contrasts_and_bounded(variance: float) -> None
     data = np.sqrt(information)[:, None] * (deviations + level) * scale + noise[:200]
     rest = noise[200:].T @ noise[200:]
     modes = Modes(information, data, np.eye(200), np.eye(200), rest, 300)
-    series = Windows(scale, np.ones(windows))
-    found = learn_strengths(modes, series, 0.7, independent=False)
+    inside = np.ones(windows)
+    found = learn_strengths(modes, scale, inside, 0.7, independent=False)
     assert found.variance == pytest.approx(min(variance, MAX_VARIANCE), rel=0.3)
     if variance < MAX_VARIANCE:
         assert found.repeated * (found.lasting + (1 - found.lasting) * found.psi) == pytest.approx(
             0.4, abs=0.1
         )
-    assert learn_strengths(modes, series, 0.7, independent=True).phi == 0
-    contrasts = contrasts_of(series, found)
+    assert learn_strengths(modes, scale, inside, 0.7, independent=True).phi == 0
+    contrasts = contrasts_of(scale, inside, found)
     assert contrasts.turn @ np.ones(windows) == pytest.approx(0, abs=1e-9)
 
 
@@ -172,9 +171,10 @@ def test_the_noise_of_few_repeats_less(fading: float) -> None:
     noise = rng.normal(size=(6000, 10)) @ np.linalg.cholesky(repeat).T
     rest = noise[60:].T @ noise[60:]
     modes = Modes(np.full(60, 1e-3), noise[:60], np.eye(60), np.eye(60), rest, 5940)
-    series = Windows(inside / np.sqrt(np.mean(inside**2)), inside)
-    contrasts = contrasts_of(series, learn_strengths(modes, series, 0.9, independent=True))
+    scale = inside / np.sqrt(np.mean(inside**2))
+    learnt = learn_strengths(modes, scale, inside, 0.9, independent=True)
+    contrasts = contrasts_of(scale, inside, learnt)
     each = np.eye(10) @ contrasts.turn.T
-    turned = (noise / series.scale) @ contrasts.turn.T
+    turned = (noise / scale) @ contrasts.turn.T
     scores = turned @ each.T / np.sqrt((each**2).sum(axis=1))
     assert scores.std(axis=0) == pytest.approx(1, abs=0.05)

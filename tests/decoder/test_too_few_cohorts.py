@@ -6,7 +6,7 @@ import pytest
 from decoder.density import map_series
 from decoder.density.cells import places_of
 from decoder.density.field_prior import Belief
-from decoder.density.maps import Density, DensityOptions, estimate_density
+from decoder.density.maps import Density, estimate_density
 from tests.map_draws import cell_distance, draw_windows, square_metric, true_shares
 
 MODE = ('period = "week"\nmode = "memo"\nencoding = "symbol"\nnum_symbols = 2\n'
@@ -69,9 +69,7 @@ def test_a_weaker_prior_is_taken_before_the_projection(monkeypatch: pytest.Monke
     assert any("of strength 1 was taken" in text for text in found.warnings)
     assert found.belief == Belief("neighbors", 1.0)
     off = cell_distance(found.shares, true)
-    given = DensityOptions(belief=Belief("neighbors", 2.0))
-    projected = estimate_density(window, given, places)
+    monkeypatch.setattr(map_series, "WEAKER", 0)
+    projected = estimate_density(window, places=places)
     assert projected.source == "projection"
     assert off < 0.1 < cell_distance(projected.shares, true)
-    monkeypatch.setattr(map_series, "WEAKER", 0)
-    assert estimate_density(window, places=places).source == "projection"

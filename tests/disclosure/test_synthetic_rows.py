@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from decoder.numerics.simplex import project_simplex
+from decoder.numerics.optimization import project_simplex
 from disclosure.errors import BudgetError, DomainError, TableError
 from disclosure.files import read_columns
 from disclosure.rows import private_histogram

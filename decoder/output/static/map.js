@@ -28,18 +28,14 @@ const brief = share => percent(Number(share.toPrecision(2))).replace(/(\.\d*?)0+
 const points = share => (share > 0 ? "+" : "") + percent(share).replace(" %", "");
 const amount = share => moved ? points(share) + " points" : percent(share);
 const span = (low, high) => moved ? points(low) + " to " + points(high) + " points" : percent(low).replace(" %", "") + " to " + percent(high);
-const signed = part => points(part) + " %";
-const signedSpan = (low, high) => points(low) + " to " + points(high) + " %";
 const outside = map => map.other + (map.no_data ?? 0);  // of the cells: reserved values
 const inBox = map => Math.max(1 - outside(map), 1e-9);
 const isOfBox = () => of !== null && of.value === "box";
-const isRelative = () => moved && of !== null && of.value === "percent";
-const relativeOf = (map, i) => (map.relative || {})[i];
 const half = (map, i) => (map.high[i] - map.low[i]) / 2;
 const widest = Math.max(...data.maps.map(map => map.share.reduce((most, _, i) => Math.max(most, half(map, i)), 1e-12)));
 
 // Places. Centers and curves are points of the Mercator plane, in which shapes are true.
-const { around, base } = data;
+const { around } = data;
 const crs = L.CRS.EPSG3857, PLANE = 12;
 const latLngs = line => line.map(([x, y]) => L.latLng(y, x));
 const onPlane = at => crs.latLngToPoint(L.latLng(at), PLANE);
@@ -47,11 +43,9 @@ const fromPlane = point => crs.pointToLatLng(point, PLANE);
 const centerOf = ring => ring.map(onPlane).reduce((sum, corner) => sum.add(corner), L.point(0, 0)).divideBy(ring.length);
 const rings = data.cells.map(latLngs), centers = rings.map(centerOf);
 const boxes = rings.map(ring => L.latLngBounds(ring)), box = L.latLngBounds(rings.flat());
-const userAreas = base.areas.map(([name, parts]) => [name, parts.map(latLngs)]);
 const districts = (data.areas || []).map(parts => parts.map(latLngs));
 const districtNames = districts.length ? data.maps.find(map => map.areas).areas.map(row => row.name) : [];
 const labels = [  // the first ones take the room
-  ...base.points.map(([name, [x, y]]) => [name, [y, x], "station"]),
   ...districts.map((parts, i) => [districtNames[i], fromPlane(centerOf(parts[0])), "district-name"]),
   ...around.cities.map(([name, x, y]) => [name, [y, x], "city"]),  // those of most people first
 ];
@@ -95,7 +89,7 @@ function chooseBase(window) {  // the windows that are compared with it
 }
 if (baseBox && data.bases.includes(asked.get("base"))) baseBox.value = asked.get("base");
 chooseBase(data.maps.some(map => baseOf(map) && map.window === asked.get("window")) ? asked.get("window") : data.first);
-if (of && asked.get("of") === (moved ? "percent" : "box")) of.value = asked.get("of");
+if (of && asked.get("of") === "box") of.value = asked.get("of");
 side.append(...slots.map(value => Object.assign(make("option", "windows of " + value), { value })));
 if (slots.includes(asked.get("side"))) side.value = asked.get("side");
 const sureAtFirst = moved && data.maps.some(map => map.detected.size);  // of changes those detected are shown first
@@ -107,7 +101,7 @@ function remember() {
   const shown = new URLSearchParams(), { lat, lng } = panels[0].map.getCenter();
   if (windows.length > 1) shown.set("window", windows[slider.value]);
   if (baseBox && baseBox.selectedIndex > 0) shown.set("base", baseBox.value);
-  if (isOfBox() || isRelative()) shown.set("of", of.value);
+  if (isOfBox()) shown.set("of", of.value);
   if (side.value) shown.set("side", side.value);
   if (sure.checked !== sureAtFirst) shown.set("detected", sure.checked ? "1" : "0");
   if (unsure.checked) shown.set("width", "1");
@@ -174,9 +168,8 @@ function addLayers(panel) {
   };
   add(L.Polygon, "ground", "land").setLatLngs(around.land.map(latLngs));
   add(L.Polygon, "ground", "water").setLatLngs(around.lakes.map(latLngs));
-  const lines = { river: around.rivers, coast: around.coast, border: around.borders, street: base.lines };
-  for (const [name, parts] of Object.entries(lines)) add(L.Polyline, tiles && parts !== base.lines ? "ground" : "lines", name).setLatLngs(parts.map(latLngs));
-  add(L.Polygon, "lines", "area").setLatLngs(userAreas.flatMap(([, parts]) => parts.map(part => [part])));
+  const lines = { river: around.rivers, coast: around.coast, border: around.borders };
+  for (const [name, parts] of Object.entries(lines)) add(L.Polyline, tiles ? "ground" : "lines", name).setLatLngs(parts.map(latLngs));
   add(L.Polygon, "lines", "district").setLatLngs(districts.flat().map(part => [part]));
   add(L.Polygon, "lines", "box").setLatLngs([box.getNorthWest(), box.getNorthEast(), box.getSouthEast(), box.getSouthWest()]);
   if (flows) {
@@ -298,7 +291,7 @@ function captionOf(map) {
 // Cells
 function drawCells(panel, map) {
   const shaded = new Map();  // cells of one shade are one polygon: few to draw, whatever the number of cells
-  (map ? isRelative() ? map.relative_shade : map.shade : []).forEach((known, i) => {
+  (map ? map.shade : []).forEach((known, i) => {
     const shade = unsure.checked ? widthShade(half(map, i) / widest) : known;
     const bare = !moved && !unsure.checked && shade === 0;  // of changes 0 is the most less
     if (bare || (sure.checked && !map.detected.has(i))) return;
@@ -408,9 +401,8 @@ function shareScale() {
     paleShades(Array.from({ length: steps + 1 }, (_, i) => faint * i / steps)), "paler: not distinguishable from zero");
 }
 function changeScale() {
-  const top = isRelative() ? data.top_relative : data.top, most = percent(top).replace(" %", "");
-  showScale(isRelative() ? "Change of the share, per cent of the base" : "Change of the share, points", shades,
-    [[0, "-" + most], [.5, "0"], [1, "+" + most + (isRelative() && top === 1 ? " and more" : "")]],
+  const most = percent(data.top).replace(" %", "");
+  showScale("Change of the share, points", shades, [[0, "-" + most], [.5, "0"], [1, "+" + most]],
     paleShades([.4, .45, .5, .55, .6]), "not outlined: no detected change");
 }
 function widthScale() {
@@ -460,10 +452,7 @@ function shareCells(map, i) {
   return [make("td", percent(map.share[i])), make("td", percent(map.share[i] / inBox(map))), interval];
 }
 function changeCells(map, i) {
-  const change = make("td", amount(map.share[i])), part = make("td"), known = relativeOf(map, i);
-  change.append(make("small", span(map.low[i], map.high[i])));
-  if (known) part.append(signed(known[0]), make("small", signedSpan(known[1], known[2])));
-  return [change, part];
+  return [make("td", amount(map.share[i])), make("td", span(map.low[i], map.high[i]))];
 }
 function draw() {
   $("window").textContent = windows[slider.value];
@@ -531,9 +520,8 @@ function choose(panel, i, x, y) {
 function described(map, i) {
   if (flows) return map.titles[i];
   const name = (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n", share = map.share[i], detected = map.detected.has(i);
-  const interval = span(map.low[i], map.high[i]), level = Number((100 * data.level).toPrecision(6)) + " %", relative = relativeOf(map, i);
-  if (moved) return name + (detected ? "" : "no detected change: ") + `${amount(share)} of all\n${level} interval ${interval}` +
-    (relative ? `\n${signed(relative[0])} of its share in ${map.base}, ${signedSpan(relative[1], relative[2])}` : "");
+  const interval = span(map.low[i], map.high[i]), level = Number((100 * data.level).toPrecision(6)) + " %";
+  if (moved) return name + (detected ? "" : "no detected change: ") + `${amount(share)} of all\n${level} interval ${interval}`;
   const apart = detected && (share < map.low[i] || share > map.high[i]);
   return name + (detected ? "" : "not distinguishable from zero, guess ") +
     `${percent(share)} of all, ${percent(share / inBox(map))} of those in the box\n${level} interval of the cell alone ${interval} of all` +
@@ -556,8 +544,7 @@ function play() {
 }
 
 // Places that can be searched for. The cell that contains one is selected.
-const places = new Map(labels.filter(([name]) => name).map(([name, at]) => [name, at]));
-for (const [name, parts] of userAreas) if (name && parts[0].length) places.set(name, fromPlane(centerOf(parts[0])));
+const places = new Map(labels.map(([name, at]) => [name, at]));
 for (const [i, name] of Object.entries(data.called)) places.set(name, fromPlane(centers[i]));
 $("places").append(...[...places.keys()].sort().slice(0, 500).map(value => Object.assign(make("option"), { value })));
 data.names.forEach((name, i) => { if (!places.has(name)) places.set(name, fromPlane(centers[i])); });

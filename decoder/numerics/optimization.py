@@ -1,16 +1,11 @@
-"""Minimize smooth functions by L-BFGS from a known metric (Nocedal and Wright 2006, section 7.2).
-
-SciPy's L-BFGS starts each search from the identity. Where a good guess at the inverse Hessian is
-known, as for a field with a strong prior, a search that starts from it takes a tenth of the steps.
-"""
+"""L-BFGS from a known metric, and the projection on the simplex."""
 
 from collections import deque
 from collections.abc import Callable
 
-from decoder.typing import Floats
+import numpy as np
 
-Pair = tuple[Floats, Floats, float]
-Objective = Callable[[Floats], tuple[float, Floats]]
+from decoder.typing import Floats
 
 _MEMORY = 20
 _ENOUGH = 1e-4  # of the decrease that the slope promises (Armijo)
@@ -18,20 +13,27 @@ _HALVINGS = 30
 
 
 def descend(
-    objective: Objective,
+    objective: Callable[[Floats], tuple[float, Floats]],
     start: Floats,
     inverse: Callable[[Floats], Floats],
     tolerance: float,
     steps: int,
 ) -> tuple[Floats, float, int]:
-    """Find a minimum near `start` (n,), the value there, and the number of steps taken.
+    """Find a minimum by L-BFGS (Nocedal and Wright 2006, section 7.2); SciPy's starts from the
+    identity, and from a good metric a search takes a tenth of the steps.
 
-    objective: value and gradient.  inverse: an approximate inverse Hessian, positive definite,
-    times a vector.  Ends where a step promises to lower the value by less than `tolerance`, after
-    `steps`, or where no step lowers it. A value that is not finite is returned as it is.
+    Args:
+        objective: value, which may be infinite, and gradient.
+        start: (n,) to begin at.
+        inverse: an approximate inverse Hessian, positive definite, times a vector.
+        tolerance: the search ends where a step promises to lower the value by less.
+        steps: at most.
+
+    Returns:
+        The place, the value there, and the number of steps taken.
     """
     at, (value, slope) = start, objective(start)
-    pairs: deque[Pair] = deque(maxlen=_MEMORY)
+    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
     for taken in range(steps):
         step, amounts = -slope, []  # the two-loop recursion, over `inverse`
         for moved, turned, scale in reversed(pairs):
@@ -55,3 +57,17 @@ def descend(
         pairs.append((moved, turned, 1 / curvature if curvature > 0 else 0.0))
         at, value, slope = at + moved, reached, reached_slope
     return at, value, steps
+
+
+def project_simplex(values: Floats, total: float = 1.0) -> Floats:
+    """Find the nearest point (n,) to `values` (n,) with no negative entry and sum `total` >= 0.
+
+    Clipping and rescaling would keep every positive noise (Duchi, Shalev-Shwartz, Singer, Chandra
+    2008, "Efficient projections onto the l1-ball", figure 1).
+    """
+    if total <= 0 or not len(values):
+        return np.zeros(len(values))
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
+    last = int(np.flatnonzero(ordered > excess)[-1])
+    return np.asarray(np.maximum(values - excess[last], 0.0))
