@@ -116,8 +116,8 @@ class MapOptions:
     """How a location is mapped and drawn. Raises DecodeError for an unknown method.
 
     method: `field` (smooth where the data are) or `simplex` (the nearest positive shares).
-    slots: those wanted, none for all.  region: a file of polygons, whose cells are shown.  points:
-    a file of what to draw.  areas: a file of named areas; area_name: the property that names
+    slots: those wanted, none for all.  region: a file of polygons, whose cells are shown.  points,
+    base: files of what to draw.  areas: a file of named areas; area_name: the property that names
     them.  every_window: all windows in the GeoJSON, not only the last of each slot.
     """
 
@@ -125,6 +125,7 @@ class MapOptions:
     slots: tuple[str, ...] = ()
     region: Path | None = None
     points: Path | None = None
+    base: Path | None = None
     areas: Path | None = None
     area_name: str = DEFAULT_AREA_NAME
     every_window: bool = False
@@ -136,14 +137,16 @@ class MapOptions:
 
 @dataclass(frozen=True)
 class FlowOptions:
-    """Which flows are shown, and what is known of them.
+    """Which flows are shown, and what they are drawn on.
 
     min_km: between two centers.  top: how many flows that are not detected are shown, too, the
-    largest guesses.  known: of a known matrix.
+    largest guesses.  base: a file of the user's districts or
+    stations.  known: of a known matrix.
     """
 
     min_km: float = DEFAULT_MIN_KM
     top: int = DEFAULT_TOP
+    base: Path | None = None
     known: Path | None = None
 
 

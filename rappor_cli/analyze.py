@@ -94,6 +94,10 @@ EachOption = Annotated[
     Each | None,
     typer.Option(help="A series by day or week: of the days that are served, or several files."),
 ]
+BaseFile = Annotated[
+    Path | None,
+    typer.Option(help="GeoJSON of streets, districts or stations, to be drawn.", exists=True),
+]
 TilesUrl = Annotated[
     str,
     typer.Option(
@@ -213,6 +217,7 @@ def density(
     repeats: shared.Repeats = None,
     region: RegionFile = None,
     points: PointsFile = None,
+    base: BaseFile = None,
     areas: AreasFile = None,
     area_name: Annotated[
         str, typer.Option(help="Property of --areas that names them.")
@@ -232,7 +237,7 @@ def density(
         raise typer.BadParameter("--area-name goes with --areas FILE")
     if split is not SplitName.WHOLE and aggregate:
         raise typer.BadParameter("--by asks a collector; each file is a separate window")
-    maps = MapOptions(method, tuple(slot or ()), region, points, areas,
+    maps = MapOptions(method, tuple(slot or ()), region, points, base, areas,
                       area_name, every_window)  # fmt: skip
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     behind = Tiles(tiles, tiles_credit) if tiles else None
@@ -259,6 +264,7 @@ def flows(
     top: Annotated[
         int, typer.Option(min=0, help="Show so many flows in addition to those detected.")
     ] = DEFAULT_TOP,
+    base: BaseFile = None,
     alpha: shared.Alpha = DEFAULT_ALPHA,
     level: shared.Level = DEFAULT_LEVEL,
     repeats: shared.Repeats = None,
@@ -275,7 +281,7 @@ def flows(
     rappor flows commute --aggregate FILE --prior census.csv --min-km 1 --top 50 -o out
     """
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
-    question = Question(options=options, flows=FlowOptions(min_km, top, prior))
+    question = Question(options=options, flows=FlowOptions(min_km, top, base, prior))
     behind = Tiles(tiles, tiles_credit) if tiles else None
     source = _source(metric, aggregate, collector, database, first, last)
     _run(source, question, output, metric, each=each, as_json=as_json, command="flows",

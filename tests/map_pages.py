@@ -10,6 +10,7 @@ from decoder.density.maps import Density
 from decoder.kinds.location import KIND, MAP, Maps, map_result
 from decoder.kinds.result import MANIFEST, RESULTS, Question, StoredResult
 from decoder.kinds.run import render_page, write_result
+from decoder.output.basemap import BaseLayer
 from decoder.output.density_html import map_data
 from decoder.progress import silent
 from rappor_core.aggregate import Aggregate
@@ -21,10 +22,11 @@ def render_maps(
     maps: Sequence[Density],
     points: Sequence[Point] = (),
     notes: Sequence[str] = (),
+    base: BaseLayer | None = None,
     areas: Sequence[AreaShares] = (),
 ) -> str:
     """The page of maps. Arguments as of `map_data`."""
-    return render_drawn(maps[0].metric, map_data(maps, points, notes, areas))
+    return render_drawn(maps[0].metric, map_data(maps, points, notes, base, areas))
 
 
 def render_drawn(metric: Metric, drawn: dict[str, Any]) -> str:

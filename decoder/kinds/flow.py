@@ -10,6 +10,7 @@ from decoder.formats.density_inputs import read_known_flows
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.over_time import SeriesFound, series_result
 from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult, manifest_of
+from decoder.output.basemap import BaseLayer, read_base
 from decoder.output.flows_tables import (
     BANDS,
     CELLS,
@@ -54,7 +55,7 @@ class Flows(KindDecoder):
         known = read_known_flows(asked.known, flow, notes.append) if asked.known else None
         for text in notes:
             question.note(text)
-        places = FlowPlaces.of(flow)
+        places = FlowPlaces.of(flow, read_base(asked.base) if asked.base else BaseLayer())
         found = decode_flows(window, question.options, known, question.progress)
         tables = flow_tables(found, places)
         content = flows_content(found, places, tables, asked, tuple(notes))

@@ -18,7 +18,7 @@ from decoder.formats.density_inputs import read_areas, read_points, read_region
 from decoder.grid_cells import cell_center, location_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import PageParts, Question, Result, StoredResult, manifest_of
-from decoder.output.basemap import map_json, place_name
+from decoder.output.basemap import BaseLayer, map_json, place_name, read_base
 from decoder.output.density_csv import (
     AREAS,
     DENSITY,
@@ -60,6 +60,7 @@ class Maps:
 
     densities: list[Density]
     points: list[Point] = field(default_factory=list)
+    base: BaseLayer = field(default_factory=BaseLayer)
     areas: list[AreaShares] = field(default_factory=list)
     area_notes: tuple[str, ...] = ()
 
@@ -125,6 +126,7 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     asked, levels, progress = question.maps, question.options, question.progress
     groups = group_by_slot(counts, counts[0].metric.partition("/")[0], asked.slots, question.note)
     points = read_points(asked.points) if asked.points else []
+    base = read_base(asked.base) if asked.base else BaseLayer()
     areas, notes = None, tuple[str, ...]()
     if asked.areas:  # before the long work: a file may be wrong
         first = next(iter(groups.values()))
@@ -142,7 +144,7 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     if asked.region:  # all cells were fitted
         chosen = read_region(asked.region, densities[0].places)
         densities = [one.showing(chosen) for one in densities]
-    return Maps(densities, points, shares, notes)
+    return Maps(densities, points, base, shares, notes)
 
 
 def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> list[Density]:
@@ -183,7 +185,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
     content, documents = _content(maps), dict[str, dict[str, Any]]()
     files: dict[str, Callable[[Path], object]] = {}
     if not first.places.pairs:
-        drawn = map_data(densities, maps.points, maps.area_notes, maps.areas)
+        drawn = map_data(densities, maps.points, maps.area_notes, maps.base, maps.areas)
         changes = map_changes(densities)
         documents = {MAP: drawn} | ({} if changes is None else {MAP_CHANGES: changes})
         shown = densities if question.maps.every_window else list(maps.last().values())
@@ -259,7 +261,7 @@ def _printed(maps: Maps) -> tuple[Table, ...]:
         cells, shares = [one.cells[i] for i in order], one.shares[order]
         data: dict[str, Any] = {
             "cell": cells,
-            "place": [_place_text(one, cell) for cell in cells],
+            "place": [_place_text(one, cell, maps.base) for cell in cells],
             "map_share": shares,
             "in_box": np.where(np.isin(cells, RESERVED), np.nan, shares / one.in_box),
             **{name: getattr(one, name)[order] for name in ("estimate", "low", "high", "detected")},
@@ -286,9 +288,9 @@ def _printed(maps: Maps) -> tuple[Table, ...]:
     return tuple(found)
 
 
-def _place_text(one: Density, cell: str) -> str:
+def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
     """What a cell is called, or where its center is."""
     if cell in RESERVED or one.places.pairs:
         return ""
     center = cell_center(one.places.grid, cell)
-    return place_name(center, max(cell_size(one))) or f"{center[0]:.3f} {center[1]:.3f}"
+    return place_name(center, base, max(cell_size(one))) or f"{center[0]:.3f} {center[1]:.3f}"

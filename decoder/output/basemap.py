@@ -1,5 +1,5 @@
-"""The ground of a map: coast, borders, water and cities around it from files of this package, and
-cells and shares as map.js draws them.
+"""The ground of a map: coast, borders, water and cities around it from files of this package, the
+file of the user with streets, districts or stations, and places and shares as map.js draws them.
 
 Outlines of Natural Earth (public domain) at 1:10 million, a few hundred meters exact, and places of
 GeoNames (CC BY 4.0); docs/tools/make_basemap.py makes the file. Nothing comes from a network.
@@ -8,24 +8,33 @@ GeoNames (CC BY 4.0); docs/tools/make_basemap.py makes the file. Nothing comes f
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from decoder.density.areas import Areas
+from decoder.errors import DecodeError
+from decoder.files import naming
+from decoder.tables.format import short
+from decoder.tables.geo_files import read_shapes
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
+
+Line = list[list[float]]
 
 _PLACES = 3  # decimals of a degree: the outlines are not better
 _EARTH_KM = 6371.0
 _PIXELS, _MAX_CITIES = 1_500, 300  # of a view
 _FILLED = ("land", "lakes")
 _LINES = ("coast", "borders", "rivers")
+MAX_CORNERS = 300_000  # about 5 MB of page
+MAX_NAME = 60
 FAR = 60.0  # km: a city that far away says nothing of a cell
 _COMPASS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
             "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
@@ -149,16 +158,48 @@ def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
     return 2 * _EARTH_KM * math.asin(min(1.0, math.sqrt(half)))
 
 
-def place_name(point: Point, cell_km: float, *, finely: bool = False) -> str:
-    """The name of the largest place within half a cell's width, else of the nearest one; "" if none
-    is near.
+@dataclass(frozen=True)
+class BaseLayer:
+    """The lines, areas and points of a file, each [longitude, latitude], with names."""
+
+    lines: list[Line] = field(default_factory=list)
+    areas: list[tuple[str, list[Line]]] = field(default_factory=list)
+    points: list[tuple[str, list[float]]] = field(default_factory=list)
+
+
+def read_base(path: Path) -> BaseLayer:
+    """Read a vector file of any shapes. Raises DecodeError, naming the file, if it is not one."""
+    layer = BaseLayer()
+    with naming(path, DecodeError, "give a vector file, such as GeoJSON"):
+        for shape in read_shapes(path)[0]:
+            if shape.geometry is not None:
+                _add(
+                    layer, short(shape.text("name") or shape.text("NAME"), MAX_NAME), shape.geometry
+                )
+        corners = sum(map(len, layer.lines)) + len(layer.points)
+        corners += sum(len(ring) for _, rings in layer.areas for ring in rings)
+        if not 0 < corners <= MAX_CORNERS:
+            raise DecodeError(f"{corners:,} corners, and 1 to {MAX_CORNERS:,} can be drawn")
+    return layer
+
+
+def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = False) -> str:
+    """The name of the area around a point, else of the user's point within a cell's width, else of
+    the largest packaged place within half of it, else of the nearest one; "" if none is near.
 
     Args:
-        point: center of the cell.
-        cell_km: its width.
+        point: center of a cell.
+        base: areas and points of the user.
+        cell_km: width of a cell.
         finely: whether the nearest place of any size is named, its distance to 100 meters and its
             direction to a sixteenth of the compass.
     """
+    for name, rings in base.areas:
+        if name and sum(_inside(ring, point) for ring in rings) % 2:
+            return name
+    own = [(distance_km(point, (y, x)), name) for name, (x, y) in base.points if name]
+    if own and min(own)[0] <= cell_km:
+        return min(own)[1]
     known, (at,) = _bundled(), _directions(np.array([point[::-1]]))
     within = 0.0 if finely else cell_km / 2 / _EARTH_KM
     index = min(known["tree"].query_ball_point(at, within), default=-1)  # by number of people
@@ -175,8 +216,37 @@ def place_name(point: Point, cell_km: float, *, finely: bool = False) -> str:
     return f"{away:.0f} km {_COMPASS[2 * round(turn / 45) % 16]} of {name}"
 
 
-def map_ground(outlines: Sequence[Sequence[Point]]) -> dict[str, Any]:
-    """The cells of a map and what lies around them. outlines: corners of each cell."""
+def _add(layer: BaseLayer, name: str, geometry: Any) -> None:
+    """Add a shapely geometry, part by part."""
+    for part in getattr(geometry, "geoms", ()):
+        _add(layer, name, part)
+    if geometry.geom_type == "Polygon":
+        rings = (geometry.exterior, *geometry.interiors)
+        layer.areas.append((name, [[list(corner) for corner in ring.coords] for ring in rings]))
+    elif geometry.geom_type == "Point":
+        layer.points.append((name, list(geometry.coords[0])))
+    elif not hasattr(geometry, "geoms"):
+        layer.lines.append([list(corner) for corner in geometry.coords])
+
+
+def _inside(ring: Line, point: Point) -> bool:
+    y, x = point
+    sides = zip(ring, [*ring[1:], *ring[:1]], strict=True)
+    crossed = ((xb - xa) * (y - ya) / (yb - ya) + xa
+               for (xa, ya), (xb, yb) in sides if (ya > y) != (yb > y))  # fmt: skip
+    return sum(x < at for at in crossed) % 2 == 1
+
+
+def map_ground(
+    outlines: Sequence[Sequence[Point]], base: BaseLayer, moved: Callable[[float], float]
+) -> dict[str, Any]:
+    """The cells of a map and what lies around them.
+
+    Args:
+        outlines: latitude and longitude of the corners of each cell.
+        base: streets, districts and stations of the user's.
+        moved: gives a longitude as the map's, which go on beyond 180.
+    """
     cells = [[[round(x, PLACES), round(y, PLACES)] for y, x in outline] for outline in outlines]
     corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
     low, high = corners.min(axis=0), corners.max(axis=0)
@@ -185,18 +255,24 @@ def map_ground(outlines: Sequence[Sequence[Point]]) -> dict[str, Any]:
     return {
         "cells": cells,
         "around": surroundings(View(west, max(-89.0, south), east, min(89.0, north))),
-    }
+        "base": {
+            "lines": [_shifted(line, moved) for line in base.lines],
+            "areas": [(name, [_shifted(ring, moved) for ring in rings])
+                      for name, rings in base.areas],
+            "points": [(name, _shifted([point], moved)[0]) for name, point in base.points],
+        },
+    }  # fmt: skip
 
 
-def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[list[list[float]]]]:
+def _shifted(line: Sequence[Sequence[float]], moved: Callable[[float], float]) -> Line:
+    return [[round(moved(x), PLACES), round(y, PLACES)] for x, y, *_ in line]
+
+
+def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[Line]]:
     """The rings of each area, [longitude, latitude]; longitudes go on beyond 180 as the map's."""
     parts = ([one["coordinates"]] if one["type"] == "Polygon" else one["coordinates"]
              for one in areas.geometries)  # fmt: skip
-    return [
-        [[[round(moved(x), PLACES), round(y, PLACES)] for x, y, *_ in ring]
-         for part in some for ring in part]
-        for some in parts
-    ]  # fmt: skip
+    return [[_shifted(ring, moved) for part in some for ring in part] for some in parts]
 
 
 def map_json(data: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from decoder.grid_cells import cell_center, unrolled
 from decoder.output.basemap import (
     PLACES,
     UNIT,
+    BaseLayer,
     area_outlines,
     bundled_source,
     counted,
@@ -52,6 +53,7 @@ def map_data(
     maps: Sequence[Density],
     points: Sequence[Point] = (),
     notes: Sequence[str] = (),
+    base: BaseLayer | None = None,
     areas: Sequence[AreaShares] = (),
 ) -> dict[str, Any]:
     """The data that map.js draws, as plain values.
@@ -60,9 +62,11 @@ def map_data(
         maps: of one metric and level, any slots and windows.
         points: to be marked.
         notes: further sentences for the reader.
+        base: streets, districts or stations of the user's.
         areas: shares of named areas in each of the maps, or none.
     """
-    one, moved = maps[0], partial(unrolled, maps[0].places.grid)
+    one, base = maps[0], base or BaseLayer()
+    moved = partial(unrolled, one.places.grid)
     # first the latest with half as many answers in the box as the most: the last window is often
     # one that most devices have not answered for yet
     inside = [each.num_reports * each.in_box for each in maps]
@@ -81,12 +85,12 @@ def map_data(
             for name, estimate, low, high, detected in zip(*columns, strict=True)
         ]  # fmt: skip
     return {
-        **map_ground(one.places.outlines()),
+        **map_ground(one.places.outlines(), base, moved),
         "names": list(one.places.shown_cells),
         "points": [[round(moved(lon), PLACES), round(lat, PLACES)] for lat, lon in points],
         "maps": drawn,
         "areas": area_outlines(areas[0].areas, moved) if areas else [],
-        "called": _called(maps),
+        "called": _called(maps, base),
         "first": first,
         "level": one.options.level,
         "unit": UNIT,
@@ -141,15 +145,15 @@ def _shades(places: Floats) -> list[int]:
     return shades
 
 
-def _called(maps: Sequence[Density]) -> dict[int, str]:
+def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
     """What the busiest cells of any map are called, more finely where they were called alike."""
     one = maps[0]
     busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
     wide = max(cell_size(one))
     centers = {i: cell_center(one.places.grid, one.cells[i]) for i in sorted(busiest)}
-    named = {i: place_name(center, wide) for i, center in centers.items()}
+    named = {i: place_name(center, base, wide) for i, center in centers.items()}
     times = Counter(named.values())
-    named |= {i: place_name(centers[i], wide, finely=True)
+    named |= {i: place_name(centers[i], base, wide, finely=True)
               for i, name in named.items() if times[name] > 1}  # fmt: skip
     return {i: name for i, name in named.items() if name}
 

@@ -12,7 +12,7 @@ from decoder.flows.space import cell_meters
 from decoder.flows.tables import FlowDecoding
 from decoder.inference.intervals import ShareTable
 from decoder.options import FlowOptions
-from decoder.output.basemap import distance_km, place_name
+from decoder.output.basemap import BaseLayer, distance_km, place_name
 from decoder.output.density_csv import notes_of
 from decoder.output.flows_view import flow_line
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
@@ -110,6 +110,7 @@ class FlowPlaces:
     called, as maps call a cell; "" where nothing is near, and of reserved values.
     """
 
+    base: BaseLayer
     kilometers: Floats
     cell_km: float
     cells: dict[str, Point]
@@ -118,7 +119,7 @@ class FlowPlaces:
     zone_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, flow: Flow) -> Self:
+    def of(cls, flow: Flow, base: BaseLayer) -> Self:
         """The places of a metric; a zone is at the mean of its cells' centers."""
         kilometers, size = cell_meters(flow) / METERS, len(flow.cells)
         nearest = np.where(np.eye(size), np.inf, kilometers).min(axis=1)
@@ -128,10 +129,11 @@ class FlowPlaces:
         zones = [tuple(centers[zone_of == one].mean(axis=0).tolist()) for one in np.unique(zone_of)]
 
         def named(points: Sequence[Point], wide: float) -> tuple[str, ...]:
-            return (*(place_name(one, wide) for one in points), *("" for _ in RESERVED))
+            return (*(place_name(one, base, wide) for one in points), *("" for _ in RESERVED))
 
         on_map = [(north, east - 360 * round(east / 360)) for north, east in flow.centers]
         return cls(
+            base,
             np.pad(kilometers, (0, len(RESERVED)), constant_values=np.nan),
             cell_km,
             dict(zip(flow.cells, on_map, strict=True)),
@@ -243,7 +245,7 @@ def flows_content(
         display: which flows are shown, detected first, then by share; flows.csv has all.
         notes: sentences about the input, which go before the warnings.
     """
-    definition = found.definition
+    definition, base = found.definition, places.base
     far = np.nan_to_num(places.kilometers.ravel(), nan=-1.0) >= display.min_km
     order = np.lexsort((-found.flow_share, ~found.detected))
     order = order[far[order]]
@@ -273,6 +275,7 @@ def flows_content(
         **{table.name: table.records() for table in tables[1:]},
         "checks": [asdict(check) for check in found.checks],
         "cell_km": places.cell_km,
+        "base": {"lines": base.lines, "areas": base.areas, "points": base.points},
         "warnings": [*notes, *found.warnings],
     }
     plain: dict[str, Any] = finite(content)

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from decoder.grid_cells import cell_outline
-from decoder.output.basemap import UNIT, bundled_source, counted, map_ground, map_json
+from decoder.grid_cells import cell_outline, unrolled
+from decoder.output.basemap import UNIT, BaseLayer, bundled_source, counted, map_ground, map_json
 from decoder.output.charts import MAX_SIDE, forest, heat_square
 from decoder.output.density_csv import DECIMALS
 from decoder.tables.format import days, percent
@@ -162,7 +163,7 @@ def _map_data(found: Row, flow: Flow) -> dict[str, Any]:
     }
     return {
         "flows": True,
-        **map_ground(outlines),
+        **map_ground(outlines, BaseLayer(**found["base"]), partial(unrolled, flow.grid)),
         "names": list(flow.cells),
         "called": {i: called[name] for i, name in enumerate(flow.cells) if called.get(name)},
         "points": [],

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ STEPS = 20  # colors of the scale, less one
 _SHAPE = (0.45, 1.3)  # least and most height over width
 _MARGIN = 1.05
 _LETTER, _LINE = 8.0, 18.0  # room of a name, in units
-_CLOSED = ("land", "water", "district", "box")
+_CLOSED = ("land", "water", "area", "district", "box")
 
 Corner = Sequence[float]
 Project = Callable[[Corner], tuple[float, float]]
@@ -44,7 +44,8 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
         sorted(corner[axis] for ring in rings for corner in ring) for axis in (0, 1)
     )
     view, project, height = _projection(rings)
-    around = surroundings(view)
+    around, base = surroundings(view), data["base"]
+    points, cities = ((name, *at) for name, at in base["points"]), around["cities"]
     return {
         "width": WIDTH,
         "height": height,
@@ -66,12 +67,14 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
                 "coast": around["coast"],
                 "border": around["borders"],
                 "box": [[(west, south), (east, south), (east, north), (west, north)]],
+                "street": base["lines"],
+                "area": [ring for _, parts in base["areas"] for ring in parts],
                 "district": [ring for parts in data["areas"] for ring in parts],
             },
             project,
         ),
         "spots": [project(at) for at in data["points"]],
-        "names": list(_names(around["cities"], project, height)),
+        "names": list(_names(points, cities, project, height)),
         "ruler": _ruler(view),
         "legend": _legend(data),
     }
@@ -146,12 +149,16 @@ def _border(rings: Sequence[Sequence[Corner]], project: Project) -> str:
 
 
 def _names(
-    cities: Iterable[tuple[str, float, float]], project: Project, height: int
+    points: Iterable[tuple[str, float, float]],
+    cities: Iterable[tuple[str, float, float]],
+    project: Project,
+    height: int,
 ) -> Iterable[dict[str, Any]]:
-    """The cities of most people that have room for their names, one for 200 by 200 units."""
+    """Points within the picture, without a name that would lie on another; then the cities of most
+    people that have room for theirs, one for 200 by 200 units."""
     taken: list[tuple[float, float, float, float]] = []
     room = max(4, WIDTH * height // 40_000)
-    for name, *at in cities:
+    for is_city, (name, *at) in chain(product([False], points), product([True], cities)):
         x, y = project(at)
         if not (0 < x < WIDTH and 0 < y < height):
             continue
@@ -160,10 +167,12 @@ def _names(
             box[0] < right and left < box[2] and box[1] < low and high < box[3]
             for left, high, right, low in taken
         )
-        if free and room:
-            room -= 1
+        if is_city and not (free and room):
+            continue
+        room -= is_city
+        if free:
             taken.append(box)
-            yield {"x": round(x, 1), "y": round(y, 1), "name": name}
+        yield {"x": round(x, 1), "y": round(y, 1), "name": name if free else ""}
 
 
 def _ruler(view: View) -> tuple[float, str]:

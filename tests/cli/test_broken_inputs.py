@@ -164,6 +164,7 @@ READS = (
     "density places --aggregate FILE.json",
     "density places --aggregate GOOD-places.json --region FILE.geojson",
     "density places --aggregate GOOD-places.json --points FILE.csv",
+    "density places --aggregate GOOD-places.json --base FILE.geojson -o OUT",
     "release risk FILE.csv --columns a --domain GOOD-domain.toml",
     "release risk GOOD.csv --columns a --domain FILE.toml",
     "release co-cluster FILE.csv --columns a,b --numbers b -o OUT",

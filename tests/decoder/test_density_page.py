@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decoder.density.areas import area_shares
 from decoder.density.maps import Density, DensityOptions, estimate_density
-from decoder.formats.density_inputs import read_areas
-from decoder.output.density_html import drawn_shares, positions
+from decoder.errors import DecodeError
+from decoder.output.basemap import read_base
+from decoder.output.density_html import drawn_shares, map_data, positions
 from decoder.output.jinja import DETECTED_FROM, THEMES, UNDETECTED_TO, colors, rgb
+from decoder.output.map_picture import write_picture
 from tests.decoder.test_density import BLOOM, BOTH, drawn, parts
 from tests.map_pages import render_maps
 
@@ -79,19 +80,36 @@ def test_cells_without_evidence_are_never_darker(night: Density) -> None:
     assert drawn_shares(one)[told] == one.low[told] > 0
 
 
-def test_hostile_names_of_areas_are_text(tmp_path: Path) -> None:
-    path, bad = tmp_path / "areas.json", "</script><img src=x onerror=alert(1)>\x1b[31m"
-    ring = [[0, 0], [8, 0], [8, 8], [0, 8], [0, 0]]
-    path.write_text(
-        json.dumps({"type": "Feature", "properties": {"name": bad},
-                    "geometry": {"type": "Polygon", "coordinates": [ring]}})
-    )  # fmt: skip
-    one = drawn(parts(BOTH + BLOOM)[0], 40_000, np.random.default_rng(1))
-    density = estimate_density([one], DensityOptions("simplex"))
-    areas, _ = read_areas(path, density.places)
-    page = render_maps([density], areas=[area_shares([one], density, areas)])
+def feature(name: str, kind: str, coordinates: Any) -> dict[str, Any]:
+    return {"type": "Feature", "properties": {"name": name},
+            "geometry": {"type": kind, "coordinates": coordinates}}  # fmt: skip
+
+
+def test_hostile_names_of_a_base_are_text(night: Density, tmp_path: Path) -> None:
+    path, bad = tmp_path / "base.json", "</script><img src=x onerror=alert(1)>\x1b[31m" + "x" * 99
+    square = [[[0, 0], [8, 0], [8, 8], [0, 8], [0, 0]]]
+    shapes = [feature(bad, "Polygon", square), feature(bad, "Point", [1, 1])]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
+    base = read_base(path)
+    page = render_maps([night], base=base)
     assert "<img src=x" not in page
     assert page.count("</script>") == 3  # data, Leaflet, map.js
-    (row,) = data_of(page)["maps"][0]["areas"]
-    assert row["name"].startswith("</script><img")
-    assert row["name"].isprintable()
+    called = set(data_of(page)["called"].values())
+    assert len(called) == 1
+    assert len(name := called.pop()) == 60
+    assert name.startswith("</script><img")
+    assert name.isprintable()
+    write_picture(map_data([night], base=base), tmp_path / "map.svg")
+    assert "<img" not in (tmp_path / "map.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "x", '{"type": "Point", "coordinates": [1, 91]}',
+     '{"type": "Point", "coordinates": [NaN, 1]}', '{"type": "LineString", "coordinates": [1]}'],
+)  # fmt: skip
+def test_a_base_of_no_geojson_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    path.write_text(text)
+    with pytest.raises(DecodeError, match=r"base\.json"):
+        read_base(path)

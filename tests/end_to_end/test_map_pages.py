@@ -181,11 +181,17 @@ def test_windows_of_a_slot_are_side_by_side(tmp_path: Path, browser: Any) -> Non
     page.close()
 
 
-def test_a_metropolis_has_few_names(data: dict[str, Any], tmp_path: Path, browser: Any) -> None:
-    """Dozens of places lie in the box."""
+def test_a_metropolis_has_few_names_and_those_of_the_user(
+    data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    """Dozens of places lie in the box; a station next to a city keeps its name."""
+    city, x, y = data["around"]["cities"][0]
+    data["base"]["points"] = [["our office", [x, y]]]
     page = show(browser, tmp_path, data)
     assert len(data["around"]["cities"]) > 100
     assert 4 <= page.locator(".place.city:not(.crowded)").count() <= 20
+    assert page.locator(".place.station:not(.crowded)").inner_text() == "our office"
+    assert page.locator(".place.city:not(.crowded)", has_text=city).count() == 0
     page.close()
 
 

@@ -18,6 +18,7 @@ from decoder.density.cells import Places, places_of
 from decoder.errors import DecodeError
 from decoder.formats.density_inputs import read_areas, read_outlines
 from decoder.grid_cells import cell_outline
+from decoder.output.basemap import read_base
 from rappor_core.metrics.file import parse_metrics
 from tests.metric_texts import declaration
 
@@ -137,6 +138,7 @@ def test_any_vector_file_is_read(places: Places, tmp_path: Path, name: str) -> N
     areas, _ = read_areas(path, places)
     assert areas.names == ("A",)
     assert areas.weights.toarray()[0].sum() == pytest.approx(0.5, abs=1e-9)
+    assert len(read_base(path).areas) == 1
 
 
 def test_a_geojson_never_names_another_file(places: Places, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ const half = (map, i) => (map.high[i] - map.low[i]) / 2;
 const widest = Math.max(...data.maps.map(map => map.share.reduce((most, _, i) => Math.max(most, half(map, i)), 1e-12)));
 
 // Places. Centers and curves are points of the Mercator plane, in which shapes are true.
-const { around } = data;
+const { around, base } = data;
 const crs = L.CRS.EPSG3857, PLANE = 12;
 const latLngs = line => line.map(([x, y]) => L.latLng(y, x));
 const onPlane = at => crs.latLngToPoint(L.latLng(at), PLANE);
@@ -43,9 +43,11 @@ const fromPlane = point => crs.pointToLatLng(point, PLANE);
 const centerOf = ring => ring.map(onPlane).reduce((sum, corner) => sum.add(corner), L.point(0, 0)).divideBy(ring.length);
 const rings = data.cells.map(latLngs), centers = rings.map(centerOf);
 const boxes = rings.map(ring => L.latLngBounds(ring)), box = L.latLngBounds(rings.flat());
+const userAreas = base.areas.map(([name, parts]) => [name, parts.map(latLngs)]);
 const districts = (data.areas || []).map(parts => parts.map(latLngs));
 const districtNames = districts.length ? data.maps.find(map => map.areas).areas.map(row => row.name) : [];
 const labels = [  // the first ones take the room
+  ...base.points.map(([name, [x, y]]) => [name, [y, x], "station"]),
   ...districts.map((parts, i) => [districtNames[i], fromPlane(centerOf(parts[0])), "district-name"]),
   ...around.cities.map(([name, x, y]) => [name, [y, x], "city"]),  // those of most people first
 ];
@@ -168,8 +170,9 @@ function addLayers(panel) {
   };
   add(L.Polygon, "ground", "land").setLatLngs(around.land.map(latLngs));
   add(L.Polygon, "ground", "water").setLatLngs(around.lakes.map(latLngs));
-  const lines = { river: around.rivers, coast: around.coast, border: around.borders };
-  for (const [name, parts] of Object.entries(lines)) add(L.Polyline, tiles ? "ground" : "lines", name).setLatLngs(parts.map(latLngs));
+  const lines = { river: around.rivers, coast: around.coast, border: around.borders, street: base.lines };
+  for (const [name, parts] of Object.entries(lines)) add(L.Polyline, tiles && parts !== base.lines ? "ground" : "lines", name).setLatLngs(parts.map(latLngs));
+  add(L.Polygon, "lines", "area").setLatLngs(userAreas.flatMap(([, parts]) => parts.map(part => [part])));
   add(L.Polygon, "lines", "district").setLatLngs(districts.flat().map(part => [part]));
   add(L.Polygon, "lines", "box").setLatLngs([box.getNorthWest(), box.getNorthEast(), box.getSouthEast(), box.getSouthWest()]);
   if (flows) {
@@ -544,7 +547,8 @@ function play() {
 }
 
 // Places that can be searched for. The cell that contains one is selected.
-const places = new Map(labels.map(([name, at]) => [name, at]));
+const places = new Map(labels.filter(([name]) => name).map(([name, at]) => [name, at]));
+for (const [name, parts] of userAreas) if (name && parts[0].length) places.set(name, fromPlane(centerOf(parts[0])));
 for (const [i, name] of Object.entries(data.called)) places.set(name, fromPlane(centers[i]));
 $("places").append(...[...places.keys()].sort().slice(0, 500).map(value => Object.assign(make("option"), { value })));
 data.names.forEach((name, i) => { if (!places.has(name)) places.set(name, fromPlane(centers[i])); });
