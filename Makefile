@@ -51,6 +51,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/tools/words.py
 
 quick: lint
 	$(BIN)/pytest -q -n $(WORKERS) -m "not long" $$($(BIN)/python tests/touched.py) || [ $$? -eq 5 ]  # 5: there are none

@@ -42,7 +42,7 @@ class ConvergenceError(DecodeError):
 
 
 class ImproperError(ConvergenceError):
-    """A covariance that is none: not positive definite."""
+    """A covariance is not positive definite."""
 
 
 class OutputError(DecodeError):

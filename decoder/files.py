@@ -34,9 +34,9 @@ _UNREADABLE = (
 
 
 @contextmanager
-def naming(path: Path, error: type[DecodeError], way_out: str) -> Iterator[None]:
+def naming(path: Path, error: type[DecodeError], hint: str) -> Iterator[None]:
     """Raise what a reader of `path` raises as `error`, with the file's name; the decoder's errors
-    say what to do, to others `way_out` is added."""
+    say what to do, to others `hint` is added."""
     try:
         yield
     except DecodeError as cause:
@@ -44,7 +44,7 @@ def naming(path: Path, error: type[DecodeError], way_out: str) -> Iterator[None]
     except IsADirectoryError as cause:
         raise error(f"{path}: it is a folder; give the file") from cause
     except _UNREADABLE as cause:
-        raise error(f"{path}: {failure_reason(cause)}; {way_out}") from cause
+        raise error(f"{path}: {failure_reason(cause)}; {hint}") from cause
 
 
 def read_aggregate_file(path: Path) -> Aggregate:

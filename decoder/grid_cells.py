@@ -29,7 +29,7 @@ def parent_cell(grid: Grid, name: str, level: int) -> str:
 def cell_outline(grid: Grid, name: str) -> tuple[Point, ...]:
     """List the corners (latitude, longitude) of a cell, counter-clockwise.
 
-    Longitudes are `unrolled`: beyond 180 where the box goes on there, so that a map holds
+    Longitudes are `unrolled`: beyond 180 where the box continues there, so that a map holds
     together.
     """
     corners = grid.system.outline(*grid.system.parse(name))

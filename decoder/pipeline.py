@@ -123,7 +123,7 @@ def _fitted(
         # tests hold their level. Lists of all values are not concerned.
         raise DecodeError(
             f"the reports of {aggregate.metric!r} are in one cohort and set one bit each: "
-            "shares of strings cannot be told from those of strings that are not listed; collect "
+            "shares of strings cannot be told apart from those of unlisted strings; collect "
             "with num_hashes = 2 or more, or with more cohorts"
         )
     if options.method == "lasso":
@@ -174,7 +174,7 @@ def _without_odd_cohorts(whole: Aggregate, decode: Callable[[Aggregate], Decodin
 
 @contextmanager
 def _arithmetic() -> Iterator[None]:
-    """Linear algebra on one thread; what is no number is an error, and never spreads."""
+    """Linear algebra on one thread; NaN and infinity are errors, and never spread."""
     try:
         with one_thread(), np.errstate(divide="raise", over="raise", invalid="raise"):
             yield

@@ -126,7 +126,7 @@ def _names(names: Any) -> str:
     return ", ".join(map(repr, list(names)[:_SHOWN_COLUMNS]))
 
 
-MOST = 1e9  # of a weight, and of 1 over it
+MAX_WEIGHT = 1e9  # of a weight, and of 1 over it
 
 
 @dataclass(frozen=True)
@@ -139,13 +139,15 @@ class Weights:
     others: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no weight. One of 0 would be a candidate that can never be found."""
+        """Refuse an invalid weight. One of 0 would be a candidate that can never be found."""
         named = [(f"the weight of {shown(value)}", weight) for value, weight in self.of.items()]
         if self.others is not None:
             named.append(("the weight of the others", self.others))
         for what, weight in named:
-            if not (math.isfinite(weight) and 1 / MOST <= weight <= MOST):
-                raise CandidatesError(f"{what} is {weight!r}, not from {1 / MOST:g} to {MOST:g}")
+            if not (math.isfinite(weight) and 1 / MAX_WEIGHT <= weight <= MAX_WEIGHT):
+                raise CandidatesError(
+                    f"{what} is {weight!r}, not from {1 / MAX_WEIGHT:g} to {MAX_WEIGHT:g}"
+                )
 
     def among(self, values: Sequence[bytes], group: Indices) -> Floats:
         """Weights of the groups of candidates (M,) that set the same bits, (G,), of mean 1: the

@@ -105,8 +105,8 @@ class Candidates:
     """A list of candidates: distinct values (normalized bytes), in the order given.
 
     tensor: positions, where they are given (a map file).  complete: no other value can be held, as
-    with the cells of a grid.  own_bits: each sets one bit, which no other sets, as a map file tells
-    it.  reserved: so many values at the end are tested each by itself, as `other` of a map.
+    with the cells of a grid.  own_bits: each sets one bit, which no other sets, as a map file says
+    it.  reserved: so many values at the end are each tested separately, as `other` of a map.
     """
 
     values: Sequence[bytes]
@@ -123,7 +123,7 @@ class Candidates:
         if not 0 <= self.reserved < len(self.values):
             raise CandidatesError(
                 f"reserved = {self.reserved!r} of {len(self.values):,} candidates: it counts those "
-                "at the end that are no part of the list, 0 or more, and leaves one at least"
+                "at the end that are not part of the list, 0 or more, and leaves one at least"
             )
 
     def __len__(self) -> int:
@@ -133,7 +133,7 @@ class Candidates:
     @classmethod
     def from_strings(cls, strings: Iterable[str | bytes]) -> Candidates:
         """Normalize, drop empty, repeated and undecodable entries, and count what was dropped.
-        Raises CandidatesError if nothing is left, or for what is no list of text."""
+        Raises CandidatesError if nothing is left, or for anything but text."""
         if isinstance(strings, str | bytes):
             raise CandidatesError(f"{shown(strings)} is one value; give a list of them")
         kept: dict[bytes, None] = {}
@@ -163,8 +163,8 @@ class Candidates:
     @classmethod
     def from_file(cls, path: str | Path, column: str | None = None) -> Candidates:
         """Read txt, csv, Parquet, any of them gzipped; `column` names one of a table."""
-        way_out = "give UTF-8 text with a value a line, csv or Parquet, gzipped or not"
-        with naming(Path(path), CandidatesError, way_out):
+        hint = "give UTF-8 text with a value a line, csv or Parquet, gzipped or not"
+        with naming(Path(path), CandidatesError, hint):
             return cls.from_strings(read_values(Path(path), column))
 
     @classmethod
@@ -185,7 +185,7 @@ class Candidates:
         return cls.from_strings((first + timedelta(days=day)).isoformat() for day in days)
 
     def direct(self, params: RapporParams) -> bool:
-        """Whether each value has a bit of its own, so that no regression is needed."""
+        """Whether each value has its own bit, so that no regression is needed."""
         return params.scheme.own_bits or self.own_bits
 
     def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:

@@ -23,7 +23,7 @@ class Differences:
     """Differences between two windows, later less earlier, (n,) each; shares in [-1, 1].
 
     low, high: interval, not clipped.  p_value: two-sided, of no change.  p_adjusted, detected:
-    after correction; a value that is tested by itself has its own p-value.
+    after correction; a value that is tested separately keeps its own p-value.
     """
 
     difference: Floats
@@ -56,7 +56,7 @@ def differences(
         level: of the intervals, in (0, 1).
         alpha: of the tests, in (0, 1).
         freedom: of the t distribution of the differences.
-        apart: values that are no part of the list, such as `other` of a map (`decide`).
+        apart: values outside the list, such as `other` of a map (`decide`).
     """
     p = no_change(difference, std_error, freedom)
     decision = corrected(p, alpha=alpha, apart=apart)
@@ -101,7 +101,7 @@ def corrected(
     alpha: float = DEFAULT_ALPHA,
     apart: Flags | None = None,
 ) -> ListDecision:
-    """Correct p-values (n,) for multiplicity; those marked in `apart` are tested each by itself."""
+    """Correct p-values (n,) for multiplicity; those in `apart` are each tested separately."""
     return decide(p, np.zeros_like(p), correction, alpha, alone=apart)
 
 

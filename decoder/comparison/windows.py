@@ -190,7 +190,7 @@ def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
     """The chance that a value without change has a score as far up as that of value i, turned up.
 
     The residual is V^-1 y, V without the belief in i and without its sampling, U C U' of V: the
-    blocks of U are z_i of each cohort. To the score that sampling adds a variance of its own.
+    blocks of U are z_i of each cohort. Sampling adds a variance to the score.
     """
     balance, H = fitted.balance.solution.residual, fitted.covariance
     (m, k), sign = balance.shape, np.sign(fitted.means[i])

@@ -23,7 +23,7 @@ from decoder.typing import Floats
 MAX_PAIRED = 14  # windows of a series: 91 pairs; of a longer one each is compared with the first
 OWN = 2.0  # standard errors by which one of many windows itself must differ
 _STEPS = 80
-_LEAST, _MOST = 1e-4, 1e7  # of tau^2 times the mean information of a direction
+_MIN_SIZE, _MAX_SIZE = 1e-4, 1e7  # of tau^2 times the mean information of a direction
 _NOISES = 12
 _AS_LIKELY = 0.2  # nats: of noises that the data hardly tell apart the largest is taken
 
@@ -169,7 +169,7 @@ def _fit_variances(
     rest = float(weights @ modes.rest @ weights) / unit
     sides = [weights[weights * sign > 0] for sign in (1, -1)]
     loudest = 1 + repeated * sum(float(one.sum() ** 2 - one @ one) for one in sides) / unit
-    tried = np.append(0.0, np.geomspace(_LEAST, _MOST, _STEPS) / modes.information.mean())
+    tried = np.append(0.0, np.geomspace(_MIN_SIZE, _MAX_SIZE, _STEPS) / modes.information.mean())
     fits = []
     for noise in np.geomspace(1 - repeated, loudest, _NOISES) if repeated > 0 else (1.0,):
         variances = noise + tried[:, None] * modes.information
@@ -183,7 +183,7 @@ def _fit_variances(
 def _estimates(
     model: RandomCells, contrast: Floats, noise: float, variance: float
 ) -> tuple[Floats, Floats]:
-    """Of each cell, its own share free: the covariance of the rows less what the cell adds to it.
+    """For each cell, its own share free: the covariance of the rows less what the cell adds to it.
 
     With V that of all cells, b = B e_c, a = s_c / (1 - s_c) and the others' share taken from cell c
     too, V_c = V + m b b' + b q' + q b', q = a B K 1 - (1 + a) B K e_c: an update of rank two.

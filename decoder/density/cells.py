@@ -77,7 +77,7 @@ class Places:
 
     @property
     def reserved(self) -> tuple[str, ...]:
-        """The values that are no places: `other`, and `no_data` where the metric declares it."""
+        """The values that are not places: `other`, and `no_data` where the metric declares it."""
         return tuple(value for value in self.finest[-len(RESERVED) :] if value in RESERVED)
 
     @property

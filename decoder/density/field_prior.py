@@ -159,8 +159,8 @@ def _fill(information: Any, around: Any, weight: Any, matrix: Any) -> None:
 def _log_determinant(
     information: Floats, shares: Floats, middle: float, prior: Any, means: Floats, added: Floats
 ) -> float:
-    """Of X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares), inf if not positive definite;
-    scaled and with means taken off first, single precision leaves an error of a thousandth."""
+    """Log determinant of X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares), inf if not
+    positive definite. Scaled and with means taken off first, single precision is off by .001."""
     own = np.diag(information) - 2 * means + middle
     scale = shares**2 * own + prior.diagonal() + added
     if scale.min() <= 0:

@@ -48,7 +48,7 @@ _NEGLIGIBLE = 4.0  # nats: e^4 times less probable
 _SAME = 0.05  # nats between two fits of one summit
 _LOOSER = 0.3  # from one strength of the smoother to the next
 _LOOSEST = 1e-8
-_LEAST = 0.1  # of an even share: where the smoother goes below
+_MIN_SHARE = 0.1  # of an even share: where the smoother goes below
 _EVEN_FIRST = 3.0  # nats: an even map is taken for twenty times as likely before
 _STEPS = 40  # before the metric of the descent is taken afresh
 _ROUNDS = 25
@@ -248,7 +248,7 @@ def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:
         shares, _, _ = descend(objective, shares, metric, _TOLERANCE, _STEPS)
         value = misfit.at(shares)[0]
         strength *= _LOOSER
-    return np.asarray(np.log(np.maximum(shares, _LEAST * even[0])))
+    return np.asarray(np.log(np.maximum(shares, _MIN_SHARE * even[0])))
 
 
 def _anneal(misfit: Misfit, belief: Belief, prior: Prior, even: Floats) -> Iterator[Field]:

@@ -174,11 +174,11 @@ def _instead(
     readings: Sequence[LevelEquations],
     places: Places,
 ) -> WindowMap:
-    """The map of all windows where the window's own reports agree with it, else one of its own."""
+    """The map of all windows where the window's own reports agree with it, else a separate one."""
     found = _of_whole(whole, readings, len(places.reserved))
     made = "the map of all windows is shown"
     if not found.check.agrees:
-        found, made = _alone(readings, places, "alone"), "it was fitted by itself"
+        found, made = _alone(readings, places, "alone"), "it was fitted alone"
     doubt = (
         "The map of this window in its series disagrees with the window's own reports (chi-square "
         f"of coarse sums {rejected.check.chi_square:.0f} for {rejected.check.freedom}): {made} "
@@ -215,7 +215,7 @@ def _alone(readings: Sequence[LevelEquations], places: Places, source: Source) -
 @dataclass(frozen=True)
 class Blocks:
     """A partition of n cells into b blocks, in which the windows of a series share their map; the
-    reserved values, last of both, are each by themselves.
+    reserved values, last of both, are each alone.
 
     within: (n, b), sparse, the part of its block's share that each cell holds.  of_cell: (n,).
     laplacian: of the blocks that touch (b, b), None for no graph.

@@ -36,7 +36,7 @@ from decoder.options import (
     check_map_method,
 )
 from decoder.pipeline import decode
-from decoder.results.selective_intervals import LEAST
+from decoder.results.selective_intervals import MIN_LOW
 from decoder.results.tables import Decoding
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
@@ -75,12 +75,12 @@ class Density:
     estimate, std_error, low, high, detected: as of `CellEstimates`.
     detectable_share: the smallest share found 8 times in 10.
     source: how the map was made: `field`, `series` (pooled over the windows), in a series `whole`
-    (of all windows) or `alone` (by itself), `projection` (of the estimates: no field agreed with
+    (of all windows) or `alone` (this window), `projection` (of the estimates: no field agreed with
     the reports), or `simplex`.  check: of the map, by its own reports.
     changes: of each cell's share, among those in a cell, from its mean in the other windows of a
     series, where they were fitted together (`corrected_changes`); reserved values are NaN.
     since: the same from each of `bases_of`, the first window first, corrected over the cells
-    (Benjamini-Hochberg); reserved values are shares of all, each tested by itself. By another
+    (Benjamini-Hochberg); reserved values are shares of all, each tested separately. By another
     method, of estimates of each window alone.
     """
 
@@ -289,7 +289,7 @@ def _assemble(
 
 
 class CellEstimates(NamedTuple):
-    """Unbiased estimates of each cell by itself with intervals in [0, 1], (n,); warnings."""
+    """Unbiased estimates of each cell alone with intervals in [0, 1], (n,); warnings."""
 
     estimate: Floats
     std_error: Floats
@@ -305,7 +305,7 @@ def cell_estimates(
     """Estimates and intervals of the cells of one level from its decoding.
 
     The interval of a detected cell allows for its having been picked out, excludes 0 and holds the
-    estimate: one that begins at LEAST says of its lower end no more than the test does. Where the
+    estimate: one that begins at MIN_LOW says of its lower end no more than the test does. Where the
     bits of a cell in all cohorts name fewer lists than there are of heavy cells, an interval begins
     at 0 and ends at what its bits allow.
     """
@@ -332,7 +332,7 @@ def cell_estimates(
                 "are: the map is one of many that the reports allow, and the interval of each cell "
                 f"begins at 0. Declare {math.ceil(needed / digits)} cohorts or more.",
             )
-    low = np.where(table.detected, np.maximum(low, LEAST), low)
+    low = np.where(table.detected, np.maximum(low, MIN_LOW), low)
     return CellEstimates(table.estimate, table.std_error, low.clip(0, 1), high.clip(0, 1),
                          table.detected, warnings)  # fmt: skip
 

@@ -185,7 +185,7 @@ def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> l
         budget: nats.
         periods: that it is to last for.
         cohorts: of the metric.
-        no_data: whether it is a value of its own, which takes a place of a cap.
+        no_data: whether it is a separate value, which takes a place of a cap.
 
     Raises:
         DecodeError: the budget is not above 0, or there are no periods.

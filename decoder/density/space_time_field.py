@@ -29,7 +29,7 @@ from decoder.density.space_time_model import (
 )
 from decoder.typing import Floats
 
-_LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
+_MIN_PART = 1e-3  # of the shared map: what a cell keeps where a change takes all
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _maps(cells: Floats, deviations: Floats, changes: Released, weights: Floats)
         amount = size * (tried[pattern] - tried[pattern] @ weights)
         maps *= 1 - amount  # what goes to a cell comes from all in proportion
         maps[cell] += amount
-    maps = np.maximum(maps, _LEAST * cells[:, None])
+    maps = np.maximum(maps, _MIN_PART * cells[:, None])
     return np.asarray((maps / maps.sum(axis=0)).T)
 
 

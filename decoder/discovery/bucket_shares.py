@@ -279,7 +279,7 @@ class GroupShares:
 
     @property
     def _weights(self) -> Floats:
-        """Of each bucket: the reports of its cohort, (m*k,)."""
+        """The reports of each bucket's cohort, (m*k,)."""
         return np.repeat(self.reports, self.shares.shape[1])
 
     def _design(self, prefixes: Prefixes) -> sparse.csr_array:

@@ -29,7 +29,10 @@ from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.hashing import normalize
 from rappor_core.metrics.metric import Metric
 
-FOUND_AT = (12.0, 14.0)  # standard errors of all reports: of such shares half, nearly all are told
+FOUND_AT = (
+    12.0,
+    14.0,
+)  # standard errors of all reports: of such shares half, nearly all are detected
 NEARLY_ALL = 0.95  # of estimates that pass the crowd
 
 
@@ -75,9 +78,9 @@ class FoundString:
 class Discovery(DecodedWindow):
     """The strings found, largest share first, and how far they can be trusted.
 
-    num_tested: strings at which the search ended.  num_below_crowd: told from chance, but held by
+    num_tested: strings at which the search ended.  num_below_crowd: detected, but held by
     too few to be named.  half_found, most_found: shares of which half and nearly all are named.
-    half_by_noise: of which half are told from chance, whatever the crowd.
+    half_by_noise: of which half are detected, whatever the crowd.
     """
 
     options: DiscoverOptions
@@ -126,7 +129,7 @@ def discover(
 
 
 class NamedShares(NamedTuple):
-    """Shares of strings of which half, and nearly all, are named; and half told from chance."""
+    """Shares of strings of which half, and nearly all, are named; and half detected."""
 
     half: float
     most: float
@@ -198,7 +201,7 @@ def _named(
     options: DiscoverOptions,
     num_reports: int,
 ) -> tuple[tuple[FoundString, ...], int]:
-    """The strings that are told from chance and held by a crowd; and how many only the first."""
+    """The strings that are detected and held by a crowd; and how many only the first."""
     if counted is None:
         return (), 0
     p_values = counted.p_values

@@ -197,7 +197,7 @@ def _next(
             now.scores, now.prior, limit, full=problem.full, frozen=frozen, least=least,
             damping=problem.damping
         )  # fmt: skip
-        if lag:  # a score is free of its own site whatever symmetric matrix weighs the residual
+        if lag:  # a score does not contain its site whatever symmetric matrix weighs the residual
             fitted, cavity = _weighed(problem, sites, now.fitted), now.cavity
             break
         if refresh_noise:

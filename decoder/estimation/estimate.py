@@ -1,7 +1,7 @@
 """The three estimators behind one interface: cavity, LASSO and refit, direct (one bit a value).
 
 Each gives, for every candidate, an unbiased share, its error, and a score of known null law.
-Where a value has a bit of its own (basic RAPPOR, a boolean) its share is the debiased frequency of
+Where a value has its own bit (basic RAPPOR, a boolean) its share is the debiased frequency of
 the bit. Its interval is the score interval (Wilson 1927), which behaves for shares near 0 and 1.
 """
 
@@ -84,12 +84,12 @@ class Estimate:
 
     @cached_property
     def p_values(self) -> Floats:
-        """Of the test that nobody holds a candidate, (M,); all 1 where the fit did not converge."""
+        """P-values of "nobody holds this candidate", (M,); all 1 where the fit did not converge."""
         return self._upper_tail(self.deviates)
 
     @property
     def null_p_values(self) -> Floats:
-        """As `p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores."""
+        """`p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores."""
         scale = min(self.ratio, 1.0) ** 0.5 if self.method == "cavity" else 1.0
         return self._upper_tail(self.deviates / scale)
 
@@ -220,7 +220,7 @@ def _own_directions(
 
 
 def by_bit(observed: Observed, level: float) -> Estimate:
-    """Each value has a bit of its own (`direct`); positions[:, j, 0] says which."""
+    """Each value has its own bit (`direct`); positions[:, j, 0] says which."""
     bits = observed.positions[:, :, 0].T
     own = np.take_along_axis(observed.bit_shares, bits, axis=1)
     noise = observed.noise

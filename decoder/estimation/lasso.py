@@ -2,7 +2,7 @@
 
 Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4, select with the LASSO. Following
 the path to its end selects noise; we stop at the penalty that a string which nobody holds rarely
-reaches. What a selection keeps beside a wrong string was chosen together with that string: so LASSO
+reaches. What a selection keeps with a wrong string was chosen together with that string: so LASSO
 and refit are run again without each selected candidate (docs/method.md, "The LASSO estimator").
 """
 
@@ -245,7 +245,7 @@ def _response(
 ) -> float:
     """By what part of a share, on average, the estimate of one that was not selected rises with it:
     with more of it in the data the LASSO selects others that are like it, which take over the rest.
-    Of a few that are selected few can: then few probes are enough. 1 where no probe tells."""
+    Of a few that are selected few can: then few probes are enough. 1 where no probe shows it."""
     if not (len(selected.members) and len(others)):
         return 1.0
     number = min(_PROBES, len(selected.members), len(others))
@@ -298,7 +298,7 @@ class _Without:
         )
 
     def score(self, share: float) -> tuple[float, Floats]:
-        """Of z_i, in its own null deviation, in the data less `share` of it; with the residual."""
+        """Score of z_i, in null deviations, in the data less `share` of it; with the residual."""
         residual = self.solve(share).residual
         score = float(self.column.ravel() @ residual.ravel())
         return score / float(np.sqrt(null_variance(residual, self.problem.random))), residual

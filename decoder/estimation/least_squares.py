@@ -175,7 +175,7 @@ def contrast_solver(
 ) -> Solver:
     """Make a solver where each cohort has two symbols with equal noise: cost m^3 + A m^2.
 
-    A cohort then tells one number, its contrast: the first share less the second, over the root of
+    A cohort then has one number, its contrast: the first share less the second, over the root of
     2. Columns lie along the contrasts, and the noise does not mix them with the sums: V is a matrix
     of m contrasts, an eighth of the work of 2 m rows, and a diagonal one of m sums.
     """
@@ -320,7 +320,7 @@ def inverse_of(matrix: Floats) -> Floats:
         raise ImproperError(
             f"the {len(matrix)} x {len(matrix)} covariance is not positive definite; "
             "check that the counts, the parameters and the candidates belong together; where many "
-            "candidates share few bits and cohorts, method 'cavity' reveals what can be told"
+            "candidates share few bits and cohorts, method 'cavity' estimates what can be estimated"
         )
     inverse = np.asarray(upper.T, dtype=np.float64)
     mirror(inverse)

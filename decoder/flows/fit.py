@@ -1,4 +1,4 @@
-"""Fit the gravity model and the departures from it, whose size the evidence tells.
+"""Fit the gravity model and the departures from it, whose size follows from the evidence.
 
 The shares of pairs are theta = t0(x) + u with u normal of variance V = tau m t0, m the mean share
 of a pair. The question `pair` says something of each theta, the other questions of R sums. Given
@@ -82,7 +82,7 @@ class DepartureNoise:
 
     @cached_property
     def shrunk(self) -> Floats:
-        """(P,) part of the departure that an answer to `pair` tells."""
+        """(P,) part of the departure that answers to `pair` show."""
         return self.variance * self.weight
 
     @cached_property

@@ -14,7 +14,7 @@ from decoder.typing import Floats, Indices
 
 @dataclass(frozen=True)
 class Moments:
-    """Of several sums L of pairs, each entry (sums,): theta = fitted + departure + gravity.
+    """Moments of several sums L of pairs, each entry (sums,): theta = fitted + departure + gravity.
 
     fitted: L t0, at the parameters of the fit.  departure: posterior mean of s = L u.
     prior: variance of s before the answers.  variance, covariance, gravity_variance: of s, of s

@@ -119,7 +119,7 @@ class FlowSpace:
 
     @cached_property
     def zone_pair(self) -> Indices:
-        """(P,) pair of zones, row by row; `other` and `no_data` are zones of their own."""
+        """(P,) pair of zones, row by row; `other` and `no_data` are separate zones."""
         sides = np.concatenate([self.zones, self.num_zones + np.arange(RESERVED)])
         pairs: Indices = sides[self.origin] * (self.num_zones + RESERVED) + sides[self.destination]
         return pairs

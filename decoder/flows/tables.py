@@ -40,7 +40,7 @@ class FlowDecoding(DecodedWindow):
     zones: pairs of zones, row by row of Z + 2; zones_detected: those of two zones detected, at
     `alpha / Z^2`; zone_share: sums of flow_share.
     origins, destinations: sides (K + 2).  net: of each cell (K,), destinations less origins.
-    bands: distance bands, of their own question alone.
+    bands: distance bands, by their question alone.
     own_cell: one row, the share whose two cells are one; moved: one row, two different cells; both
     from the questions that ask it.
     tau: size of the departures from gravity; departure_evidence: for them over none, nats.

@@ -100,7 +100,7 @@ def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
     Args:
         path: as of `read_flow_counts`.
         flow: whose cells are named; any other name counts as `other`.
-        note: called with a sentence on names that are no cells.
+        note: called with a sentence on unknown names.
 
     Raises:
         CountsError: as `read_flow_counts`, or no cell is named.
@@ -117,7 +117,7 @@ def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
         )
     if unknown:
         note(
-            f"{path}: names that are no cells of this metric ({len(unknown):,}, such as "
+            f"{path}: names of no cell of this metric ({len(unknown):,}, such as "
             f"{shown(min(unknown))}) count as {OTHER!r}"
         )
     return counts.ravel()
@@ -127,7 +127,7 @@ def read_flow_counts(path: Path) -> dict[tuple[str, str], float]:
     """Read counts by the names of both sides; those of the same pair add up.
 
     Raises CountsError for a file without these columns, without a count above 0, or with a count
-    that is no number of 0 or more.
+    other than a number of 0 or more.
     """
     found: dict[tuple[str, str], float] = {}
     with naming(path, CountsError, _WAY_OUT):

@@ -1,6 +1,6 @@
 """Whether cohorts are equal, reports repeated, candidates hashed at random, and counts possible.
 
-Every honest report represents 1 to h bits of a value (0 or 1 where a value has a bit of its own):
+Every honest report represents 1 to h bits of a value (0 or 1 where a value has its own bit):
 so does the mean of the debiased counts of a cohort, whatever values devices hold. Forged reports do
 not keep to it: one with the value's bits alone counts as (h - k p*) / (q* - p*) bits, some hundred
 below zero. A cohort that fits nothing raises the noise of all, and is left out.
@@ -36,7 +36,7 @@ def balance_p_value(reports: Floats, repetition: float) -> float:
 def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> float:
     """The repetition that both the sizes of the cohorts and their noise indicate, or 1: reports of
     one device go to one cohort, while unlisted values leave the sizes alone. missing, excess: tau
-    and kappa of a fit that took each report for a device of its own."""
+    and kappa of a fit that took each report for another device."""
     reports = noise.reports
     if len(reports) < 2 or balance_p_value(reports, 1.0) > SIZES_ALARM:
         return 1.0
@@ -172,7 +172,7 @@ class _Bits(NamedTuple):
 
     @property
     def odd(self) -> Indices:
-        """Places of cohorts that are beyond by themselves; any honest ones by `FALSE_ALARM` / 2."""
+        """Places of cohorts that are beyond alone; any honest ones by `FALSE_ALARM` / 2."""
         each = FALSE_ALARM / 2 / max(len(self.sums), 1)
         pairs = zip(self.sums, self.reports, strict=True)
         return np.flatnonzero([self.beyond(total, size, each) for total, size in pairs])

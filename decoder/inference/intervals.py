@@ -51,7 +51,7 @@ def fieller(
         quantile: Of the distribution of the errors, for half of what the level leaves out.
 
     Returns:
-        The ratios, NaN where the whole is not above 0; infinite errors where it is not told from 0.
+        The ratios, NaN where the whole is not above 0; infinite errors where it may be 0.
     """
     top, bottom = part[0], whole[0]
     square = bottom**2 - quantile**2 * whole[1]

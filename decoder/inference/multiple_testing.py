@@ -34,7 +34,7 @@ class ListDecision(NamedTuple):
     adjusted: corrected p-values; for `fdr-eb`, the mean local fdr of the list that ends with the
     candidate.  cutoff: the rule's own threshold for weight 1, on the p-value or, for `fdr-eb`, the
     local fdr; 0 where nothing is accepted.  most: no p-value above it is accepted.  alone: those
-    that were tested each by itself, at level `alpha`.
+    that were each tested separately, at level `alpha`.
     """
 
     detected: Flags
@@ -52,7 +52,7 @@ class ListDecision(NamedTuple):
         return np.where(self.listed(found), largest, self.alpha)
 
     def listed(self, found: Indices) -> Flags:
-        """Which of some candidates were tested as members of the list, not by themselves, (D,)."""
+        """Which of some candidates were tested as members of the list, not separately, (D,)."""
         return np.ones(len(found), dtype=bool) if self.alone is None else ~self.alone[found]
 
 
@@ -79,7 +79,7 @@ def decide(
     (Genovese, Roeder and Wasserman 2006), which keeps the level whatever the weights.  null_p:
     (M,), uniform where nobody holds a candidate: `fdr` estimates from them how many those are;
     None: `p`.  careful: whether too few of them may be near 1.  alone: (M,), candidates that are
-    no part of the list, each tested by itself: a value that is surely held, such as `other` of a
+    no part of the list, each tested separately: a value that is surely held, such as `other` of a
     map, would else raise the level at which `bh` and `fdr` accept the rest.
     """
     if alone is not None and not alone.any():

@@ -1,7 +1,7 @@
 """`KindDecoder`: what the counts of one kind of metric say, and how that is shown.
 
-A new kind is a subclass in a module of its own and a line in `DECODERS`; nothing else compares the
-name of a kind. A kind without parts of its own for a page is shown by its tables.
+A new kind is a subclass in a separate module and a line in `DECODERS`; nothing else compares the
+name of a kind. A kind without parts for a page is shown by its tables.
 """
 
 from __future__ import annotations

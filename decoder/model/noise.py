@@ -134,7 +134,7 @@ class RandomString:
 @dataclass(frozen=True)
 class CohortNoise:
     """Covariance of the debiased bit shares of each cohort, about the population's. repetition:
-    rho.  symbols: a report is one of k symbols, not k bits with noise of their own."""
+    rho.  symbols: a report is one of k symbols, not k bits with separate noise."""
 
     bits: BitNoise
     random: RandomString
@@ -176,7 +176,7 @@ class CohortNoise:
         return np.asarray(mechanism / self.reports[:, None, None])
 
     def invertible(self, positions: Positions, shares: Floats) -> Floats:
-        """As `covariance`, with a typical variance where symbols have none: nothing that is solved
+        """`covariance` with a typical variance where symbols have none: nothing that is solved
         for, data or candidates, has a part along the ones of a cohort of symbols."""
         found = self.covariance(positions, shares)
         if not self.symbols:

@@ -29,7 +29,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
 ANY_DATA = "any data"
-MEAN = "mean"  # begins the names of quantities that are no shares
+MEAN = "mean"  # begins the names of quantities other than shares
 
 
 @dataclass(frozen=True)

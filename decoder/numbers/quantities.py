@@ -151,7 +151,7 @@ def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int
     covariance = curve.covariance * scale[:, None] * scale[None, :]
 
     def score(first: int, end: int) -> float:
-        """Of "the share at or above these questions is `wanted`", pooled over questions."""
+        """The p-value of "the share at or above is `wanted`", pooled over questions."""
         weights = np.zeros(size)
         weights[first:end] = curve.reports[first:end] / curve.reports[first:end].sum()
         variance = float(weights @ covariance @ weights)
@@ -227,7 +227,7 @@ def _bounds(curve: Survival, low_end: float) -> tuple[Floats, Floats, float]:
     number = curve.counts.number
     first = first_edge(number)
     widths = np.diff([low_end, *number.asked[first:]])
-    known = np.where(widths > 0, float(number.whole), 0.0)  # what the upper edge tells exactly
+    known = np.where(widths > 0, float(number.whole), 0.0)  # what the upper edge gives exactly
     least, most = np.zeros(len(curve.shares)), np.zeros(len(curve.shares))
     least[first:] = widths
     most[first:] = known

@@ -25,7 +25,7 @@ ADDED = 4.0  # reports that say either at random, for the variance of few
 class CutCounts:
     """Counts of the reports of a window, by replicate and question (K questions of the metric).
 
-    spread: d, how much more often a report tells the truth than any lie.  offset: a_u, how often a
+    spread: d, how much more often a report is true than any lie.  offset: a_u, how often a
     report says "at or above" where none is, (K,).  reports, above: of the cohort that asks the
     question, and those of them that say "at or above", (R, K).  symbols: reports by symbol of each
     set of cohorts with the same cuts, (sets, g).  lie: P(each other symbol).

@@ -245,7 +245,7 @@ def map_ground(
     Args:
         outlines: latitude and longitude of the corners of each cell.
         base: streets, districts and stations of the user's.
-        moved: gives a longitude as the map's, which go on beyond 180.
+        moved: gives a longitude as the map's, which continue beyond 180.
     """
     cells = [[[round(x, PLACES), round(y, PLACES)] for y, x in outline] for outline in outlines]
     corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
@@ -269,7 +269,7 @@ def _shifted(line: Sequence[Sequence[float]], moved: Callable[[float], float]) -
 
 
 def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[Line]]:
-    """The rings of each area, [longitude, latitude]; longitudes go on beyond 180 as the map's."""
+    """The rings of each area, [longitude, latitude]; longitudes may exceed 180 as the map's."""
     parts = ([one["coordinates"]] if one["type"] == "Polygon" else one["coordinates"]
              for one in areas.geometries)  # fmt: skip
     return [[_shifted(ring, moved) for part in some for ring in part] for some in parts]

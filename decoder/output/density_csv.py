@@ -125,7 +125,7 @@ def geometry(outline: Sequence[Point]) -> dict[str, Any]:
 
 
 def cell_geometries(maps: Sequence[Density]) -> list[dict[str, Any] | None]:
-    """The outline of each row of `density_table`; None for what is no cell."""
+    """The outline of each row of `density_table`; None for reserved values."""
     places = maps[0].places
     shapes = [geometry(cell_outline(places.grid, cell)) for cell in places.shown_cells]
     nowhere = [None] * (len(places.shown) - len(shapes) + (places.listed is not None))

@@ -40,7 +40,7 @@ _SOURCES = {
     "field": "",
     "series": "pooled over the windows",
     "whole": "that of all windows",
-    "alone": "decoded by itself",
+    "alone": "decoded alone",
     "projection": "made of the plain estimates alone",
     "simplex": "method simplex",
 }

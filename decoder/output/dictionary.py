@@ -20,7 +20,7 @@ MAX_LISTED = 12  # answers that are named one by one
 
 @dataclass(frozen=True)
 class DictionaryEntry:
-    """A metric in words, with the epsilon of a report, of one value and of everything for ever."""
+    """A metric as text, with the epsilon of a report, of one value and of everything for ever."""
 
     name: str
     description: str
@@ -57,7 +57,7 @@ def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -
 
 
 def _entry(name: str, metric: Metric, today: date) -> DictionaryEntry:
-    """A metric in words; answers that it does not list itself are counted where they are many."""
+    """A metric as text; answers that it does not list itself are counted where they are many."""
     risk, kind = risk_of(metric), kind_named(metric.kind)
     what, answers = kind.described(metric)
     if not what:

@@ -16,11 +16,11 @@ from decoder.tables.paging import TableQuery, page_of
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.metrics.flow import QUESTIONS, Flow
 
-MIN_TEXT = 0.0005  # a share below that is no number in the matrix
+MIN_TEXT = 0.0005  # a share below that has no number in the matrix
 THINNEST, WIDEST = 1.0, 12.0  # pixels
 MAX_RING = 17.0  # pixels
 MIN_RING = 1.5
-_LEAST = 1e-9  # share of the widest line, also where nobody moves
+_MIN_WIDEST = 1e-9  # share of the widest line, also where nobody moves
 
 Row = Mapping[str, Any]
 
@@ -94,7 +94,7 @@ def _drawn_share(row: Row) -> float:
 def _largest(rows: Sequence[Row], *, own: bool) -> float:
     """The largest share that is drawn, above 0: of flows, or of who stay in their own cell."""
     shares = (_drawn_share(row) for row in rows if (row["origin"] == row["destination"]) == own)
-    return max(_LEAST, *shares, 0.0)
+    return max(_MIN_WIDEST, *shares, 0.0)
 
 
 def placed_flows(
@@ -191,13 +191,13 @@ def _sizes(rows: Sequence[Row]) -> list[float]:
 
 
 def _way_text(row: Row) -> str:
-    """From where to where, in words."""
+    """From where to where, as text."""
     start, end = (row[f"{side}_name"] or row[side] for side in ("origin", "destination"))
     return f"stay in {start}" if row["origin"] == row["destination"] else f"{start} → {end}"
 
 
 def _title(row: Row, level: float) -> str:
-    """A flow in words: from where to where, its interval, whether it is detected."""
+    """A flow as text: from where to where, its interval, whether it is detected."""
     start, end = (_side_text(row, side) for side in ("origin", "destination"))
     way = f"stay in {start}" if row["origin"] == row["destination"] else f"{start} to {end}"
     far = "" if not row["km"] else f", {row['km']:.3g} km"

@@ -26,7 +26,7 @@ from decoder.tables.paging import TableQuery
 
 MAX_PANELS = 24  # series.csv has all values
 LONGEST = 120  # letters of a value on the page
-MAX_LINES = 6  # each has a color and a dash of its own
+MAX_LINES = 6  # each has its own color and dash
 SIZES = {
     "page": Frame(960, 360, left=64, right=792, top=14, bottom=326),
     "large": Frame(1440, 720, left=64, right=1272, top=14, bottom=686),

@@ -24,8 +24,8 @@ from rappor_core.metrics.pair_kind import Pair
 
 MAX_CELLS = 4_000  # the covariance of all cells has as many squares
 SUM_WEIGHT = 1e3  # of the equation that all shares add up to 1, in reports
-RANK = 1e-9  # of the largest eigenvalue: smaller ones are directions that nothing tells
-LEAST = 1e-300
+RANK = 1e-9  # of the largest eigenvalue: smaller ones are unknown directions
+MIN_NOISE = 1e-300
 MIN_MARGIN = 1e-3  # of an even margin: where it is 0, a prior needs some width
 TAUS = np.concatenate([[0.0], np.geomspace(1e-12, 1e4, 801)])  # 5 % apart
 
@@ -263,7 +263,7 @@ def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independ
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     is_identified = values > RANK * max(float(values[-1]), 0.0)
     if not is_identified.any():
-        raise ImproperError("nothing tells the values of the two sides apart")
+        raise ImproperError("the values of the two sides cannot be told apart")
     scores = vectors[:, is_identified].T @ departure
     statistic = float((scores**2 / values[is_identified]).sum())
     freedom = int(is_identified.sum())
@@ -335,7 +335,7 @@ def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
         return np.asarray(cube.reshape(rows.shape[1] * columns.shape[1], number))
 
     noise, axes = np.linalg.eigh(contrasted(contrasted(covariance).T))
-    noise = np.maximum(noise, LEAST)
+    noise = np.maximum(noise, MIN_NOISE)
     seen = rows.T @ (estimate - product) @ columns
     scores = axes.T @ seen.ravel()
     spreads = noise + TAUS[:, None]  # of scores that are normal around 0

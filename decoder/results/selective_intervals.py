@@ -26,7 +26,7 @@ _FAR = 40.0  # standard errors: beyond any threshold
 _MANY = 1e9  # degrees of freedom: beyond them Student's t is normal
 _MIN_MISSED = 0.2  # of what intervals may miss: for the rightly found, where many are wrong
 EVEN_ODDS = 0.5  # local fdr above which a found value is likelier wrong than right
-LEAST = 1e-9  # where an interval of a detected share begins that reaches down to it
+MIN_LOW = 1e-9  # where an interval of a detected share begins that reaches down to it
 
 
 def selected_intervals(
@@ -61,7 +61,7 @@ def selected_intervals(
     lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, tail)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
     lows = np.where(reaching, 0.0, np.minimum(lows, printed))
-    low[found] = np.where(lows < LEAST, 0.0, lows)  # the row then says why it reaches 0
+    low[found] = np.where(lows < MIN_LOW, 0.0, lows)  # the row then says why it reaches 0
     high[found] = np.clip(np.maximum(highs, printed), 0, 1)
     return low, high
 

@@ -16,11 +16,11 @@ NOTES = (
     "",
     "the estimate is below 0, as that of a value that few or none hold often is by chance",
     "the share is above 1, by chance or because counts and parameters do not belong together",
-    "the interval reaches 0: by itself the value is not told from 0 at this level; the rule "
+    "the interval reaches 0: alone the value is not distinguishable from 0 at this level; the rule "
     "accepts so large a p-value because much of the list is there, or because it corrects nothing",
-    "the interval reaches 0: the estimate, made beside the other values, is weaker than the test, "
+    "the interval reaches 0: the estimate, made with the other values, is weaker than the test, "
     "which was made without the value",
-    "the interval reaches 0: the test tells the value from 0, but beside the other shares one that "
+    "the interval reaches 0: the test says more than 0, but with the other shares one that "
     "nobody holds is the likelier cause of such an estimate",
 )  # of a row, by number
 

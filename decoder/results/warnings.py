@@ -35,8 +35,10 @@ _GROUPS_SHOWN = 5
 
 
 class StepResults(NamedTuple):
-    """What a decoding was made of, and what its steps gave for the candidates that can be told
-    apart, (G,). group: the first that sets the same bits, (M,).  intervals: of those detected."""
+    """Inputs of a decoding, and results of its steps for distinguishable candidates, (G,).
+
+    group: the first that sets the same bits, (M,).  intervals: of those detected.
+    """
 
     aggregate: Aggregate
     candidates: Candidates
@@ -73,7 +75,7 @@ def left_out(cohorts: Sequence[int], summary: Summary) -> str:
         "cohorts say. They were damaged, made up, or sent by a few devices many times over. "
         f"What is shown comes from the other cohorts' {summary.num_reports:,} reports, as with "
         f"--set without_cohorts={','.join(map(str, cohorts))}. Decode each day "
-        "by itself (--each day) to see when they came, and revoke the key that sent them."
+        "separately (--each day) to see when they came, and revoke the key that sent them."
     )
 
 
@@ -216,7 +218,7 @@ def _impossible(steps: StepResults, decoding: Decoding) -> Iterator[str]:
         f"{which}, and {found.least:g} to {found.most:g} are possible. At least "
         f"{percent(found.forged)} of {of} were not made with these parameters: forged, damaged, or "
         "of other software. They can move any estimate by many times their number, also to nothing "
-        f"found. Decode each day by itself (--each day){apart}, to see which are sound, and revoke "
+        f"found. Decode days separately (--each day){apart} to see which are sound, and revoke "
         "the key by which the others came."
     )
 

@@ -91,8 +91,8 @@ def answer_of(
     except (URLError, TimeoutError, ConnectionError, HTTPException, ValueError) as error:
         cause = getattr(error, "reason", None) or error
         reason = failure_reason(cause) if isinstance(cause, Exception) else str(cause)
-        way_out = "check the address, or start it with rappor serve"
-        raise RemoteError(f"no collector answers at {collector}: {reason}; {way_out}") from error
+        hint = "check the address, or start it with rappor serve"
+        raise RemoteError(f"no collector answers at {collector}: {reason}; {hint}") from error
 
 
 def ask_json(collector: str, path: str, *members: str, **options: Any) -> dict[str, Any]:
@@ -131,8 +131,8 @@ def fetch_aggregate(
 
 def _stranger(collector: str, why: str, problem: dict[str, Any] | None = None) -> RemoteError:
     """What is said of another server. problem: the document that it sent."""
-    way_out = "check the address, and any proxy before it"
-    return RemoteError(f"what answers at {collector} is not a collector: {why}; {way_out}", problem)
+    hint = "check the address, and any proxy before it"
+    return RemoteError(f"what answers at {collector} is not a collector: {why}; {hint}", problem)
 
 
 def _refusal(error: urllib.error.HTTPError, collector: str) -> RemoteError:

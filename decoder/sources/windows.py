@@ -165,7 +165,7 @@ def group_by_slot(
 
 
 def _finest_level(groups: Groups, metric: str) -> int:
-    """Of all that was reported: one table and one map hold values of one grid and level."""
+    """The only grid and level of all that was reported, which one table and one map need."""
     parts = [location_of(one) for found in groups.values() for one in found]
     problem = ""
     if len({(place.grid, place.pairs) for _, place in parts}) > 1:
@@ -255,7 +255,7 @@ def _served(
         most = max(row["accepted"] for row in own.values())
         raise DecodeError(
             f"no closed day of {metric!r} is served; at most {most:,} reports of a slot and level "
-            "were accepted. Days close by themselves after accept_days, or by `rappor close DAY`, "
+            "were accepted. Days close automatically after accept_days, or by `rappor close DAY`, "
             "and are held back until they have min_reports together, and "
             "min_reports_per_cohort in each cohort (metrics.toml)"
             f"{older and '; '}{older}"

@@ -155,7 +155,7 @@ def read_shapes(path: Path) -> tuple[list[Shape], str]:
 
 
 def _geojson(content: bytes) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
-    """As `_other`, in WGS 84 unless a member `crs` names another system (GeoJSON 2008)."""
+    """Read features, in WGS 84 unless a member `crs` names another system (GeoJSON 2008)."""
     document = json.loads(content)
     system = document.get("crs") if isinstance(document, Mapping) else None
     if system is None:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 PAGE = 50
-MOST = 10_000  # rows of a page
+MAX_ROWS_ASKED = 10_000  # rows of a page
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class TablePage:
 
 
 def query_of(given: Mapping[str, str]) -> TableQuery:
-    """The query of an address; what is no number is left out."""
+    """The query of an address; invalid numbers are left out."""
     return TableQuery(
         q=given.get("q", "")[:200],
         sort=given.get("sort", "")[:40],
         page=_number(given.get("page", ""), 1, 10**6),
-        rows=_number(given.get("rows", ""), PAGE, MOST),
+        rows=_number(given.get("rows", ""), PAGE, MAX_ROWS_ASKED),
         all=given.get("all", "") == "1",
     )
 

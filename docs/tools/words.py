@@ -12,7 +12,7 @@ PATTERNS = {
     r'"""(Of|As) ': "begin with a verb or a noun",
     r"\b_?(MOST|LEAST|FEWEST)(_[A-Z]|\b)": "MAX_, MIN_",
     r"\b(told|tells|telling)\b(?! apart)": "reports, reveals, detected",
-    r"\bstands?\b(?!-in)": "is, appears, represents",
+    r"\bstands?\b(?!-in| out)": "is, appears, represents",
     r"\b([Tt]hat|[Ww]hich|[Ww]hat) (is|are) none\b": "invalid, missing",
     r"\b(that|which|what|it) (is|are) no (?!longer)[a-z]": "is not a",
     r"\b(goes on|go on|begins? anew)\b": "continues, restarts",

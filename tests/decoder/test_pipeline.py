@@ -242,7 +242,7 @@ def test_one_cohort_and_one_hash_are_refused(method, reports):
     params = rappor(16, 1, len(reports), 0.0, 0.25, 0.75)
     counts = tuple((n // 3,) * 16 for n in reports)
     listed = Candidates.from_strings(["absent1", "absent2", "absent3"])
-    with pytest.raises(DecodeError, match="cannot be told from those of strings that are not"):
+    with pytest.raises(DecodeError, match="cannot be told apart from those of unlisted strings"):
         decode(Aggregate("page", params, reports, counts), listed, DecodeOptions(method=method))
 
 
