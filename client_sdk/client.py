@@ -73,17 +73,30 @@ class Client:
         randomness: Randomness = system_randomness,
         clock: Callable[[], float] = time.time,
     ) -> Client:
-        """Open the state in `state_dir`, a separate directory, and start the sending thread.
+        """Open the state and start the sending thread.
 
-        metrics: `metrics.toml` or its compiled `.json`.  collector: its address.  key: its key.
-        consent: what the person answered; there is no default.  privacy_level: the person's
-        choice, `standard`, `strict` or a `PrivacyLevel`.  relay: as of `Delivery`.  development:
-        programming errors in `record` raise, other reasons not to record are logged, and a key may
-        travel over plain http (otherwise to loopback addresses alone).  clock: seconds since 1970,
-        UTC.
+        An error of the state does not raise: the client records nothing, and `status` says why.
 
-        Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
-        does not raise: the client stays quiet, and `status` says why.
+        Args:
+            metrics: `metrics.toml` or its compiled `.json`, or what `load_metrics` returned.
+            state_dir: A directory for the state alone; it is created if missing. Private.
+            collector: Address of the collector, https://, or http:// to this machine.
+            consent: The person's answer; there is no default.
+            key: Key of scope `report`, if the collector asks for keys.
+            privacy_level: The person's choice: `standard`, `strict` or a `PrivacyLevel`.
+            delivery: Delays, bounds, proxy and TLS; None for the defaults.
+            relay: Hides the address from the collector; in place of `Delivery.relay`.
+            development: Errors of the app in `record` raise, other reasons not to record are
+                logged, and a key may travel over plain http to any host.
+            randomness: Source of random bytes; another one is for tests.
+            clock: Seconds since 1970, UTC.
+
+        Returns:
+            A client; close it when the app ends.
+
+        Raises:
+            MetricsFileError: The metrics cannot be read.
+            ParameterError: Another argument is wrong.
         """
         if type(consent) is not bool:
             raise ParameterError(f"consent = {consent!r}: pass what the user chose, True or False")
@@ -152,14 +165,31 @@ class Client:
 
         Never raises, and never waits for the network or for the disk to sync; of a burst that is
         faster than the disk a call waits a quarter of a second at most. False when nothing is
-        recorded: `last_refusal` says why, and `inspect` counts it by reason. In development mode an
-        unknown metric and a value that the metric cannot encode raise UnknownMetricError and
-        ValueRefusedError.
+        recorded: `last_refusal` says why, and `inspect` counts it by reason.
+
+        Args:
+            name: Of a declared metric.
+            value: One value, as the metric's kind takes it. Private.
+
+        Returns:
+            Whether a report was queued, or the value counted.
+
+        Raises:
+            UnknownMetricError: In development mode alone: the metric is not declared.
+            ValueRefusedError: In development mode alone: the metric cannot encode the value.
         """
         return self._do(Session.record, name, value)
 
     def add(self, name: str, amount: float = 1) -> bool:
-        """Add to a counter: kind `number`, `of_period = "sum"`, reported once a period."""
+        """Add to a counter: kind `number`, `of_period = "sum"`, reported once a period.
+
+        Args:
+            name: Of a declared metric.
+            amount: Finite. Private.
+
+        Returns:
+            Whether it was counted; see `record`.
+        """
         return self._do(Session.add, name, amount)
 
     def record_location(
@@ -168,17 +198,33 @@ class Client:
         """Take a raw fix, degrees, of a metric of places or flows. True when it was counted.
 
         Nothing of it leaves: the device adds up how long it was where, reports the usual cell of
-        each slot once a period, and forgets. at: with a time zone; None: now, in the system's.
-        Any rate will do. Never raises, and waits in memory while the state is held, as `record`.
+        each slot once a period, and forgets. Any rate of fixes will do. It never raises, and waits
+        in memory while another process holds the state.
+
+        Args:
+            name: Of a declared metric of kind `location` or `flow`.
+            latitude: Degrees, -90 to 90. Private.
+            longitude: Degrees. Private.
+            at: Time of the fix, with a time zone; None for now, in the system's.
+
+        Returns:
+            Whether the fix was counted; see `record`.
         """
         return self._do(Session.take, name, ((latitude, longitude),), at)
 
     def record_trip(
         self, name: str, origin: Point, destination: Point, at: datetime | None = None
     ) -> bool:
-        """Take a trip that ended at `at`, for a location metric with `pairs`; see the above.
+        """Take a trip, for a location metric with `pairs`; see `record_location`.
 
-        origin, destination: latitude and longitude.
+        Args:
+            name: Of a declared metric.
+            origin: Latitude and longitude, degrees. Private.
+            destination: The same of the end. Private.
+            at: Time of its end, with a time zone; None for now, in the system's.
+
+        Returns:
+            Whether the trip was counted; see `record`.
         """
         return self._do(Session.take, name, (origin, destination), at)
 
@@ -196,10 +242,15 @@ class Client:
     def flush(self, timeout: float) -> bool:
         """Send what waits now, without the random delay. True when all was delivered in time.
 
-        False, too, where the collector refused a report or one was dropped: `last_error`; and
-        under `DO_NOT_TRACK`, where what waits is kept and not sent: `status`.
-        timeout: seconds to wait at most. For the end of a session or a test; a service that
-        flushes after every record reveals to the collector when it was used.
+        Use it at the end of a session or test: a service that flushes after every record reveals
+        to the collector when it was used.
+
+        Args:
+            timeout: Seconds to wait at most.
+
+        Returns:
+            False, too, where the collector refused a report or one was dropped (`last_error`), and
+            under `DO_NOT_TRACK`, where the queue is kept and not sent (`status`).
         """
         session = self._life.session or self._life.revive(at_once=True)
         if session is None:
@@ -217,19 +268,24 @@ class Client:
     def set_consent(self, consent: bool, *, budget: float | None = None) -> bool:
         """Record the person's decision. Withdrawn: queue, values and secret are wiped at once.
 
-        True when that holds on the disk: with consent the state is open, without it is wiped.
-        False: `status` says why, and whether it is tried again. Keep the answer of a withdrawal
-        that returned False in the app, and open with it: where nothing can be written, a start with
-        consent=True would continue with the old secret and queue.
-
         Only numbers stay (values memoized, epsilon spent, the budget), so that consenting again
         does not start from zero. `DO_NOT_TRACK=1` in the environment wins over consent, and wipes
         nothing.
 
-        budget: nats that the person saw and agreed to now, up to what the metrics file
-        declares. It takes the place of the budget that this device began with, which holds
-        otherwise, whatever later files declare. Raises ParameterError for another number, or
-        without consent.
+        Args:
+            consent: The person's answer.
+            budget: Nats that the person saw and agreed to now, up to what the metrics file
+                declares. It takes the place of the budget that this device began with, which holds
+                otherwise, whatever later files declare.
+
+        Returns:
+            True when that holds on the disk: with consent the state is open, without it is wiped.
+            False: `status` says why, and whether it is tried again. Keep the answer of a withdrawal
+            that returned False in the app, and open with it: where nothing can be written, a start
+            with consent=True would continue with the old secret and queue.
+
+        Raises:
+            ParameterError: Another budget, or one without consent.
         """
         agreed = None if budget is None else check_budget(budget, self._setup.metrics.budget)
         if agreed is not None and not consent:

@@ -29,10 +29,22 @@ def init(
 ) -> Client:
     """Open the client of this process, in the person's folder of the app, until it ends.
 
-    app: a name that no other app of the person has.  All else: as `Client.open`. The second call
-    of a process decides on consent again and gives the same client.
+    The second call of a process decides on consent again and returns the same client.
 
-    Raises what `Client.open` raises, and ParameterError for another app in one process.
+    Args:
+        metrics: See `Client.open`.
+        app: A name that no other app of the person has.
+        collector: Address of the collector.
+        consent: The person's answer.
+        key: Key of scope `report`, if the collector asks for keys.
+        **more: Further arguments of `Client.open`.
+
+    Returns:
+        The client of this process; it is closed when the process ends.
+
+    Raises:
+        MetricsFileError: The metrics cannot be read.
+        ParameterError: Another argument is wrong, or the process has the client of another app.
     """
     with _LOCK:
         if _OPEN:

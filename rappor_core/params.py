@@ -70,7 +70,21 @@ class RapporParams(Frozen):
         hash: HashFamily = "mmh3",
         encoding: str = "bloom",
     ) -> RapporParams:
-        """Make parameters from the paper's k, h, m, f, p, q (arXiv:1407.6981, section 2)."""
+        """Make parameters from the paper's k, h, m, f, p, q (arXiv:1407.6981, section 2).
+
+        Args:
+            num_bits: k, of a report.
+            num_hashes: h, bits that a value sets.
+            num_cohorts: m.
+            prob_f: f, noise of the permanent response, in [0, 1); 0 for none.
+            prob_p: p, P(report bit 1) for a permanent 0, in [0, 1].
+            prob_q: q, the same for a permanent 1; not p.
+            hash: Family of the Bloom filter.
+            encoding: `bloom`, or one bit a value.
+
+        Raises:
+            ParameterError: A number out of range, or probabilities that round to 0 or 1.
+        """
         mechanism = TwoRoundMechanism.rappor(prob_f, prob_p, prob_q)
         return cls(num_bits, num_hashes, num_cohorts, mechanism, encoding, hash)
 

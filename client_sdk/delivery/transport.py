@@ -88,7 +88,19 @@ class Transport:
         return self.post(body, batch.batch_id, len(batch.reports))
 
     def post(self, body: bytes, batch_id: str, num_reports: int) -> Answer:
-        """Send a gzipped body that was made earlier, as `send` does."""
+        """Send a body that was made earlier, as `send` does.
+
+        Args:
+            body: A batch, binary and gzipped.
+            batch_id: Its id, 32 hexadecimal digits.
+            num_reports: Number of its reports; the answer must have a result for each.
+
+        Returns:
+            The collector's results.
+
+        Raises:
+            TransportError: No answer, or one that refuses the batch.
+        """
         headers = {
             **self._headers, "Content-Type": BINARY_CONTENT_TYPE, "Content-Encoding": "gzip"
         }  # fmt: skip

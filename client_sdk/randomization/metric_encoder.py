@@ -181,6 +181,14 @@ class Encoder:
     def encode(self, name: str, value: object, day: date) -> Report:
         """Make a fresh report of a value, by both rounds.
 
+        Args:
+            name: Of a declared metric.
+            value: As the metric's kind takes it. Private.
+            day: Of the report, UTC.
+
+        Returns:
+            The report; every call draws its instantaneous response again.
+
         Raises:
             UnknownMetricError: The metric is not declared.
             ValueRefusedError: The metric cannot encode the value.

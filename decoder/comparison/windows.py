@@ -56,8 +56,17 @@ MIN_DEVIATE = 1e-3  # of a test: below it an error would be without bound
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
 ) -> Differences:
-    """Estimate the differences of the shares of `candidates`, in their order, second window less
-    first. Raises DecodeError for windows of different parameters."""
+    """Estimate the differences of the shares of candidates, later window less earlier.
+
+    Args:
+        before: The earlier window.
+        after: The later one, with the same parameters.
+        candidates: The list; differences are in its order.
+        repeats: Reports a device in a window; None for the metric's own bound.
+
+    Raises:
+        DecodeError: Windows of different parameters.
+    """
     if before.params != after.params:
         raise DecodeError(
             f"windows of {before.metric!r} have different parameters and cannot be compared; "
@@ -233,7 +242,17 @@ def decode_over_time(
     options: DecodeOptions | None = None,
     progress: Progress = silent,
 ) -> Series:
-    """Decode windows of one metric, oldest first. Raises DecodeError for fewer than two."""
+    """Decode windows of one metric and test which values changed.
+
+    Args:
+        aggregates: Two or more, oldest first.
+        candidates: The list of values.
+        options: Of each decoding; None for the defaults.
+        progress: Called with (stage, done, total).
+
+    Raises:
+        DecodeError: Fewer than two windows, or windows of different parameters.
+    """
     pairs = window_pairs(len(aggregates))
     options = options or DecodeOptions()
     aggregates = [one.without(options.without_cohorts) for one in aggregates]

@@ -79,7 +79,15 @@ class GroupedBatch(NamedTuple):
 
 
 def make_batch(batch_id: bytes, reports: Iterable[Report]) -> Batch:
-    """A batch from 16 random bytes. Raises WireFormatError for another number of bytes."""
+    """Make a batch.
+
+    Args:
+        batch_id: 16 random bytes.
+        reports: Of one metric, where a device makes them.
+
+    Raises:
+        WireFormatError: Another number of bytes.
+    """
     if len(batch_id) != 16:
         raise WireFormatError(f"a batch id has 16 bytes, not {len(batch_id)}")
     return Batch(batch_id.hex(), tuple(reports))
