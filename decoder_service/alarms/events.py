@@ -23,7 +23,7 @@ from decoder.kinds.result import RESULTS
 from decoder.typing import Flags, Floats
 from decoder_service.alarms.rules import Rules, load_alarms
 from decoder_service.jobs.specs import canonical
-from decoder_service.results.rows import RESULT_FILES
+from decoder_service.results.rules import RESULT_FILES
 from decoder_service.schedules.rules import Schedules, add_values
 from decoder_service.schedules.windows import change_window, spec_of_schedule
 from decoder_service.shell.database import Operations, save, shown

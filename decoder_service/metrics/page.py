@@ -20,12 +20,7 @@ from decoder.kinds.result import RESULTS
 from decoder.output.charts import sparkline
 from decoder.output.dictionary import DictionaryEntry, entries_of
 from decoder.output.palette import THEMES
-from decoder.output.series_view import (
-    MAX_LINES,
-    series_chart,
-    values_by_share,
-    windows_between,
-)
+from decoder.output.series_view import MAX_LINES, series_chart, values_by_share, windows_between
 from decoder_service.metrics.rules import MetricView
 from decoder_service.shell.database import matching
 from decoder_service.shell.models import ResultRow
@@ -37,14 +32,7 @@ from decoder_service.shell.requests import (
     service_of,
     without_key,
 )
-from decoder_service.shell.web import (
-    HEADERS,
-    Visit,
-    address,
-    environment,
-    page_router,
-    render,
-)
+from decoder_service.shell.web import HEADERS, Visit, address, environment, page_router, render
 from rappor_core.errors import RapporError
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import rise_text

@@ -10,7 +10,6 @@ from enum import StrEnum
 from sqlalchemy import ColumnElement, false, func, or_, select, true
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from decoder_service.results.rows import result_bytes_of
 from decoder_service.shell.database import total
 from decoder_service.shell.errors import QuotaError, RoleError
 from decoder_service.shell.models import (
@@ -170,6 +169,12 @@ def check_room(db: Session, settings: ServiceSettings, person: str, *, given: bo
 def count_live(db: Session, owner: str) -> int:
     """Number of a person's jobs that wait or run."""
     return total(db, select(func.count()).where(JobRow.owner == owner, JobRow.state.in_(LIVE)))
+
+
+def result_bytes_of(db: Session, person: str) -> int:
+    """Number of bytes of the results that a person holds, those shared with others too."""
+    sizes = select(func.sum(ResultRow.stored)).join(result_readers)
+    return total(db, sizes.where(result_readers.c.person_id == person))
 
 
 def list_bytes_of(db: Session, owner: str) -> int:

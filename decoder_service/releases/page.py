@@ -9,8 +9,7 @@ from starlette.responses import Response
 from decoder.tables.paging import TableQuery, page_of, query_of
 from decoder_service.jobs.specs import NewRelease, Note
 from decoder_service.people.permissions import Act, Person, require
-from decoder_service.releases.publishing import Changes
-from decoder_service.releases.sources import sees_review
+from decoder_service.releases.sources import Changes, sees_review
 from decoder_service.results.page import download
 from decoder_service.shell.database import matching, shown
 from decoder_service.shell.errors import ServiceError

@@ -20,12 +20,7 @@ from decoder_service.jobs.rules import LISTS
 from decoder_service.jobs.specs import MetricName
 from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
-from decoder_service.results.rules import (
-    may_take_back,
-    media_type,
-    shown_manifest,
-    shown_result,
-)
+from decoder_service.results.rules import may_take_back, media_type, shown_manifest, shown_result
 from decoder_service.shell.database import matching, text_of
 from decoder_service.shell.models import ListVersionRow, ResultRow
 from decoder_service.shell.requests import Flag, GuardedRoute, Me, Paging, Service

@@ -16,14 +16,9 @@ from decoder_service.alarms.events import WindowEvents
 from decoder_service.jobs.rules import Jobs, ResolvedSpec
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.lists.rules import described, save_aggregate
-from decoder_service.metrics.rules import (
-    NO_COLLECTOR,
-    Metrics,
-    RemoteCollector,
-    unknown_metric,
-)
+from decoder_service.metrics.rules import NO_COLLECTOR, Metrics, RemoteCollector, unknown_metric
 from decoder_service.people.permissions import Person
-from decoder_service.results.rows import give_up
+from decoder_service.results.rules import give_up
 from decoder_service.schedules.rules import Schedules, load_schedules, spec_digest_of
 from decoder_service.schedules.windows import (
     Days,
@@ -39,14 +34,7 @@ from decoder_service.schedules.windows import (
 )
 from decoder_service.shell.database import Operations, save
 from decoder_service.shell.errors import ServiceError, is_unreachable
-from decoder_service.shell.models import (
-    LIVE,
-    JobRow,
-    JobState,
-    ScheduleRow,
-    WindowRow,
-    WindowState,
-)
+from decoder_service.shell.models import LIVE, JobRow, JobState, ScheduleRow, WindowRow, WindowState
 from rappor_core.aggregate import Aggregate
 from rappor_server.errors import ConflictError, RequestError
 

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from decoder_service.jobs import page as jobs
-from decoder_service.jobs.claims import live_workers
+from decoder_service.jobs.rules import live_workers
 from decoder_service.lists import page as lists
 from decoder_service.metrics import page as metrics
 from decoder_service.metrics.rules import REFRESH_SECONDS
@@ -28,18 +28,12 @@ from decoder_service.people import page as people
 from decoder_service.people.oidc import PENDING_SECONDS
 from decoder_service.people.permissions import Act, require
 from decoder_service.releases import page as releases
-from decoder_service.releases.publishing import ReleasePublisher
+from decoder_service.releases.sources import ReleasePublisher
 from decoder_service.results import page as results
 from decoder_service.schedules import page as schedules
 from decoder_service.shell import web
 from decoder_service.shell.database import Clock, now, utc_now
-from decoder_service.shell.models import (
-    HELD,
-    EventRow,
-    EventState,
-    JobRow,
-    JobState,
-)
+from decoder_service.shell.models import HELD, EventRow, EventState, JobRow, JobState
 from decoder_service.shell.requests import (
     RULES,
     UPLOADS,

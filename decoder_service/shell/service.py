@@ -9,17 +9,14 @@ from sqlalchemy import delete
 
 from decoder_service.alarms.events import WindowEvents
 from decoder_service.alarms.rules import Alarms, check_url
-from decoder_service.jobs.claims import live_workers, take_over
-from decoder_service.jobs.rules import Jobs
+from decoder_service.jobs.rules import Jobs, live_workers, take_over
 from decoder_service.lists.rules import Aggregates, Lists, delete_unused_aggregates
 from decoder_service.metrics.rules import Metrics, RemoteCollector
 from decoder_service.people.access import Access, AuditedOperations, end_old_sessions
 from decoder_service.people.oidc import Provider
-from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.releases.rules import Releases
-from decoder_service.releases.sources import delete_rejected
-from decoder_service.results.rows import delete_results, delete_unheld
-from decoder_service.results.rules import Results
+from decoder_service.releases.sources import ReleasePublisher, delete_rejected
+from decoder_service.results.rules import Results, delete_results, delete_unheld
 from decoder_service.schedules.rules import Schedules
 from decoder_service.schedules.tick import ScheduleRunner, TickResult
 from decoder_service.shell.database import DAY_SECONDS, Clock, ServiceDatabase, utc_now

@@ -20,13 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from decoder.options import DEFAULT_ALPHA, DEFAULT_LEVEL
-from decoder.output.jinja import (
-    SCRIPTS,
-    map_stylesheet,
-    page_environment,
-    script,
-    stylesheet,
-)
+from decoder.output.jinja import SCRIPTS, map_stylesheet, page_environment, script, stylesheet
 from decoder.output.tiles import Tiles
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person

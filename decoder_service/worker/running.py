@@ -20,17 +20,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from decoder.errors import DecodeError
-from decoder_service.jobs.claims import Hold
-from decoder_service.jobs.rules import LISTS
+from decoder_service.jobs.rules import LISTS, Hold
 from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec, canonical
-from decoder_service.lists.rules import (
-    FILES,
-    described,
-    load_content,
-    save_aggregate,
-)
+from decoder_service.lists.rules import FILES, described, load_content, save_aggregate
 from decoder_service.people.permissions import check_room
-from decoder_service.results.rows import let_read, save_result
+from decoder_service.results.rules import let_read, save_result
 from decoder_service.shell.database import decoder_version
 from decoder_service.shell.models import AggregateRow, JobRow, ListVersionRow, ResultRow
 from decoder_service.shell.settings import ServiceSettings, secret_text

@@ -15,11 +15,7 @@ from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
 from decoder_service.shell.errors import ServiceError, UnavailableError
-from decoder_service.worker.process_limits import (
-    check_platform,
-    die_with_parent,
-    limit_resources,
-)
+from decoder_service.worker.process_limits import check_platform, die_with_parent, limit_resources
 from rappor_core.errors import RapporError
 from rappor_core.own_packages import FOLDER, prefer_own_packages
 from rappor_server.errors import RequestError

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.results.rows import save_result
+from decoder_service.results.rules import save_result
 from decoder_service.shell.database import ServiceDatabase, utc_now
 from decoder_service.shell.models import ResultRow
 from decoder_service.shell.service import make_service

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from decoder_service.people.permissions import SERVICE_ID
-from decoder_service.results.rows import give_up
+from decoder_service.results.rules import give_up
 from decoder_service.schedules.rules import load_schedules
 from decoder_service.schedules.windows import delete_window, load_windows, spec_of_schedule
 from decoder_service.shell.database import save

@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from decoder_service.people.access import COMMAND_LINE, Access
 from decoder_service.people.permissions import Role
-from decoder_service.results.rows import RELEASE_FILES
+from decoder_service.results.rules import RELEASE_FILES
 from decoder_service.shell.models import KeyRow, ReleaseRow, ResultRow, release_files
 from disclosure.release import make_keys
 from rappor_cli.main import main
