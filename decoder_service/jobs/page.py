@@ -110,7 +110,7 @@ def known_metric(visit: Visit, name: str) -> dict[str, Any]:
     """
     listed = [
         view.listed
-        for view in visit.service.metrics.all(visit.person).metrics
+        for view in visit.service.metrics.all(visit.person)[0]
         if view.listed and name in (view.name, view.name.partition("/")[0])
     ]
     current = [one for one in listed if one["state"] == "current"]
@@ -153,7 +153,7 @@ def percent_done(row: JobRow) -> int | None:
 def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None = None) -> Response:
     service, metric = visit.service, given.text("metric")
     lists, known = service.lists.all(visit.person), known_metric(visit, metric)
-    names = {view.name for view in service.metrics.all(visit.person).metrics if view.listed}
+    names = {view.name for view in service.metrics.all(visit.person)[0] if view.listed}
     aggregates = service.aggregates.all(visit.person)
     is_location = "map" in asked.decoder.members
     # What the metric, or some metric, can be asked; kinds with one decoder are one.

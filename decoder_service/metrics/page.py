@@ -55,7 +55,6 @@ class ChartQuery:
     last: str
     days: int | None
     log: bool
-    large: bool
 
     def of(self, content: Mapping[str, Any]) -> ChartQuery:
         """With the values and days that a series has; by default those of the largest shares."""
@@ -65,7 +64,7 @@ class ChartQuery:
         if self.days is not None:
             last = str(content["windows"][-1]["last_day"])
             first = str(date.fromisoformat(last) - timedelta(days=self.days - 1))
-        return ChartQuery(tuple(values[:MAX_LINES]), first, last, self.days, self.log, self.large)
+        return ChartQuery(tuple(values[:MAX_LINES]), first, last, self.days, self.log)
 
     def address(self, path: str, **changes: Any) -> str:
         """The address of this chart below a path, with some parts of it changed."""
@@ -75,7 +74,6 @@ class ChartQuery:
             "from": "" if self.days else self.first,
             "to": "" if self.days else self.last,
             "scale": "log" if self.log else "",
-            "view": "large" if self.large else "",
         }
         return address(path, **(query | changes))
 
@@ -87,11 +85,9 @@ def _query(
     days: Literal["", "7", "14", "30", "90"] = "",
     first: Annotated[date | Literal[""], Query(alias="from")] = "",
     last: Annotated[date | Literal[""], Query(alias="to")] = "",
-    view: str = "",
 ) -> ChartQuery:
     values = tuple(dict.fromkeys(one for one in [*(value or ()), more.strip()] if one))
-    large, log = view == "large", scale == "log"
-    return ChartQuery(values, str(first), str(last), int(days) if days else None, log, large)
+    return ChartQuery(values, str(first), str(last), int(days) if days else None, scale == "log")
 
 
 Asked = Annotated[ChartQuery, Depends(_query)]
@@ -119,7 +115,7 @@ def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str
         )
     chart, phone = (
         series_chart(content, query.values, query.first, query.last, log=query.log, size=size)
-        for size in ("large" if query.large else "page", "phone")
+        for size in ("page", "phone")
     )
     rows = [
         (name, x, phone.windows[i][1], [line.shares[i] for line in chart.lines])
@@ -180,16 +176,16 @@ _UNREAD = "not all of what is collected can be shown: {}"
 @api.get("/metrics", operation_id="listMetrics")
 def list_metrics(service: Service, person: Me) -> dict[str, Any]:
     """Every version of every metric: what the collector declares, and how many results."""
-    views = service.metrics.all(person)
-    return {"metrics": [asdict(view) for view in views.metrics], "problem": views.problem}
+    views, problem = service.metrics.all(person)
+    return {"metrics": [asdict(view) for view in views], "problem": problem}
 
 
 @pages.get("/metrics")
 def index(visit: Visit, q: str = "") -> Response:
     """The page of all metrics that the collector lists, or that a result is of."""
-    found = visit.service.metrics.all(visit.person)
+    listed, problem = visit.service.metrics.all(visit.person)
     by_name: dict[str, list[MetricView]] = defaultdict(list)
-    for view in found.metrics:
+    for view in listed:
         by_name[view.name.partition("/")[0]].append(view)
     series = matching(ResultRow, operation="series")
     stored = visit.service.results.all(visit.person, *series, limit=MAX_RESULTS)
@@ -198,15 +194,15 @@ def index(visit: Visit, q: str = "") -> Response:
     texts = (f"{row['name']} {row['description']} {row['kind']}".casefold() for row in rows)
     words = q.casefold().split()
     shown = [row for row, text in zip(rows, texts, strict=True) if all(w in text for w in words)]
-    return visit.render("metrics.html.j2", rows=shown, total=len(rows), q=q, problem=found.problem)
+    return visit.render("metrics.html.j2", rows=shown, total=len(rows), q=q, problem=problem)
 
 
 @pages.get("/metrics/{name}")
 def one(visit: Visit, name: str, asked: Asked) -> Response:
     """The page of a metric: its chart over time, and for each version its results."""
     service = visit.service
-    found = service.metrics.all(visit.person)
-    views = [view for view in found.metrics if view.name.partition("/")[0] == name]
+    listed, problem = service.metrics.all(visit.person)
+    views = [view for view in listed if view.name.partition("/")[0] == name]
     results = service.results.all(
         visit.person, *matching(ResultRow, metric=name), limit=MAX_RESULTS
     )
@@ -231,7 +227,7 @@ def one(visit: Visit, name: str, asked: Asked) -> Response:
         ranges=RANGES,
         health=_metric(name, views, kind=results[0].kind if results else ""),
         versions=versions,
-        problem=found.problem,
+        problem=problem,
     )
 
 

@@ -91,7 +91,6 @@ def one(visit: Visit, release_id: str) -> Response:
         "release.html.j2",
         row=view.row,
         view=view,
-        later=[one for one in view.sources if proposed and one["superseded_by"]],
         gone=proposed and view.review and not view.proposer_holds,
         changes=changes,
         query=query,

@@ -224,19 +224,11 @@ def approved_before(db: Session, metrics: Sequence[str]) -> list[Files]:
 def source_states(
     db: Session, person: Person, asked: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The results of a release, as its proposal names them, and what became of them since.
-
-    is_there: whether one may see it; otherwise it was deleted or given up.  superseded_by: a later
-    decoder's result from the same inputs, if one may see it.
-    """
-    states, seen = [], select(ResultRow.id).where(visible_results(person))
-    for one in asked:
-        there = db.scalar(seen.where(ResultRow.id == one["result"])) is not None
-        later = seen.where(ResultRow.supersedes == one["result"]).order_by(
-            ResultRow.created.desc(), ResultRow.id
-        )
-        states.append({**one, "is_there": there, "superseded_by": db.scalar(later.limit(1))})
-    return states
+    """The results of a release, as its proposal names them; is_there: whether one may see it, or
+    it was deleted or given up since."""
+    named = ResultRow.id.in_([one["result"] for one in asked])
+    seen = set(db.scalars(select(ResultRow.id).where(visible_results(person), named)))
+    return [{**one, "is_there": one["result"] in seen} for one in asked]
 
 
 def is_stale(db: Session, row: ReleaseRow) -> bool:

@@ -21,7 +21,7 @@ from decoder_service.jobs.specs import MetricName
 from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
 from decoder_service.results.rules import may_take_back, media_type, shown_manifest, shown_result
-from decoder_service.shell.database import matching, text_of
+from decoder_service.shell.database import matching
 from decoder_service.shell.models import ListVersionRow, ResultRow
 from decoder_service.shell.requests import Flag, GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
@@ -168,9 +168,6 @@ def one(visit: Visit, result_id: str) -> Response:
         own=own,
         may_take_back=may_take_back(visit.person, row),
         lists=lists,
-        late_weights=bool(  # stored when the last day of the counts was over
-            (one := lists["weights"]) and row.last_day and text_of(one.created)[:10] > row.last_day
-        ),
         query=query,
         **parts.variables,
     )

@@ -294,7 +294,7 @@ def _form(
     service = visit.service
     lists = service.lists.all(visit.person)
     kinds = {view.name: str(view.listed.get("definition", {}).get("kind", ""))
-             for view in service.metrics.all(visit.person).metrics}  # fmt: skip
+             for view in service.metrics.all(visit.person)[0]}  # fmt: skip
     return visit.render_form(
         "schedule_form.html.j2",
         error,
