@@ -123,11 +123,10 @@ def make_service(
     if settings.collector is not None:
         collector = RemoteCollector(settings.collector, secret_text(settings.collector_key) or "")
     metrics = Metrics(basis["database"], collector.metrics if collector else None)
-    jobs = Jobs(**audited)
-    schedules = Schedules(**audited, jobs=jobs)
+    schedules = Schedules(**audited, jobs=Jobs(**audited))
     return DecoderService(
         **audited,
-        jobs=jobs,
+        jobs=schedules.jobs,
         results=Results(**audited),
         releases=Releases(**audited, publisher=publisher or ReleasePublisher()),
         lists=Lists(**audited, reader=reader),
@@ -138,8 +137,7 @@ def make_service(
         ticker=ScheduleRunner(
             **basis,
             schedules=schedules,
-            jobs=jobs,
-            window_events=WindowEvents(**basis, schedules=schedules),
+            window_events=WindowEvents(**basis),
             metrics=metrics,
             collector=collector,
         ),
