@@ -6,12 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from decoder.kinds.interface import kinds_with
@@ -39,58 +40,48 @@ from rappor_core.risk import rise_text
 from rappor_core.text import visible
 from rappor_server.errors import AuthenticationError, NotFoundError, RequestError
 
-RANGES = (7, 14, 30, 90)  # days up to the last
+RANGES = ("7", "14", "30", "90")  # days up to the last
 FIRST_LINES = 3  # drawn where the address names no value
 OFFERED = 12  # values with a box to tick; others are typed
 MAX_LISTED = 500  # values that the page completes
 pages = page_router()
 
 
-@dataclass(frozen=True)
-class ChartQuery:
-    """What the address of a page asks of its chart. first, last: ISO days, or "": no end."""
+class ChartQuery(BaseModel):
+    """What the address of a page asks of its chart. more: a value that was typed.  first, last:
+    days, or "": no end."""
 
-    values: tuple[str, ...]
-    first: str
-    last: str
-    days: int | None
-    log: bool
+    value: list[str] = []
+    more: str = ""
+    days: Literal["", "7", "14", "30", "90"] = ""
+    first: date | Literal[""] = Field("", alias="from")
+    last: date | Literal[""] = Field("", alias="to")
+    scale: Literal["", "linear", "log"] = ""
+
+    @property
+    def values(self) -> list[str]:
+        """Those that are asked for, each once."""
+        return list(dict.fromkeys(one for one in (*self.value, self.more.strip()) if one))
 
     def of(self, content: Mapping[str, Any]) -> ChartQuery:
         """With the values and days that a series has; by default those of the largest shares."""
         known = values_by_share(content)
         values = [value for value in self.values if value in known] or known[:FIRST_LINES]
-        first, last = self.first, self.last
-        if self.days is not None:
+        first, last = str(self.first), str(self.last)
+        if self.days:
             last = str(content["windows"][-1]["last_day"])
-            first = str(date.fromisoformat(last) - timedelta(days=self.days - 1))
-        return ChartQuery(tuple(values[:MAX_LINES]), first, last, self.days, self.log)
+            first = str(date.fromisoformat(last) - timedelta(days=int(self.days) - 1))
+        chosen = {"value": values[:MAX_LINES], "more": "", "first": first, "last": last}
+        return self.model_copy(update=chosen)
 
-    def address(self, path: str, **changes: Any) -> str:
-        """The address of this chart below a path, with some parts of it changed."""
-        query: dict[str, Any] = {
-            "value": list(self.values),
-            "days": self.days,
-            "from": "" if self.days else self.first,
-            "to": "" if self.days else self.last,
-            "scale": "log" if self.log else "",
-        }
-        return address(path, **(query | changes))
+    def address(self, path: str) -> str:
+        """The address of this chart below a path."""
+        ends = {} if self.days else {"from": self.first, "to": self.last}
+        scale = "log" if self.scale == "log" else ""
+        return address(path, value=self.value, days=self.days, **ends, scale=scale)
 
 
-def _query(
-    value: Annotated[list[str] | None, Query()] = None,
-    more: str = "",
-    scale: Literal["", "linear", "log"] = "",
-    days: Literal["", "7", "14", "30", "90"] = "",
-    first: Annotated[date | Literal[""], Query(alias="from")] = "",
-    last: Annotated[date | Literal[""], Query(alias="to")] = "",
-) -> ChartQuery:
-    values = tuple(dict.fromkeys(one for one in [*(value or ()), more.strip()] if one))
-    return ChartQuery(values, str(first), str(last), int(days) if days else None, scale == "log")
-
-
-Asked = Annotated[ChartQuery, Depends(_query)]
+Asked = Annotated[ChartQuery, Query()]
 
 
 def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str, Any] | None:
@@ -107,14 +98,15 @@ def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str
     if not names:
         return None
     query = asked.of(content)
-    if not windows_between(content, query.first, query.last):
+    ends = str(query.first), str(query.last)
+    if not windows_between(content, *ends):
         raise RequestError(
             f"no window of the series is from {query.first or 'its begin'} to "
             f"{query.last or 'its end'}; it has {content['windows'][0]['first_day']} to "
             f"{content['windows'][-1]['last_day']}"
         )
     chart, phone = (
-        series_chart(content, query.values, query.first, query.last, log=query.log, size=size)
+        series_chart(content, query.values, *ends, log=query.scale == "log", size=size)
         for size in ("page", "phone")
     )
     rows = [
@@ -164,7 +156,7 @@ def numbers(visit: Visit, name: str, asked: Asked) -> Response:
     """The numbers of the chart."""
     content = _content(visit, _series_of(visit, name))
     query = asked.of(content)
-    text = chart_csv(content, query.values, query.first, query.last)
+    text = chart_csv(content, query.values, str(query.first), str(query.last))
     return Response(text, headers=HEADERS, media_type="text/csv; charset=utf-8")
 
 

@@ -221,11 +221,6 @@ class Schedules(Resources[ScheduleRow]):
         except ConflictError:  # another process was first
             return
 
-    def every_enabled(self) -> list[ScheduleRow]:
-        """The schedules of all people that are switched on, by name."""
-        with self.database.reading() as db:
-            return load_schedules(db, ScheduleRow.enabled.is_(True))
-
 
 def spec_digest_of(resolved: ResolvedSpec) -> str:
     """SHA-256, in hex, of the options and lists by which a schedule decodes its windows."""

@@ -80,7 +80,9 @@ class ScheduleRunner(Operations):
         except RemoteError as error:
             unreached = error
         self.schedules.add_defaults(listed)
-        for schedule in self.schedules.every_enabled():
+        with self.database.reading() as db:
+            schedules = load_schedules(db, ScheduleRow.enabled.is_(True))
+        for schedule in schedules:
             try:
                 if unreached is not None:
                     raise unreached

@@ -6,7 +6,7 @@ No person, metric, list or value is a label.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -15,6 +15,7 @@ from fastapi import APIRouter, FastAPI, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -119,10 +120,10 @@ API_VERSION = "1"
 SIGN_IN_COOKIE = "rappor_decoder_sign_in"
 _HOUSE_SECONDS = 1.0
 HEADERS = {  # of every answer that does not set its own
-    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
-    b"x-content-type-options": b"nosniff",
-    b"referrer-policy": b"no-referrer",
-    b"cache-control": b"no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
 }
 
 
@@ -139,7 +140,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
     app = FastAPI(
         title="rappor-telemetry decoder service",
         version=API_VERSION,
-        lifespan=_lifespan(service, log),
+        lifespan=partial(_lifespan, service, log),
         docs_url=None,
         redoc_url=None,
         responses=PROBLEM_RESPONSES,
@@ -178,30 +179,25 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
     return app
 
 
-def _lifespan(
-    service: DecoderService, log: Log
-) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(prepare, service.database)
-        seconds = service.settings.tick_seconds
-        steps = [
-            _repeat(service.run_maintenance, "housekeeping_failed", _HOUSE_SECONDS, log),
-            _repeat(service.metrics.refresh, "metrics_failed", REFRESH_SECONDS, log),
-        ]
-        if seconds:
-            steps.append(_repeat(partial(_tick, service, log), "tick_failed", seconds, log))
-        chores = [asyncio.create_task(one) for one in steps]
-        log.info("started", database=service.database.engine.dialect.name)
-        try:
-            yield
-        finally:
-            for chore in chores:
-                chore.cancel()
-            await run_in_threadpool(service.close)
-            log.info("stopped")
-
-    return lifespan
+@asynccontextmanager
+async def _lifespan(service: DecoderService, log: Log, _app: FastAPI) -> AsyncIterator[None]:
+    await run_in_threadpool(prepare, service.database)
+    seconds = service.settings.tick_seconds
+    steps = [
+        _repeat(service.run_maintenance, "housekeeping_failed", _HOUSE_SECONDS, log),
+        _repeat(service.metrics.refresh, "metrics_failed", REFRESH_SECONDS, log),
+    ]
+    if seconds:
+        steps.append(_repeat(partial(_tick, service, log), "tick_failed", seconds, log))
+    chores = [asyncio.create_task(one) for one in steps]
+    log.info("started", database=service.database.engine.dialect.name)
+    try:
+        yield
+    finally:
+        for chore in chores:
+            chore.cancel()
+        await run_in_threadpool(service.close)
+        log.info("stopped")
 
 
 async def _repeat(step: Callable[[], None], event: str, seconds: float, log: Log) -> None:
@@ -237,10 +233,9 @@ class SafeHeaders:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = list(message.get("headers", []))
-                names = {name.lower() for name, _ in given}
-                given += [(name, value) for name, value in HEADERS.items() if name not in names]
-                message = {**message, "headers": given}
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, sending)

@@ -7,7 +7,7 @@ version they have the same bytes.
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -99,7 +99,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     """
     spec, notes = task.spec, list[str]()
     progress("reading counts", 0, 1)
-    groups = read_counts(spec, task.counts, task.collector, notes.append)
+    groups = _read_counts(task, notes.append)
     if not all(groups):
         raise DecodeError("the source holds no counts")
     first, kind = groups[0][0], kind_of(groups[0])
@@ -111,8 +111,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     input_digest = digest(_meaning(spec, kind), shas, *lists.values())
     if not proceed(Keyed(digest(input_digest, task.version), input_digest, metric)):
         return None
-    question = _question(task)
-    result = decode_counts(spec.operation, groups, question, progress, notes.append)
+    result = decode_counts(spec.operation, groups, _question(task), progress, notes.append)
     write_result(result, kind, spec.operation, task.folder / "out", progress)
     manifest = {
         "spec": spec.model_dump(mode="json"),
@@ -155,23 +154,12 @@ def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
     return shown | {"candidates": given}
 
 
-def read_counts(
-    spec: JobSpec, files: Sequence[tuple[Path, ...] | None], collector: str | None, note: Note
-) -> Groups:
-    """The aggregates of each source of a specification; of a series one for each window.
-
-    Args:
-        spec: what is wanted.
-        files: of each source, None where the collector is to be asked.
-        collector: its URL.
-        note: called with a sentence on what was left out.
-
-    Raises:
-        RapporError: what a file or the collector refuse.
-    """
+def _read_counts(task: Task, note: Note) -> Groups:
+    """The aggregates of each source of a specification; of a series one for each window."""
+    spec, collector = task.spec, task.collector
     groups: list[list[Aggregate]] = []
     is_series = spec.operation == "series"
-    for source, paths in zip(spec.sources, files, strict=True):
+    for source, paths in zip(spec.sources, task.counts, strict=True):
         window = source.collector
         if paths is not None:
             counts = list(map(read_aggregate_file, paths))

@@ -149,7 +149,9 @@ def test_the_service_follows_metrics_with_declared_values(followed: Running) -> 
         answer = root.post(f"/schedules/{made.id}/delete", data={"sure": "1"})
         assert (answer.status_code, "pause it" in answer.text) == (422, True)
         assert root.post(f"/schedules/{made.id}/enable").status_code == 303
-    assert made.id not in {one.id for one in service.schedules.every_enabled()}
+    with service.database.reading() as db:
+        enabled = load_schedules(db, ScheduleRow.enabled.is_(True))
+    assert made.id not in {one.id for one in enabled}
 
 
 def test_nobody_takes_the_name_of_the_service(followed: Running) -> None:
