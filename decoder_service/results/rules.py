@@ -249,11 +249,6 @@ def is_list(name: str) -> bool:
     return name.startswith("candidates.")
 
 
-def media_type(name: str) -> str:
-    """The media type of a file, by the ending of its name."""
-    return MEDIA_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
-
-
 def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
     """A result as it may be listed."""
     names = "id operation kind metric params_id first_day last_day version supersedes released"

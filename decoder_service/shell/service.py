@@ -23,7 +23,7 @@ from decoder_service.shell.database import DAY_SECONDS, Clock, ServiceDatabase, 
 from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import OVER, JobRow, ResultRow, WorkerRow, list_contents
 from decoder_service.shell.settings import ServiceSettings, secret_text
-from decoder_service.worker.uploads import Reader
+from decoder_service.worker.process_limits import Reader
 from rappor_server.database import make_engine
 
 
