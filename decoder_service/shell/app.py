@@ -51,9 +51,9 @@ from decoder_service.shell.web import unknown_page
 from rappor_server.errors import StorageError
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import PROBLEM_RESPONSES, Problems
-from rappor_server.readiness import Readiness
 from rappor_server.request_bounds import CheckedHeads
 from rappor_server.schema import prepare
+from rappor_server.serving import Readiness
 
 api = APIRouter(tags=["health"], route_class=GuardedRoute)
 
