@@ -54,10 +54,7 @@ class AlarmEvent:
 
 @dataclass(frozen=True)
 class WindowTests:
-    """The tests of one window: a row for each distinguishable value, (M,).
-
-    cohort_z: of the cohorts.
-    """
+    """The tests of one window: a row for each distinguishable value, (M,); z of the cohorts."""
 
     values: tuple[str, ...]
     estimate: Floats

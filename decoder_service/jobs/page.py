@@ -159,34 +159,35 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
     # What the metric, or some metric, can be asked; kinds with one decoder are one.
     alike = {id(decoder_of(name)): name for name in reversed(DECODERS)}
     kinds = [asked.kind] if known else reversed(alike.values())
-    context: dict[str, Any] = {
-        "asked": asked,
-        "kind": asked.decoder,
-        "has_candidates": has_candidates(asked.kind),
-        "has_others": bool(aggregates),
-        "tabs": [Asked(one, name) for name in kinds for one in decoder_of(name).operations
-                 if one != "compare"],
-        "known": known,
-        "needs_list": bool(known)
+    return visit.render_form(
+        "new_job.html.j2",
+        error,
+        asked=asked,
+        kind=asked.decoder,
+        has_candidates=has_candidates(asked.kind),
+        has_others=bool(aggregates),
+        tabs=[Asked(one, name) for name in kinds for one in decoder_of(name).operations
+              if one != "compare"],
+        known=known,
+        needs_list=bool(known)
         and has_candidates(_kind_of(known) or "string")
         and not has_own_values(known["definition"]),
-        "percent_of_share": percent_of_share,
-        "given": given,
+        percent_of_share=percent_of_share,
+        given=given,
         **lists_by_kind(lists),
-        "aggregates": [
+        aggregates=[
             one
             for one in aggregates
             if (one.kind or "string") in DECODERS
             and decoder_of(one.kind or "string") is asked.decoder  # and so one form
             and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
         ],
-        "metrics": sorted({name.partition("/")[0] for name in names
-                           if is_location == ("/" in name)}),
-        "has_collector": service.settings.collector is not None,
-        "corrections": CORRECTIONS,
-        "usual_flows": FlowOptions(),
-    }  # fmt: skip
-    return visit.render_form("new_job.html.j2", error, **context)
+        metrics=sorted({name.partition("/")[0] for name in names
+                        if is_location == ("/" in name)}),
+        has_collector=service.settings.collector is not None,
+        corrections=CORRECTIONS,
+        usual_flows=FlowOptions(),
+    )  # fmt: skip
 
 
 def _workers(visit: Visit) -> bool:

@@ -317,11 +317,7 @@ def cancel_job(db: Session, job_id: str, at: float) -> JobState | None:
 
 
 def take_over(db: Session) -> int:
-    """End or queue again the jobs whose lease is over, since their workers are dead. Return
-    their number.
-
-    Cancelling ones are cancelled, others are queued again or, with no attempt left, abandoned.
-    """
+    """End or queue again the jobs whose lease is over: their workers are dead. Returns how many."""
     why = "its workers died while it ran"
     return free(db, JobRow.lease < now(db), why, "cancelled; its worker was gone")
 

@@ -228,11 +228,8 @@ def _metric(
 ) -> dict[str, Any]:
     """A declared metric at the collector, over all its slots and versions, for the templates.
 
-    closed_through: the last day that is closed in all of them.  results: how many one may see.
-    has_series: whether it is decoded over time, too.  last: the largest value of its newest
-    series, with its shares and last change.
-
-    series: its newest.  kind: of its results, "" without one.
+    closed_through: the last day that is closed in all of them.  has_series: whether it is decoded
+    over time, too.  last: the largest value of its newest series, with shares and last change.
     """
     listed = [view.listed for view in views if view.listed]
     definition = listed[-1].get("definition", {}) if listed else {}

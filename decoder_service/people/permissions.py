@@ -59,17 +59,12 @@ ALLOWED: dict[Act, frozenset[Role]] = {
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The person who sends a request. `key_id`: the key, or the one that the session was made
-    from.
-
-    session: whether it is a browser's session.
-    """
+    """The person who sends a request. key_id: the key, or the one that a session was made from."""
 
     id: str
     name: str
     role: Role
     key_id: str = ""
-    session: bool = False
 
     @property
     def is_admin(self) -> bool:
@@ -179,9 +174,7 @@ def result_bytes_of(db: Session, person: str) -> int:
 
 def list_bytes_of(db: Session, owner: str) -> int:
     """Number of bytes of the versions of a person's lists."""
-    versions = select(func.sum(ListVersionRow.size)).join(
-        ListRow, ListRow.id == ListVersionRow.list_id
-    )
+    versions = select(func.sum(ListVersionRow.size)).join(ListRow)
     return total(db, versions.where(ListRow.owner == owner))
 
 

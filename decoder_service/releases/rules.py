@@ -48,12 +48,9 @@ _DESCRIPTION = "datapackage.json"  # the file that says what columns and symbols
 
 @dataclass(frozen=True, slots=True)
 class ReleaseView:
-    """A release as one person sees it.
-
-    review: whether the person sees how it came to be.  stale: whether a release was approved that
-    this proposal was not built on.  sources: what became of its results.  proposer_holds: whether
-    the proposer has a valid key, or signed in lately.
-    """
+    """A release as one person sees it. review: whether they see how it came to be.  stale: whether
+    a release was approved that this proposal was not built on.  sources: what became of its
+    results.  proposer_holds: whether the proposer has a valid key, or signed in lately."""
 
     row: ReleaseRow
     review: bool

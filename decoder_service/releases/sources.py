@@ -307,10 +307,8 @@ def decide(
 
 
 def delete_rejected(db: Session, before: float) -> int:
-    """Delete the files of releases that were rejected before a time; how many releases.
-
-    Their rows, and the digests of their files, stay.
-    """
+    """Delete the files of releases that were rejected before a time; how many. Rows and digests of
+    files stay."""
     old = (ReleaseRow.state == ReleaseState.REJECTED) & (ReleaseRow.decided < before)
     return _delete_files(db, old & (ReleaseRow.stored > 0))
 

@@ -141,11 +141,8 @@ RELEASE_FILES = FileTable(release_files, "release_id")
 
 @dataclass(frozen=True, slots=True)
 class ResultView:
-    """A result as one person sees it.
-
-    own: whether a job of the person had it, who may release it.  later: the
-    result of a later version from the same inputs, if the person may see it.
-    """
+    """A result as one person sees it. own: whether a job of theirs had it, who may release it.
+    later: the result of a later version from the same inputs, if they may see it."""
 
     row: ResultRow
     own: bool

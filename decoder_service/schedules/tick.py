@@ -190,10 +190,8 @@ class ScheduleRunner(Operations):
                     yield window, CountSource(collector=spec), mine
 
     def _insert(self, schedule: ScheduleRow, person: Person, spec: JobSpec, sealed: Sealed) -> bool:
-        """Insert a window, with a job unless it is empty; whether one was queued.
-
-        Not where another process was first, or a person paused, changed or deleted the schedule.
-        """
+        """Insert a window, with a job unless it is empty; whether one was queued. Not where another
+        process was first, or a person paused, changed or deleted the schedule."""
         window, source, before = sealed
         try:
             with self.database.writing() as db:
@@ -278,11 +276,7 @@ class ScheduleRunner(Operations):
 
 
 def _window(key: tuple[str, str, str], days: Days, reports: int | None) -> WindowRow:
-    """A window that is not stored yet.
-
-    key: of the schedule, what it asks for, and the metric.  reports: of its counts; None: it has
-    none.
-    """
+    """A window that is not stored yet. key: of the schedule, what it asks for, and the metric."""
     schedule_id, spec_digest, params_id = key
     first, last = (day.isoformat() for day in days)
     return WindowRow(

@@ -1,7 +1,6 @@
 """`DecoderService`: all that the API, the pages and the command line work with, made once."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +91,6 @@ def make_service(
     settings: ServiceSettings,
     *,
     clock: Clock = utc_now,
-    random_bytes: Callable[[int], bytes] = os.urandom,
     publisher: ReleasePublisher | None = None,
 ) -> DecoderService:
     """Build the service's operations over the database of the settings; no connection is made
@@ -110,7 +108,7 @@ def make_service(
     basis: dict[str, Any] = {
         "database": ServiceDatabase(engine),
         "clock": clock,
-        "random_bytes": random_bytes,
+        "random_bytes": os.urandom,
         "settings": settings,
     }
     access = Access(**basis)

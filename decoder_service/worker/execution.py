@@ -26,12 +26,14 @@ from decoder.progress import Note, Progress
 from decoder.sources.aggregates import window_of
 from decoder.sources.collector_client import KEY_VARIABLE
 from decoder.sources.windows import windows_of_files
-from decoder_service.jobs.specs import JobSpec, check_members, digest
+from decoder_service.jobs.specs import JobSpec, digest
 from decoder_service.worker.process_limits import die_with_parent, end_with_pipe, limit_resources
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
+from rappor_server.errors import RequestError
 
 _TELL_SECONDS = 0.2  # between two messages of one stage
+_OF_KINDS = frozenset({"candidates", "weights", "map", "areas", "crowd", "flows", "known"})
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
         raise DecodeError("the source holds no counts")
     first, kind = groups[0][0], kind_of(groups[0])
     name = str(first.definition.get("kind", "string"))
-    check_members(spec, kind, name)
+    _check_members(spec, kind, name)
     metric = first.metric.partition("/")[0] if "map" in kind.members else first.metric
     shas = _keep_aggregates(task, groups)
     lists = {"candidates": None, **{name: sha for name, (_, sha) in task.lists.items()}}
@@ -127,6 +129,18 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
         manifest=manifest,
         summary=result.summary,
     )
+
+
+def _check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
+    """Raise RequestError for a member or an operation that a kind of metric does not take."""
+    if spec.operation not in kind.operations:
+        raise RequestError(
+            f"operation: a metric of kind {name} has no {spec.operation}; start a job with "
+            f"operation {' or '.join(kind.operations)}"
+        )
+    for member in sorted(_OF_KINDS - kind.members):
+        if getattr(spec, member) != JobSpec.model_fields[member].default:
+            raise RequestError(f"{member}: not of a metric of kind {name}; leave it out")
 
 
 def _question(task: Task) -> Question:

@@ -8,7 +8,6 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -263,13 +262,7 @@ def _written(path: Path, content: bytes | None, why: str) -> Path:
 
 
 def store_result(
-    db: Session,
-    job: JobRow,
-    folder: Path,
-    keyed: Keyed,
-    finished: TaskFinished,
-    random_bytes: Callable[[int], bytes],
-    at: float,
+    db: Session, job: JobRow, folder: Path, keyed: Keyed, finished: TaskFinished, at: float
 ) -> str:
     """Insert a result with its files and aggregates, in the transaction that ends its job. Returns
     its id. Raises ConflictError where another job was first."""
@@ -277,7 +270,7 @@ def store_result(
     version = decoder_version()
     same = select(ResultRow.id).where(ResultRow.input_digest == keyed.input_digest)
     row = ResultRow(
-        id=random_bytes(8).hex(),
+        id=os.urandom(8).hex(),
         key=keyed.key,
         input_digest=keyed.input_digest,
         supersedes=db.scalar(same.order_by(ResultRow.created.desc(), ResultRow.id).limit(1)),

@@ -219,7 +219,7 @@ class Worker:
             most = self._settings.max_result_bytes
             return JobState.FAILED, f"the result has {size:,} bytes, above {most:,}", None
         at = utc_now().timestamp()
-        result = store_result(db, job.job, job.folder.path, keyed, outcome, os.urandom, at)
+        result = store_result(db, job.job, job.folder.path, keyed, outcome, at)
         return JobState.DONE, "", give(db, job.job, result, self._settings)
 
     def _end(self, hold: Hold, state: JobState, reason: str) -> None:
