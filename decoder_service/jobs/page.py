@@ -108,13 +108,10 @@ def known_metric(visit: Visit, name: str) -> dict[str, Any]:
 
     name: of a location that of the whole.
     """
-    listed = [
-        view.listed
-        for view in visit.service.metrics.all(visit.person)[0]
-        if view.listed and name in (view.name, view.name.partition("/")[0])
-    ]
-    current = [one for one in listed if one["state"] == "current"]
-    return (current or listed or [{}])[-1]
+    listed = sorted(visit.service.metrics.latest()[0], key=lambda one: str(one["name"]))
+    mine = [one for one in listed if name in (one["name"], one["name"].partition("/")[0])]
+    current = [one for one in mine if one["state"] == "current"]
+    return (current or mine or [{}])[-1]
 
 
 def _kind_of(listed: dict[str, Any]) -> str:
@@ -152,8 +149,7 @@ def percent_done(row: JobRow) -> int | None:
 
 def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None = None) -> Response:
     service, metric = visit.service, given.text("metric")
-    lists, known = service.lists.all(visit.person), known_metric(visit, metric)
-    names = {view.name for view in service.metrics.all(visit.person)[0] if view.listed}
+    known, names = known_metric(visit, metric), {one["name"] for one in service.metrics.latest()[0]}
     aggregates = service.aggregates.all(visit.person)
     is_location = "map" in asked.decoder.members
     # What the metric, or some metric, can be asked; kinds with one decoder are one.
@@ -174,7 +170,7 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         and not has_own_values(known["definition"]),
         percent_of_share=percent_of_share,
         given=given,
-        **lists_by_kind(lists),
+        **lists_by_kind(service.lists.all(visit.person)),
         aggregates=[
             one
             for one in aggregates
