@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -36,6 +36,8 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LIVE = ("queued", "running", "cancelling")
 _MAIN_TABLES = ("detected", "maps", "rows", "found")  # of the kinds that have more than one
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+Query: TypeAlias = Mapping[str, str | None] | None
+Body: TypeAlias = bytes | dict[str, Any] | None
 
 
 class _Object(dict[str, Any]):
@@ -79,8 +81,8 @@ class Service:
             kind: candidates, weights, flows or areas.
         """
         content = "".join(f"{line}\n" for line in lines).encode()
-        query = {"name": name, "kind": kind}
-        return CandidateList(self, self.ask("POST", "/v1/lists", query, content))
+        row = self.ask("POST", "/v1/lists", {"name": name, "kind": kind}, content)
+        return CandidateList(self, row)
 
     def upload_aggregate(self, aggregate: Aggregate) -> str:
         """Store counts; return their digest, for `source = {"aggregates": [digest]}`."""
@@ -114,17 +116,11 @@ class Service:
             weights: a list of kind weights.
             **options: of the job, such as alpha=0.01.
         """
-        days = {"first": first, "last": last}
-        window = {name: day.isoformat() for name, day in days.items() if day}
-        lists = {"candidates": candidates, "weights": weights}
-        return self.submit(
-            {
-                "operation": "decode",
-                "source": {"collector": {"metric": metric, **window}},
-                "options": options,
-                **{name: one.spec for name, one in lists.items() if one is not None},
-            }
-        )
+        window = {"metric": metric, "first": first and str(first), "last": last and str(last)}
+        spec = {"operation": "decode", "source": {"collector": window}, "options": options}
+        if candidates is not None:
+            spec["candidates"] = candidates.spec
+        return self.submit(spec | {"weights": weights and weights.spec})
 
     def submit(self, spec: Mapping[str, Any]) -> Job:
         """Queue a job of any kind, given its specification (docs/service.md)."""
@@ -147,13 +143,7 @@ class Service:
         """Return a result by its id."""
         return Result(self, self.ask("GET", f"/v1/results/{result_id}"))
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: bytes | dict[str, Any] | None = None,
-    ) -> Any:
+    def ask(self, method: str, path: str, query: Query = None, body: Body = None) -> Any:
         """Send a request to any route and return the JSON object of its answer."""
         try:
             answer = json.loads(self.read(method, path, query, body), object_hook=_Object)
@@ -163,17 +153,12 @@ class Service:
             raise self._not_a_service()
         return answer
 
-    def read(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: bytes | dict[str, Any] | None = None,
-    ) -> bytes:
+    def read(self, method: str, path: str, query: Query = None, body: Body = None) -> bytes:
         """Send a request to any route and return the bytes of its answer, at most 1 GiB."""
         key = self.key or os.environ.get(KEY_VARIABLE, "")
         content: dict[str, Any] = {"json": body} if isinstance(body, dict) else {"content": body}
-        content |= {"params": query, "headers": {"Authorization": f"Bearer {key}"}}
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        content |= {"params": given, "headers": {"Authorization": f"Bearer {key}"}}
         url, read = self.url.rstrip("/") + quote(path), bytearray()
         # httpx alone trusts its own list of authorities; this context trusts the system's.
         client = httpx.Client(verify=ssl.create_default_context(), timeout=TIMEOUT_SECONDS)
@@ -192,8 +177,7 @@ class Service:
 
     def _rows(self, name: str, **query: str | None) -> list[dict[str, Any]]:
         """Ask for a list of objects, by the name of their route."""
-        given = {key: value for key, value in query.items() if value is not None}
-        rows = self.ask("GET", f"/v1/{name}", given)[name]
+        rows = self.ask("GET", f"/v1/{name}", query)[name]
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise self._not_a_service()
         return rows

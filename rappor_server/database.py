@@ -35,9 +35,8 @@ from rappor_server.errors import ConflictError, DiskFullError, SettingsError, St
 class Program:
     """A program that owns a database.
 
-    name: as in "stop the collector".  table: one that only its databases have.  metadata: its
-    tables.  migrations: the folder of Alembic.  migration_lock: an advisory lock of PostgreSQL.
-    shares_database: whether `migrate` may add its tables alongside somebody else's.
+    name: as in "stop the collector".  table: one that only its databases have.  migration_lock: an
+    advisory lock of PostgreSQL.  shares_database: `migrate` may add tables to somebody else's.
     """
 
     name: str

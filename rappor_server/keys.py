@@ -1,7 +1,4 @@
-"""Secrets of keys and sessions: 256 random bits as text, stored as a hash.
-
-A plain SHA-256 of so many random bits cannot be searched.
-"""
+"""Secrets of keys and sessions: 256 random bits, whose plain SHA-256 cannot be searched."""
 
 import base64
 import hmac

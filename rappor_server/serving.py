@@ -1,22 +1,24 @@
-"""Running an app under uvicorn: the socket, the server, and waiting for its start."""
+"""Running an app under uvicorn: the socket, the server, its start, and whether it is ready."""
 
+import asyncio
 import errno
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Any
 
 import uvicorn
 
-from rappor_server.errors import ServerError, SettingsError
+from rappor_server.errors import ServerError, SettingsError, StorageError
 from rappor_server.logs import Log
 from rappor_server.request_bounds import MAX_HEAD_BYTES
 from rappor_server.settings import is_loopback
 
 MAX_CONNECTIONS = 1_000  # of a process; above it requests get 503
+MAX_AGE = 5.0  # seconds for which readiness is given again: a probe of a database writes to it
 _START_SECONDS = 30.0
 _PROXY_HINT = (
     "slow senders, floods of connections and rates by address are a reverse proxy's: put one in "
@@ -144,3 +146,27 @@ def running(server: Server, listener: socket.socket, host: str, name: str) -> It
     finally:
         server.should_exit = True
         thread.join()
+
+
+class Readiness:
+    """Runs a check that raises StorageError, at most once in MAX_AGE, however many ask. For one
+    event loop."""
+
+    def __init__(self, check: Callable[[], None], *, seconds: Callable[[], float] = monotonic):
+        self._check, self._seconds = check, seconds
+        self._error: StorageError | None = None
+        self._checked = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def check(self) -> None:
+        """Raise StorageError if the latest check did."""
+        async with self._lock:
+            if self._seconds() - self._checked >= MAX_AGE:
+                try:
+                    await asyncio.to_thread(self._check)
+                    self._error = None
+                except StorageError as error:
+                    self._error = error
+                self._checked = self._seconds()
+        if self._error is not None:
+            raise StorageError(str(self._error))

@@ -18,11 +18,8 @@ from rappor_server.problems import first_problem
 
 
 class ServerSettings(BaseSettings):
-    """Base of a server's settings.
-
-    FILE_VARIABLE: names a TOML file.  OTHERS: how variables begin that start as settings do and are
-    read elsewhere.  HELP: what names the settings.
-    """
+    """Base of a server's settings. FILE_VARIABLE: names a TOML file.  OTHERS: how variables begin
+    that start as settings do and are read elsewhere.  HELP: what names the settings."""
 
     FILE_VARIABLE: ClassVar[str]
     OTHERS: ClassVar[tuple[str, ...]]

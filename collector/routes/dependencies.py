@@ -31,8 +31,8 @@ from collector.telemetry import Telemetry
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, MAX_METRIC_BYTES
 from rappor_server.errors import BodyTooLargeError, NotFoundError, RequestError, SettingsError
 from rappor_server.logs import Log
-from rappor_server.readiness import Readiness
 from rappor_server.request_bounds import BodyBounds
+from rappor_server.serving import Readiness
 
 if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys  # needs a library that is optional

@@ -29,7 +29,6 @@ LONGEST = 120  # letters of a value on the page
 MAX_LINES = 6  # each has its own color and dash
 SIZES = {
     "page": Frame(960, 360, left=64, right=792, top=14, bottom=326),
-    "large": Frame(1440, 720, left=64, right=1272, top=14, bottom=686),
     "phone": Frame(480, 340, left=64, right=460, top=14, bottom=306),  # lines are named below
 }
 _NAMES = 168  # room at the right where lines are named

@@ -23,8 +23,8 @@ from decoder.kinds.result import RESULTS
 from decoder.typing import Flags, Floats
 from decoder_service.alarms.rules import Rules, load_alarms
 from decoder_service.jobs.specs import canonical
-from decoder_service.results.rows import RESULT_FILES
-from decoder_service.schedules.rules import Schedules, add_values
+from decoder_service.results.rules import RESULT_FILES
+from decoder_service.schedules.rules import add_values
 from decoder_service.schedules.windows import change_window, spec_of_schedule
 from decoder_service.shell.database import Operations, save, shown
 from decoder_service.shell.models import (
@@ -54,10 +54,7 @@ class AlarmEvent:
 
 @dataclass(frozen=True)
 class WindowTests:
-    """The tests of one window: a row for each distinguishable value, (M,).
-
-    cohort_z: of the cohorts.
-    """
+    """The tests of one window: a row for each distinguishable value, (M,); z of the cohorts."""
 
     values: tuple[str, ...]
     estimate: Floats
@@ -69,8 +66,6 @@ class WindowTests:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowEvents(Operations):
     """Completes windows of schedules, and stores the messages that their alarms send."""
-
-    schedules: Schedules
 
     def complete(
         self, schedule: ScheduleRow, earlier: list[WindowRow], window: WindowRow, result_id: str

@@ -144,10 +144,8 @@ class NewAlarm(StrictModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarms(AuditedOperations):
-    """Operations on the alarms of a person's schedules. Each checks the person's role.
-
-    urls: the Apprise URL of each target that an operator set up.
-    """
+    """Operations on the alarms of a person's schedules. Each checks the person's role. urls: of
+    Apprise, by the targets that an operator set up."""
 
     schedules: Schedules
     urls: Mapping[str, str]

@@ -1,6 +1,6 @@
 """The form of a job as a specification."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
@@ -59,8 +59,15 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
         given["before"] = {"aggregates": form.all("before_aggregates")}
     if operation == "series":
         given["each"] = form.text("each", "day")
-    members = {"options", *kind.members}
-    given |= {name: read(form) for name, read in _MEMBERS.items() if name in members}
+    members: dict[str, Any] = {
+        "candidates": candidates_of_form(form),
+        "map": _given(form, "map_method", "split") | {"slots": form.all("slots")},
+        "crowd": form.text("crowd"),
+        "flows": _given(form, "min_km", "top"),
+        **{name: list_of_form(form, name) for name in ("weights", "areas", "known")},
+    }
+    given |= {name: one for name, one in members.items() if name in kind.members}
+    given["options"] = choices_of_form(form)
     return parsed_in_labels(JobSpec, {n: v for n, v in given.items() if v != ""})
 
 
@@ -101,8 +108,10 @@ def parsed_in_labels(model: type[Known], given: dict[str, Any]) -> Known:
 
 
 def choices_of_form(form: Posted) -> dict[str, str]:
-    """The options of a decoding that were given."""
-    return _given(form, _CHOICES)
+    """The options of a decoding that were given, levels also in per cent."""
+    levels = {name: share_of_percent(form, name + PERCENT, LABELS[name]) for name in LEVELS
+              if form.text(name + PERCENT)}  # fmt: skip
+    return _given(form, *_CHOICES) | levels
 
 
 def candidates_of_form(form: Posted) -> dict[str, Any]:
@@ -122,11 +131,8 @@ def list_of_form(form: Posted, name: str) -> dict[str, str] | None:
     return {"list": listed} | ({"version": version} if version else {})
 
 
-def _given(form: Posted, names: tuple[str, ...]) -> dict[str, Any]:
-    texts = {name: form.text(name) for name in names}
-    texts |= {name: share_of_percent(form, name + PERCENT, LABELS[name]) for name in LEVELS
-              if name in names and form.text(name + PERCENT)}  # fmt: skip
-    return {name.removeprefix("map_"): text for name, text in texts.items() if text}
+def _given(form: Posted, *names: str) -> dict[str, Any]:
+    return {name.removeprefix("map_"): text for name in names if (text := form.text(name))}
 
 
 def share_of_percent(form: Posted, field: str, label: str, unit: str = "per cent") -> str:
@@ -149,15 +155,3 @@ def percent_of_share(text: str) -> str:
         return f"{Decimal(text) * 100:f}".rstrip("0").rstrip(".") if "." in text else text
     except InvalidOperation:
         return text
-
-
-_MEMBERS: dict[str, Callable[[Posted], Any]] = {
-    "options": choices_of_form,
-    "candidates": candidates_of_form,
-    "weights": lambda form: list_of_form(form, "weights"),
-    "map": lambda form: _given(form, ("map_method", "split")) | {"slots": form.all("slots")},
-    "areas": lambda form: list_of_form(form, "areas"),
-    "crowd": lambda form: form.text("crowd"),
-    "known": lambda form: list_of_form(form, "known"),
-    "flows": lambda form: _given(form, ("min_km", "top")),
-}  # of a specification, as the fields of the form give them

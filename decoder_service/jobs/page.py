@@ -108,13 +108,10 @@ def known_metric(visit: Visit, name: str) -> dict[str, Any]:
 
     name: of a location that of the whole.
     """
-    listed = [
-        view.listed
-        for view in visit.service.metrics.all(visit.person).metrics
-        if view.listed and name in (view.name, view.name.partition("/")[0])
-    ]
-    current = [one for one in listed if one["state"] == "current"]
-    return (current or listed or [{}])[-1]
+    listed = sorted(visit.service.metrics.latest()[0], key=lambda one: str(one["name"]))
+    mine = [one for one in listed if name in (one["name"], one["name"].partition("/")[0])]
+    current = [one for one in mine if one["state"] == "current"]
+    return (current or mine or [{}])[-1]
 
 
 def _kind_of(listed: dict[str, Any]) -> str:
@@ -152,41 +149,41 @@ def percent_done(row: JobRow) -> int | None:
 
 def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None = None) -> Response:
     service, metric = visit.service, given.text("metric")
-    lists, known = service.lists.all(visit.person), known_metric(visit, metric)
-    names = {view.name for view in service.metrics.all(visit.person).metrics if view.listed}
+    known, names = known_metric(visit, metric), {one["name"] for one in service.metrics.latest()[0]}
     aggregates = service.aggregates.all(visit.person)
     is_location = "map" in asked.decoder.members
     # What the metric, or some metric, can be asked; kinds with one decoder are one.
     alike = {id(decoder_of(name)): name for name in reversed(DECODERS)}
     kinds = [asked.kind] if known else reversed(alike.values())
-    context: dict[str, Any] = {
-        "asked": asked,
-        "kind": asked.decoder,
-        "has_candidates": has_candidates(asked.kind),
-        "has_others": bool(aggregates),
-        "tabs": [Asked(one, name) for name in kinds for one in decoder_of(name).operations
-                 if one != "compare"],
-        "known": known,
-        "needs_list": bool(known)
+    return visit.render_form(
+        "new_job.html.j2",
+        error,
+        asked=asked,
+        kind=asked.decoder,
+        has_candidates=has_candidates(asked.kind),
+        has_others=bool(aggregates),
+        tabs=[Asked(one, name) for name in kinds for one in decoder_of(name).operations
+              if one != "compare"],
+        known=known,
+        needs_list=bool(known)
         and has_candidates(_kind_of(known) or "string")
         and not has_own_values(known["definition"]),
-        "percent_of_share": percent_of_share,
-        "given": given,
-        **lists_by_kind(lists),
-        "aggregates": [
+        percent_of_share=percent_of_share,
+        given=given,
+        **lists_by_kind(service.lists.all(visit.person)),
+        aggregates=[
             one
             for one in aggregates
             if (one.kind or "string") in DECODERS
             and decoder_of(one.kind or "string") is asked.decoder  # and so one form
             and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
         ],
-        "metrics": sorted({name.partition("/")[0] for name in names
-                           if is_location == ("/" in name)}),
-        "has_collector": service.settings.collector is not None,
-        "corrections": CORRECTIONS,
-        "usual_flows": FlowOptions(),
-    }  # fmt: skip
-    return visit.render_form("new_job.html.j2", error, **context)
+        metrics=sorted({name.partition("/")[0] for name in names
+                        if is_location == ("/" in name)}),
+        has_collector=service.settings.collector is not None,
+        corrections=CORRECTIONS,
+        usual_flows=FlowOptions(),
+    )  # fmt: skip
 
 
 def _workers(visit: Visit) -> bool:

@@ -1,14 +1,19 @@
-"""Jobs as people see them: asked for, looked at, cancelled."""
+"""Jobs: what people may do with them, and the statements by which workers take and end them.
+
+A held job has a token, an attempt and a lease. Every change names token and attempt, so that a
+worker that comes late changes nothing of a job that another one took. Leases are by the clock of
+the database.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy.orm import Session, aliased
 
-from decoder_service.jobs.claims import cancel_job
 from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec, digest
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import (
@@ -21,18 +26,29 @@ from decoder_service.people.permissions import (
     visible_aggregates,
     visible_lists,
 )
-from decoder_service.shell.database import decoder_version, save, visible_row
+from decoder_service.shell.database import (
+    CLAIM_LOCK,
+    changed,
+    decoder_version,
+    now,
+    save,
+    visible_row,
+)
 from decoder_service.shell.errors import QuotaError, UnavailableError
 from decoder_service.shell.models import (
+    HELD,
     LIVE,
     AggregateRow,
     JobRow,
     JobState,
     ListKind,
     ListRow,
+    WorkerRow,
 )
+from rappor_server.database import check_commits
 from rappor_server.errors import NotFoundError, RequestError
 
+_MIN_STEP = 1e-6  # seconds from one start to the next
 _HOLDS = {
     ListKind.CANDIDATES: "it holds values without weights: name it under candidates",
     ListKind.WEIGHTS: "it holds weights: name it under weights, and as candidates a list of values",
@@ -153,3 +169,188 @@ class ResolvedSpec:
         """Digests of the lists' versions, as they enter the digest of a specification."""
         more = (self.sha256[name] for name in LISTS if name in self.sha256)
         return tuple(more) if "candidates" in self.sha256 else (None, *more)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A worker's claim on a job, named in every change of the job."""
+
+    job_id: str
+    token: str
+    attempt: int
+
+    def where(self) -> ColumnElement[bool]:
+        """The SQL condition that the job is still held under this claim."""
+        return (
+            (JobRow.id == self.job_id)
+            & (JobRow.token == self.token)
+            & (JobRow.attempt == self.attempt)
+        )
+
+    def change(self, db: Session, *states: JobState, **values: Any) -> bool:
+        """Change the job; return False if the claim is over, or the job in another state."""
+        held = self.where() & JobRow.state.in_(states)
+        return changed(db, update(JobRow).where(held).values(values)) == 1
+
+
+def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
+    """Take the next job: of the owner with the fewest held jobs, who has waited longest.
+
+    Not one whose specification is being computed already: its result will be there.
+
+    Args:
+        db: a transaction that writes.
+        worker: id of the worker.
+        token: new, random.
+        lease: seconds.
+
+    Returns:
+        The hold, None where nothing is to be done.
+    """
+    # two claims at once might take two jobs of one specification
+    check_commits(db.connection(), f"pg_advisory_xact_lock({CLAIM_LOCK})")
+    job_id = db.execute(_next()).scalar()
+    if job_id is None:
+        return None
+    at = now(db)
+    latest = db.execute(select(func.max(JobRow.started))).scalar() or 0.0
+    values: dict[str, Any] = {
+        "state": JobState.RUNNING,
+        "stage": "starting",
+        "done": 0,
+        "total": 0,
+        "attempt": JobRow.attempt + 1,
+        "worker": worker,
+        "token": token,
+        "lease": at + lease,
+        "started": max(at, latest + _MIN_STEP),  # turns go by it, also where the clock was set back
+    }
+    queued = (JobRow.id == job_id) & (JobRow.state == JobState.QUEUED)
+    if changed(db, update(JobRow).where(queued).values(values)) != 1:
+        return None
+    attempt = db.execute(select(JobRow.attempt).where(JobRow.id == job_id)).scalar_one()
+    return Hold(job_id, token, int(attempt))
+
+
+def _next() -> Any:
+    """The id of the job to take, locked against others."""
+    other = aliased(JobRow)
+    held = (
+        select(func.count())
+        .where(other.owner == JobRow.owner, other.state.in_(HELD))
+        .scalar_subquery()
+    )
+    served = (
+        select(func.coalesce(func.max(other.started), 0.0))
+        .where(other.owner == JobRow.owner)
+        .scalar_subquery()
+    )
+    twin = select(1).where(other.spec_digest == JobRow.spec_digest, other.state.in_(HELD))
+    return (
+        select(JobRow.id)
+        .where(JobRow.state == JobState.QUEUED, ~twin.exists())
+        .order_by(held, served, JobRow.created, JobRow.id)
+        .limit(1)
+        .with_for_update(of=JobRow, skip_locked=True)
+    )
+
+
+def load_held(db: Session, hold: Hold) -> JobRow | None:
+    """The job of a claim, or None if the claim is over."""
+    return db.scalar(select(JobRow).where(hold.where()))
+
+
+def states_of(db: Session, holds: Collection[Hold]) -> dict[Hold, JobState]:
+    """The states of the jobs whose claims still hold."""
+    jobs = select(JobRow).where(JobRow.id.in_([hold.job_id for hold in holds]))
+    found = {
+        Hold(row.id, row.token, row.attempt): JobState(row.state)
+        for row in db.scalars(jobs)
+        if row.token
+    }
+    return {hold: found[hold] for hold in holds if hold in found}
+
+
+def renew(db: Session, hold: Hold, lease: float) -> bool:
+    """Extend the lease of a claim; return False if the claim is over, so that the work must
+    stop."""
+    return hold.change(db, *HELD, lease=now(db) + lease)
+
+
+def save_progress(db: Session, hold: Hold, stage: str, done: int, total: int) -> bool:
+    """Store a job's progress; return False if the claim is over."""
+    return hold.change(db, JobState.RUNNING, stage=_storable(stage)[:100], done=done, total=total)
+
+
+def end(
+    db: Session, hold: Hold, state: JobState, reason: str = "", result: str | None = None
+) -> bool:
+    """End a job. A cancelled one was being cancelled; any other end needs that it was running.
+    Returns False where the job is no more held, or in another state: nothing was changed."""
+    before = JobState.CANCELLING if state is JobState.CANCELLED else JobState.RUNNING
+    values = {"state": state, "reason": _storable(reason)[:2000], "result_id": result}
+    return hold.change(db, before, **values, ended=now(db), token=None, lease=None)
+
+
+def _storable(text: str) -> str:
+    """A text from elsewhere, such as a collector's, as every database takes it."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+
+
+def give_back(db: Session, hold: Hold) -> bool:
+    """Queue a job again without counting the attempt, since its worker shuts down."""
+    values = {"state": JobState.QUEUED, "attempt": JobRow.attempt - 1}
+    return hold.change(db, JobState.RUNNING, **values, stage="", token=None, lease=None)
+
+
+def cancel_job(db: Session, job_id: str, at: float) -> JobState | None:
+    """Cancel a job: one that waits ends at once, one that runs becomes `cancelling`. Returns the
+    state after it, None for a job that was over."""
+    queued = update(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.QUEUED)
+    ended = {"state": JobState.CANCELLED, "ended": at, "reason": "cancelled before it started"}
+    if changed(db, queued.values(ended)):
+        return JobState.CANCELLED
+    running = update(JobRow).where(JobRow.id == job_id, JobRow.state.in_(HELD))
+    if changed(db, running.values(state=JobState.CANCELLING)):
+        return JobState.CANCELLING
+    return None
+
+
+def take_over(db: Session) -> int:
+    """End or queue again the jobs whose lease is over: their workers are dead. Returns how many."""
+    why = "its workers died while it ran"
+    return free(db, JobRow.lease < now(db), why, "cancelled; its worker was gone")
+
+
+def free(
+    db: Session, which: ColumnElement[bool], lost: str, cancelled: str = "cancelled while it ran"
+) -> int:
+    """Queue jobs again that nobody holds any more, or end them; return their number.
+
+    lost: the reason of those with no attempt left.  cancelled: of those that were cancelling.
+    """
+    freed: dict[str, Any] = {"token": None, "lease": None}
+    over, total = freed | {"ended": now(db)}, 0
+    abandoned = {"state": JobState.ABANDONED, "reason": f"{lost}; all attempts are used up"}
+    runs = JobRow.state == JobState.RUNNING
+    for state, values in (
+        (JobRow.state == JobState.CANCELLING,
+         over | {"state": JobState.CANCELLED, "reason": cancelled}),
+        (runs & (JobRow.attempt >= JobRow.max_attempts), over | abandoned),
+        (runs, freed | {"state": JobState.QUEUED, "stage": ""}),
+    ):  # fmt: skip
+        total += changed(db, update(JobRow).where(state, which).values(values))
+    return total
+
+
+def see_worker(db: Session, row: WorkerRow, seconds: float) -> None:
+    """Store a sign of life, and delete the workers that were not seen for so many seconds."""
+    at = now(db)
+    if not changed(db, update(WorkerRow).where(WorkerRow.id == row.id).values(seen=at)):
+        save(db, replace(row, started=at, seen=at))
+    db.execute(delete(WorkerRow).where(WorkerRow.seen < at - seconds))
+
+
+def live_workers(db: Session, seconds: float) -> list[WorkerRow]:
+    """The workers that gave a sign of life within the last `seconds`."""
+    return list(db.scalars(select(WorkerRow).where(WorkerRow.seen >= now(db) - seconds)))

@@ -17,7 +17,6 @@ from pydantic import (
 )
 
 from decoder.inference.multiple_testing import Correction
-from decoder.kinds.interface import KindDecoder
 from decoder.options import (
     DEFAULT_ALPHA,
     DEFAULT_CORRECTION,
@@ -34,7 +33,6 @@ from decoder.options import (
 )
 from decoder.sources.windows import Each, SplitName
 from rappor_core.wire.report import MAX_METRIC_BYTES
-from rappor_server.errors import RequestError
 
 MAX_AGGREGATES = 1000
 MAX_ENTRIES = 10_000
@@ -195,35 +193,9 @@ class JobSpec(StrictModel):
         """Where its counts come from, the earlier window of a comparison first."""
         return (self.source,) if self.before is None else (self.before, self.source)
 
-    @property
-    def in_parts(self) -> bool:
-        """Whether a part of its window that is not served yet is left out, and is no error."""
-        return self.operation == "series" or self.map.split is not SplitName.WHOLE
-
     def to_json(self) -> str:
         """One text for one specification."""
         return canonical(self.model_dump(mode="json"))
-
-
-_OF_KINDS = frozenset({"candidates", "weights", "map", "areas", "crowd", "flows", "known"})
-
-
-def check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
-    """Raise RequestError for a member or an operation that a kind of metric does not take.
-
-    Args:
-        spec: of the job.
-        kind: the decoder of the metric's kind.
-        name: of the kind.
-    """
-    if spec.operation not in kind.operations:
-        raise RequestError(
-            f"operation: a metric of kind {name} has no {spec.operation}; start a job with "
-            f"operation {' or '.join(kind.operations)}"
-        )
-    for member in sorted(_OF_KINDS - kind.members):
-        if getattr(spec, member) != JobSpec.model_fields[member].default:
-            raise RequestError(f"{member}: not of a metric of kind {name}; leave it out")
 
 
 class ReleaseSource(StrictModel):

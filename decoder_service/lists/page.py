@@ -12,13 +12,15 @@ from decoder.kinds.interface import DECODERS, decoder_of
 from decoder.tables.table import csv_of_texts
 from decoder_service.lists.rules import FILES, NewList
 from decoder_service.shell.database import shown
-from decoder_service.shell.models import AggregateRow, ListKind, ListRow, ListVersionRow
+from decoder_service.shell.models import ListKind, ListRow
 from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service, service_of, takes_file
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, parsed, redirect
 from rappor_server.errors import RequestError
 
 pages = page_router()
 api = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
+VERSION = "list_id number sha256 entries size created"  # what is shown of one
+AGGREGATE = "sha256 metric params_id first_day last_day num_reports kind created"
 Text = Annotated[str, StringConstraints(max_length=1000)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
 Suffix = Annotated[Literal["txt", "csv"], Query(alias="format")]
@@ -132,7 +134,7 @@ async def create_list(
 def get_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
     """A list and its versions."""
     row = service.lists.get(person, list_id)
-    return shown_list(row) | {"versions": [shown_version(one) for one in row.versions]}
+    return shown_list(row) | {"versions": [shown(one, VERSION) for one in row.versions]}
 
 
 @api.get("/lists/{list_id}/content", operation_id="getListContent")
@@ -168,9 +170,8 @@ async def add_version(
 ) -> dict[str, Any]:
     """Store a new version of a list of yours; the same content gives no new one."""
     add, content = service_of(request).lists.add_version, await request.body()
-    return shown_version(
-        await run_in_threadpool(add, person, list_id, content, suffix=suffix, column=column)
-    )
+    row = await run_in_threadpool(add, person, list_id, content, suffix=suffix, column=column)
+    return shown(row, VERSION)
 
 
 @api.post("/lists/{list_id}/share", operation_id="shareList")
@@ -191,7 +192,7 @@ def delete_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
 def list_aggregates(service: Service, person: Me) -> dict[str, Any]:
     """Aggregates that you uploaded or that jobs of yours have read, newest first."""
     rows = service.aggregates.all(person)
-    return {"aggregates": [shown_aggregate(row) for row in rows]}
+    return {"aggregates": [shown(row, AGGREGATE) for row in rows]}
 
 
 @api.post("/aggregates", operation_id="uploadAggregate", status_code=201, openapi_extra=_FILE)
@@ -200,7 +201,7 @@ async def upload(request: Request, person: Me) -> dict[str, Any]:
     """Store an aggregate file, for jobs to name by its digest."""
     content = await request.body()
     row = await run_in_threadpool(service_of(request).aggregates.upload, person, content)
-    return shown_aggregate(row)
+    return shown(row, AGGREGATE)
 
 
 add_form(pages, "/lists/{list_id}/share", share, back="/lists/{list_id}")
@@ -215,18 +216,7 @@ add_form(
 
 def shown_list(row: ListRow) -> dict[str, Any]:
     """The public properties of a list, with those of its latest version."""
-    latest = shown_version(row.latest)
+    latest = shown(row.latest, VERSION)
     public = shown(row, "id name visibility source created kind") | {"owner": row.person.name}
     public |= {name: latest[name] for name in ("sha256", "entries", "size")}
     return public | {"version": latest["number"], "changed": latest["created"]}
-
-
-def shown_version(row: ListVersionRow) -> dict[str, Any]:
-    """The public properties of a list's version."""
-    return shown(row, "list_id number sha256 entries size created")
-
-
-def shown_aggregate(row: AggregateRow) -> dict[str, Any]:
-    """The public properties of an aggregate, without its counts."""
-    days = "first_day last_day num_reports kind created"
-    return shown(row, f"sha256 metric params_id {days}")

@@ -49,7 +49,7 @@ from decoder_service.shell.models import (
     aggregate_readers,
     list_contents,
 )
-from decoder_service.worker.uploads import Reader
+from decoder_service.worker.process_limits import Reader
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
 from rappor_server.errors import ConflictError, NotFoundError, RequestError
@@ -160,24 +160,15 @@ class Lists(Resources[ListRow]):
     reader: Reader
 
     def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
-        """The values of a version, one a line, the latest by default; the read is audited.
-
-        Of weights `value,weight` a line, of known flows `origin,destination,count`, of areas
-        GeoJSON.
-
-        Raises RoleError, NotFoundError.
-        """
-        version = self.version(person, list_id, number)
+        """The content of a version as it is stored (`content_of`), the latest by default; the read
+        is audited. Raises RoleError, NotFoundError."""
+        version = self.get(person, list_id).version(number)
         with self.database.writing() as db:
             content = load_content(db, version.sha256)
             self.access.note(db, person, "read-list", list=list_id, version=version.number)
         if content is None:
             raise NotFoundError(f"list {list_id} was deleted just now")
         return content
-
-    def version(self, person: Person, list_id: str, number: int | None = None) -> ListVersionRow:
-        """A version of a list, the latest by default. Raises RoleError, NotFoundError."""
-        return self.get(person, list_id).version(number)
 
     def create(self, person: Person, asked: NewList, content: bytes) -> ListRow:
         """Store a new list.

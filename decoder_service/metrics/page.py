@@ -6,12 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from decoder.kinds.interface import kinds_with
@@ -20,12 +21,7 @@ from decoder.kinds.result import RESULTS
 from decoder.output.charts import sparkline
 from decoder.output.dictionary import DictionaryEntry, entries_of
 from decoder.output.jinja import THEMES
-from decoder.output.series_view import (
-    MAX_LINES,
-    series_chart,
-    values_by_share,
-    windows_between,
-)
+from decoder.output.series_view import MAX_LINES, series_chart, values_by_share, windows_between
 from decoder_service.metrics.rules import MetricView
 from decoder_service.shell.database import matching
 from decoder_service.shell.models import ResultRow
@@ -37,76 +33,55 @@ from decoder_service.shell.requests import (
     service_of,
     without_key,
 )
-from decoder_service.shell.web import (
-    HEADERS,
-    Visit,
-    address,
-    environment,
-    page_router,
-    render,
-)
+from decoder_service.shell.web import HEADERS, Visit, address, environment, page_router, render
 from rappor_core.errors import RapporError
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import rise_text
 from rappor_core.text import visible
 from rappor_server.errors import AuthenticationError, NotFoundError, RequestError
 
-RANGES = (7, 14, 30, 90)  # days up to the last
+RANGES = ("7", "14", "30", "90")  # days up to the last
 FIRST_LINES = 3  # drawn where the address names no value
 OFFERED = 12  # values with a box to tick; others are typed
 MAX_LISTED = 500  # values that the page completes
 pages = page_router()
 
 
-@dataclass(frozen=True)
-class ChartQuery:
-    """What the address of a page asks of its chart. first, last: ISO days, or "": no end."""
+class ChartQuery(BaseModel):
+    """What the address of a page asks of its chart. more: a value that was typed.  first, last:
+    days, or "": no end."""
 
-    values: tuple[str, ...]
-    first: str
-    last: str
-    days: int | None
-    log: bool
-    large: bool
+    value: list[str] = []
+    more: str = ""
+    days: Literal["", "7", "14", "30", "90"] = ""
+    first: date | Literal[""] = Field("", alias="from")
+    last: date | Literal[""] = Field("", alias="to")
+    scale: Literal["", "linear", "log"] = ""
+
+    @property
+    def values(self) -> list[str]:
+        """Those that are asked for, each once."""
+        return list(dict.fromkeys(one for one in (*self.value, self.more.strip()) if one))
 
     def of(self, content: Mapping[str, Any]) -> ChartQuery:
         """With the values and days that a series has; by default those of the largest shares."""
         known = values_by_share(content)
         values = [value for value in self.values if value in known] or known[:FIRST_LINES]
-        first, last = self.first, self.last
-        if self.days is not None:
+        first, last = str(self.first), str(self.last)
+        if self.days:
             last = str(content["windows"][-1]["last_day"])
-            first = str(date.fromisoformat(last) - timedelta(days=self.days - 1))
-        return ChartQuery(tuple(values[:MAX_LINES]), first, last, self.days, self.log, self.large)
+            first = str(date.fromisoformat(last) - timedelta(days=int(self.days) - 1))
+        chosen = {"value": values[:MAX_LINES], "more": "", "first": first, "last": last}
+        return self.model_copy(update=chosen)
 
-    def address(self, path: str, **changes: Any) -> str:
-        """The address of this chart below a path, with some parts of it changed."""
-        query: dict[str, Any] = {
-            "value": list(self.values),
-            "days": self.days,
-            "from": "" if self.days else self.first,
-            "to": "" if self.days else self.last,
-            "scale": "log" if self.log else "",
-            "view": "large" if self.large else "",
-        }
-        return address(path, **(query | changes))
+    def address(self, path: str) -> str:
+        """The address of this chart below a path."""
+        ends = {} if self.days else {"from": self.first, "to": self.last}
+        scale = "log" if self.scale == "log" else ""
+        return address(path, value=self.value, days=self.days, **ends, scale=scale)
 
 
-def _query(
-    value: Annotated[list[str] | None, Query()] = None,
-    more: str = "",
-    scale: Literal["", "linear", "log"] = "",
-    days: Literal["", "7", "14", "30", "90"] = "",
-    first: Annotated[date | Literal[""], Query(alias="from")] = "",
-    last: Annotated[date | Literal[""], Query(alias="to")] = "",
-    view: str = "",
-) -> ChartQuery:
-    values = tuple(dict.fromkeys(one for one in [*(value or ()), more.strip()] if one))
-    large, log = view == "large", scale == "log"
-    return ChartQuery(values, str(first), str(last), int(days) if days else None, log, large)
-
-
-Asked = Annotated[ChartQuery, Depends(_query)]
+Asked = Annotated[ChartQuery, Query()]
 
 
 def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str, Any] | None:
@@ -123,15 +98,16 @@ def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str
     if not names:
         return None
     query = asked.of(content)
-    if not windows_between(content, query.first, query.last):
+    ends = str(query.first), str(query.last)
+    if not windows_between(content, *ends):
         raise RequestError(
             f"no window of the series is from {query.first or 'its begin'} to "
             f"{query.last or 'its end'}; it has {content['windows'][0]['first_day']} to "
             f"{content['windows'][-1]['last_day']}"
         )
     chart, phone = (
-        series_chart(content, query.values, query.first, query.last, log=query.log, size=size)
-        for size in ("large" if query.large else "page", "phone")
+        series_chart(content, query.values, *ends, log=query.scale == "log", size=size)
+        for size in ("page", "phone")
     )
     rows = [
         (name, x, phone.windows[i][1], [line.shares[i] for line in chart.lines])
@@ -180,7 +156,7 @@ def numbers(visit: Visit, name: str, asked: Asked) -> Response:
     """The numbers of the chart."""
     content = _content(visit, _series_of(visit, name))
     query = asked.of(content)
-    text = chart_csv(content, query.values, query.first, query.last)
+    text = chart_csv(content, query.values, str(query.first), str(query.last))
     return Response(text, headers=HEADERS, media_type="text/csv; charset=utf-8")
 
 
@@ -192,16 +168,16 @@ _UNREAD = "not all of what is collected can be shown: {}"
 @api.get("/metrics", operation_id="listMetrics")
 def list_metrics(service: Service, person: Me) -> dict[str, Any]:
     """Every version of every metric: what the collector declares, and how many results."""
-    views = service.metrics.all(person)
-    return {"metrics": [asdict(view) for view in views.metrics], "problem": views.problem}
+    views, problem = service.metrics.all(person)
+    return {"metrics": [asdict(view) for view in views], "problem": problem}
 
 
 @pages.get("/metrics")
 def index(visit: Visit, q: str = "") -> Response:
     """The page of all metrics that the collector lists, or that a result is of."""
-    found = visit.service.metrics.all(visit.person)
+    listed, problem = visit.service.metrics.all(visit.person)
     by_name: dict[str, list[MetricView]] = defaultdict(list)
-    for view in found.metrics:
+    for view in listed:
         by_name[view.name.partition("/")[0]].append(view)
     series = matching(ResultRow, operation="series")
     stored = visit.service.results.all(visit.person, *series, limit=MAX_RESULTS)
@@ -210,15 +186,15 @@ def index(visit: Visit, q: str = "") -> Response:
     texts = (f"{row['name']} {row['description']} {row['kind']}".casefold() for row in rows)
     words = q.casefold().split()
     shown = [row for row, text in zip(rows, texts, strict=True) if all(w in text for w in words)]
-    return visit.render("metrics.html.j2", rows=shown, total=len(rows), q=q, problem=found.problem)
+    return visit.render("metrics.html.j2", rows=shown, total=len(rows), q=q, problem=problem)
 
 
 @pages.get("/metrics/{name}")
 def one(visit: Visit, name: str, asked: Asked) -> Response:
     """The page of a metric: its chart over time, and for each version its results."""
     service = visit.service
-    found = service.metrics.all(visit.person)
-    views = [view for view in found.metrics if view.name.partition("/")[0] == name]
+    listed, problem = service.metrics.all(visit.person)
+    views = [view for view in listed if view.name.partition("/")[0] == name]
     results = service.results.all(
         visit.person, *matching(ResultRow, metric=name), limit=MAX_RESULTS
     )
@@ -243,7 +219,7 @@ def one(visit: Visit, name: str, asked: Asked) -> Response:
         ranges=RANGES,
         health=_metric(name, views, kind=results[0].kind if results else ""),
         versions=versions,
-        problem=found.problem,
+        problem=problem,
     )
 
 
@@ -252,11 +228,8 @@ def _metric(
 ) -> dict[str, Any]:
     """A declared metric at the collector, over all its slots and versions, for the templates.
 
-    closed_through: the last day that is closed in all of them.  results: how many one may see.
-    has_series: whether it is decoded over time, too.  last: the largest value of its newest
-    series, with its shares and last change.
-
-    series: its newest.  kind: of its results, "" without one.
+    closed_through: the last day that is closed in all of them.  has_series: whether it is decoded
+    over time, too.  last: the largest value of its newest series, with shares and last change.
     """
     listed = [view.listed for view in views if view.listed]
     definition = listed[-1].get("definition", {}) if listed else {}

@@ -88,14 +88,6 @@ class MetricView:
     latest_day: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class MetricViews:
-    """All metrics; `problem`: why the collector's part is missing or old, or ""."""
-
-    metrics: list[MetricView]
-    problem: str
-
-
 class Metrics:
     """The metrics of a collector, as it listed them last: one that hangs holds no page."""
 
@@ -118,8 +110,9 @@ class Metrics:
         finally:
             self._problem, self._answered = problem, time.monotonic()
 
-    def all(self, person: Person) -> MetricViews:
-        """List every version of every metric, by name. Raises RoleError."""
+    def all(self, person: Person) -> tuple[list[MetricView], str]:
+        """Every version of every metric, by name, and why the collector's part may be missing or
+        old, or "". Raises RoleError."""
         require(person, Act.READ)
         listed, problem = self.latest()
         known = {(row["name"], row["params_id"]): row for row in listed}
@@ -128,7 +121,7 @@ class Metrics:
             MetricView(*key, known.get(key, {}), *counted.get(key, (0, None)))
             for key in dict.fromkeys([*known, *counted])
         ]
-        return MetricViews(sorted(views, key=lambda view: view.name), problem)
+        return sorted(views, key=lambda view: view.name), problem
 
     def public(self) -> tuple[list[dict[str, Any]], str]:
         """The definitions of the metrics that are collected now, for everyone, and why some may

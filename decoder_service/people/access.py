@@ -88,7 +88,7 @@ class Access(Operations):
                 row = db.get(SessionRow, hash_secret(token))
         if row is None or row.expires <= self.now():
             raise AuthenticationError("the session is over; sign in again at /sign-in")
-        return Person(row.person_id, row.person.name, Role(row.role), row.key_id or "", True)
+        return Person(row.person_id, row.person.name, Role(row.role), row.key_id or "")
 
     def sign_in(self, key: str) -> str:
         """Make a session for the person of a key: the token for the browser's cookie. Raises
@@ -119,7 +119,7 @@ class Access(Operations):
             row.role, row.seen = claimed.role, self.now()
             _end_sessions(db, row.person_id, SessionRow.role != claimed.role)
             owner = db.get_one(PersonRow, row.person_id)
-            person = Person(owner.id, owner.name, claimed.role, "", True)
+            person = Person(owner.id, owner.name, claimed.role)
             return person, self._session(db, person, {"issuer": issuer})
 
     def forget_role(self, issuer: str, subject: str) -> None:

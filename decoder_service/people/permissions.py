@@ -10,7 +10,6 @@ from enum import StrEnum
 from sqlalchemy import ColumnElement, false, func, or_, select, true
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from decoder_service.results.rows import result_bytes_of
 from decoder_service.shell.database import total
 from decoder_service.shell.errors import QuotaError, RoleError
 from decoder_service.shell.models import (
@@ -60,17 +59,12 @@ ALLOWED: dict[Act, frozenset[Role]] = {
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The person who sends a request. `key_id`: the key, or the one that the session was made
-    from.
-
-    session: whether it is a browser's session.
-    """
+    """The person who sends a request. key_id: the key, or the one that a session was made from."""
 
     id: str
     name: str
     role: Role
     key_id: str = ""
-    session: bool = False
 
     @property
     def is_admin(self) -> bool:
@@ -172,11 +166,15 @@ def count_live(db: Session, owner: str) -> int:
     return total(db, select(func.count()).where(JobRow.owner == owner, JobRow.state.in_(LIVE)))
 
 
+def result_bytes_of(db: Session, person: str) -> int:
+    """Number of bytes of the results that a person holds, those shared with others too."""
+    sizes = select(func.sum(ResultRow.stored)).join(result_readers)
+    return total(db, sizes.where(result_readers.c.person_id == person))
+
+
 def list_bytes_of(db: Session, owner: str) -> int:
     """Number of bytes of the versions of a person's lists."""
-    versions = select(func.sum(ListVersionRow.size)).join(
-        ListRow, ListRow.id == ListVersionRow.list_id
-    )
+    versions = select(func.sum(ListVersionRow.size)).join(ListRow)
     return total(db, versions.where(ListRow.owner == owner))
 
 

@@ -9,8 +9,7 @@ from starlette.responses import Response
 from decoder.tables.paging import TableQuery, page_of, query_of
 from decoder_service.jobs.specs import NewRelease, Note
 from decoder_service.people.permissions import Act, Person, require
-from decoder_service.releases.publishing import Changes
-from decoder_service.releases.sources import sees_review
+from decoder_service.releases.sources import Changes, sees_review
 from decoder_service.results.page import download
 from decoder_service.shell.database import matching, shown
 from decoder_service.shell.errors import ServiceError
@@ -92,7 +91,6 @@ def one(visit: Visit, release_id: str) -> Response:
         "release.html.j2",
         row=view.row,
         view=view,
-        later=[one for one in view.sources if proposed and one["superseded_by"]],
         gone=proposed and view.review and not view.proposer_holds,
         changes=changes,
         query=query,

@@ -15,9 +15,11 @@ from sqlalchemy.orm import Session
 from decoder_service.jobs.specs import NewRelease
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person, own_results, require, visible_releases
-from decoder_service.releases.publishing import Changes, Files, ReleasePublisher
 from decoder_service.releases.sources import (
     ACTS,
+    Changes,
+    Files,
+    ReleasePublisher,
     approval_of,
     approved_before,
     approved_numbers,
@@ -31,7 +33,7 @@ from decoder_service.releases.sources import (
     source_states,
     stale,
 )
-from decoder_service.results.rows import RELEASE_FILES, load_results
+from decoder_service.results.rules import RELEASE_FILES, load_results
 from decoder_service.shell.database import save, visible_row
 from decoder_service.shell.errors import QuotaError, RoleError, UnavailableError
 from decoder_service.shell.models import ReleaseRow, ReleaseState, ResultRow, release_metrics
@@ -46,12 +48,9 @@ _DESCRIPTION = "datapackage.json"  # the file that says what columns and symbols
 
 @dataclass(frozen=True, slots=True)
 class ReleaseView:
-    """A release as one person sees it.
-
-    review: whether the person sees how it came to be.  stale: whether a release was approved that
-    this proposal was not built on.  sources: what became of its results.  proposer_holds: whether
-    the proposer has a valid key, or signed in lately.
-    """
+    """A release as one person sees it. review: whether they see how it came to be.  stale: whether
+    a release was approved that this proposal was not built on.  sources: what became of its
+    results.  proposer_holds: whether the proposer has a valid key, or signed in lately."""
 
     row: ReleaseRow
     review: bool

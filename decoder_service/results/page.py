@@ -20,13 +20,8 @@ from decoder_service.jobs.rules import LISTS
 from decoder_service.jobs.specs import MetricName
 from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
-from decoder_service.results.rules import (
-    may_take_back,
-    media_type,
-    shown_manifest,
-    shown_result,
-)
-from decoder_service.shell.database import matching, text_of
+from decoder_service.results.rules import MEDIA_TYPES, may_take_back, shown_manifest, shown_result
+from decoder_service.shell.database import matching
 from decoder_service.shell.models import ListVersionRow, ResultRow
 from decoder_service.shell.requests import Flag, GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
@@ -124,11 +119,12 @@ def give_up(service: Service, person: Me, result_id: str) -> dict[str, Any]:
 
 def download(content: bytes, name: str) -> Response:
     """A file of a result or release as a download."""
+    media_type = MEDIA_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "Content-Security-Policy": FILE_POLICY,
     }
-    return Response(content, media_type=media_type(name), headers=headers)
+    return Response(content, media_type=media_type, headers=headers)
 
 
 @pages.get("/results")
@@ -173,9 +169,6 @@ def one(visit: Visit, result_id: str) -> Response:
         own=own,
         may_take_back=may_take_back(visit.person, row),
         lists=lists,
-        late_weights=bool(  # stored when the last day of the counts was over
-            (one := lists["weights"]) and row.last_day and text_of(one.created)[:10] > row.last_day
-        ),
         query=query,
         **parts.variables,
     )
@@ -220,7 +213,7 @@ def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVe
     if not given.get("list"):
         return None
     try:
-        return visit.service.lists.version(visit.person, given["list"], given["version"])
+        return visit.service.lists.get(visit.person, given["list"]).version(given["version"])
     except NotFoundError:
         return None
 

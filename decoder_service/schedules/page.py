@@ -292,9 +292,7 @@ def _form(
     visit: Visit, row: ScheduleRow | None, given: Posted, error: ServiceError | None = None
 ) -> Response:
     service = visit.service
-    lists = service.lists.all(visit.person)
-    kinds = {view.name: str(view.listed.get("definition", {}).get("kind", ""))
-             for view in service.metrics.all(visit.person).metrics}  # fmt: skip
+    kinds = {one["name"]: one["definition"].get("kind") for one in service.metrics.latest()[0]}
     return visit.render_form(
         "schedule_form.html.j2",
         error,
@@ -302,7 +300,7 @@ def _form(
         given=given,
         percent_of_share=percent_of_share,
         metrics=sorted(name for name, kind in kinds.items() if kind in kinds_with("series")),
-        **lists_by_kind(lists),
+        **lists_by_kind(service.lists.all(visit.person)),
         every=list(Every),
         corrections=CORRECTIONS,
         has_collector=service.settings.collector is not None,

@@ -187,20 +187,15 @@ class Schedules(Resources[ScheduleRow]):
             self.access.note(db, person, "delete-schedule", schedule=schedule_id)
 
     def add_defaults(self, listed: Sequence[Mapping[str, Any]]) -> None:
-        """Make the default schedules: the series by day of each metric whose values are declared.
-
-        listed: versions of metrics, as the collector lists them.
-        """
+        """Make the default schedules: the series by day of each metric whose values are declared,
+        by what the collector lists."""
         wanted = set[str]()
         for version in listed:
             definition, name = version["definition"], str(version["name"])
             kind = definition.get("kind")
-            is_whole = version["state"] == "current" and "/" not in name
-            if (
-                is_whole
-                and kind in kinds_with("series")
-                and (not has_candidates(kind) or has_own_values(definition))  # no list is needed
-            ):
+            if version["state"] != "current" or "/" in name or kind not in kinds_with("series"):
+                continue
+            if not has_candidates(kind) or has_own_values(definition):  # no list is needed
                 wanted.add(name)
         own = select(ScheduleRow.metric).where(ScheduleRow.owner == SERVICE_ID)
         with self.database.reading() as db:
@@ -220,11 +215,6 @@ class Schedules(Resources[ScheduleRow]):
                     save(db, self._new(name, SERVICE_ID, metric, Each.DAY, spec))
         except ConflictError:  # another process was first
             return
-
-    def every_enabled(self) -> list[ScheduleRow]:
-        """The schedules of all people that are switched on, by name."""
-        with self.database.reading() as db:
-            return load_schedules(db, ScheduleRow.enabled.is_(True))
 
 
 def spec_digest_of(resolved: ResolvedSpec) -> str:

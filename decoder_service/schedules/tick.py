@@ -6,24 +6,19 @@ and its key is unique; a window is ended by one guarded UPDATE, with the events 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.jobs.rules import Jobs, ResolvedSpec
+from decoder_service.jobs.rules import ResolvedSpec
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.lists.rules import described, save_aggregate
-from decoder_service.metrics.rules import (
-    NO_COLLECTOR,
-    Metrics,
-    RemoteCollector,
-    unknown_metric,
-)
+from decoder_service.metrics.rules import NO_COLLECTOR, Metrics, RemoteCollector, unknown_metric
 from decoder_service.people.permissions import Person
-from decoder_service.results.rows import give_up
+from decoder_service.results.rules import give_up
 from decoder_service.schedules.rules import Schedules, load_schedules, spec_digest_of
 from decoder_service.schedules.windows import (
     Days,
@@ -39,14 +34,7 @@ from decoder_service.schedules.windows import (
 )
 from decoder_service.shell.database import Operations, save
 from decoder_service.shell.errors import ServiceError, is_unreachable
-from decoder_service.shell.models import (
-    LIVE,
-    JobRow,
-    JobState,
-    ScheduleRow,
-    WindowRow,
-    WindowState,
-)
+from decoder_service.shell.models import LIVE, JobRow, JobState, ScheduleRow, WindowRow, WindowState
 from rappor_core.aggregate import Aggregate
 from rappor_server.errors import ConflictError, RequestError
 
@@ -58,6 +46,10 @@ NO_OWNER = (
     "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
     "or the owner signs in"
 )
+
+
+# A window with the source of its counts (None: it has none), and those that it replaces.
+Sealed = tuple[WindowRow, Aggregate | CountSource | None, Sequence[WindowRow]]
 
 
 @dataclass(slots=True)
@@ -75,7 +67,6 @@ class ScheduleRunner(Operations):
     """Checks the schedules of a database ("tick"): queues sealed windows and ends them."""
 
     schedules: Schedules
-    jobs: Jobs
     window_events: WindowEvents
     metrics: Metrics
     collector: RemoteCollector | None
@@ -89,7 +80,9 @@ class ScheduleRunner(Operations):
         except RemoteError as error:
             unreached = error
         self.schedules.add_defaults(listed)
-        for schedule in self.schedules.every_enabled():
+        with self.database.reading() as db:
+            schedules = load_schedules(db, ScheduleRow.enabled.is_(True))
+        for schedule in schedules:
             try:
                 if unreached is not None:
                     raise unreached
@@ -150,7 +143,7 @@ class ScheduleRunner(Operations):
         with self.database.reading() as db:
             person = self._owner(db, schedule)
             try:
-                return person, self.jobs.resolve(db, person, spec_of_schedule(schedule))
+                return person, self.schedules.jobs.resolve(db, person, spec_of_schedule(schedule))
             except ServiceError as error:
                 raise ServiceError(f"{error}; change the schedule") from None
 
@@ -160,92 +153,60 @@ class ScheduleRunner(Operations):
         """Queue the windows of a schedule that are sealed."""
         versions = self._versions(schedule, listed)
         person, resolved = self._resolved(schedule)
-        spec_digest = spec_digest_of(resolved)
-        for queued in self._queue(schedule, person, resolved.spec, spec_digest, versions):
-            ticked.queued += queued  # also those before an error
+        for sealed in islice(self._sealed(schedule, resolved, versions), MAX_WINDOWS):
+            # also those before an error
+            ticked.queued += self._insert(schedule, person, resolved.spec, sealed)
 
-    def _queue(
-        self,
-        schedule: ScheduleRow,
-        person: Person,
-        spec: JobSpec,
-        spec_digest: str,
-        versions: Sequence[dict[str, Any]],
-    ) -> Iterator[bool]:
-        """Queue the windows of a schedule that are sealed; yield of each whether it was queued."""
+    def _sealed(
+        self, schedule: ScheduleRow, resolved: ResolvedSpec, versions: Sequence[dict[str, Any]]
+    ) -> Iterator[Sealed]:
+        """Yield the windows of a schedule that are sealed and not stored.
+
+        The window of a series comes in place of the one before, if that has ended and days are
+        new; the result of the one before is shown until there is another.
+        """
         assert self.collector is not None  # noqa: S101 (its list was read)
         with self.database.reading() as db:
             known = load_windows(db, schedule.id)
-        tried = 0
         for version in versions:
             served, params_id = version.get("served"), str(version["params_id"])
             if not served:
                 continue
-            key = (schedule.id, spec_digest, params_id)
+            key = (schedule.id, spec_digest_of(resolved), params_id)
             mine = [one for one in known if (one.digest, one.params_id) == key[1:]]
-            if spec.operation == "series":
-                if version["state"] == "current":
-                    days = series_days(schedule, served)
-                    yield self._queue_series(schedule, person, spec, days, key, mine)
-                continue
-            done = {one.first_day: one for one in mine}
-            for days, counts in sealed_windows(self.collector, schedule, served, params_id, done):
-                window = _window(key, days, counts.num_reports if counts else None)
-                yield self._insert(schedule, person, window, spec, counts)
-                tried += 1
-                if tried == MAX_WINDOWS:
-                    return
+            if resolved.spec.operation != "series":
+                done = {one.first_day: one for one in mine}
+                windows = sealed_windows(self.collector, schedule, served, params_id, done)
+                for days, counts in windows:
+                    window = _window(key, days, counts.num_reports if counts else None)
+                    yield window, counts, ()
+            elif version["state"] == "current":
+                first, last = series_days(schedule, served)
+                waits = any(one.state == WindowState.WAITING for one in mine)
+                if first < last and not waits and str(last) not in [one.last_day for one in mine]:
+                    spec = WindowSpec(metric=schedule.metric, first=first, last=last)
+                    result = next((one.result_id for one in mine if one.result_id), None)
+                    window = replace(_window(key, (first, last), 0), result_id=result)
+                    yield window, CountSource(collector=spec), mine
 
-    def _queue_series(
-        self,
-        schedule: ScheduleRow,
-        person: Person,
-        spec: JobSpec,
-        days: Days,
-        key: tuple[str, str, str],
-        before: list[WindowRow],
-    ) -> bool:
-        """Queue the window of a series in place of the one before, if that has ended and days are
-        new. The result of the one before is shown until there is another."""
-        (first, last), ends = days, [one.last_day for one in before]
-        waits = any(one.state == WindowState.WAITING for one in before)
-        if first >= last or waits or last.isoformat() in ends:
-            return False
-        source = CountSource(collector=WindowSpec(metric=schedule.metric, first=first, last=last))
-        result = next((one.result_id for one in before if one.result_id), None)
-        window = replace(_window(key, days, 0), result_id=result)
-        with_days = spec.model_copy(update={"source": source})
-        return self._insert(schedule, person, window, with_days, before=before)
-
-    def _insert(
-        self,
-        schedule: ScheduleRow,
-        person: Person,
-        window: WindowRow,
-        spec: JobSpec,
-        counts: Aggregate | None = None,
-        before: Sequence[WindowRow] = (),
-    ) -> bool:
-        """Insert a window, with a job unless it is empty; whether one was queued.
-
-        Not where another process was first, or a person paused, changed or deleted the schedule.
-
-        counts: of the window, where the job is not to ask the collector.  before: the windows that
-        it replaces.
-        """
+    def _insert(self, schedule: ScheduleRow, person: Person, spec: JobSpec, sealed: Sealed) -> bool:
+        """Insert a window, with a job unless it is empty; whether one was queued. Not where another
+        process was first, or a person paused, changed or deleted the schedule."""
+        window, source, before = sealed
         try:
             with self.database.writing() as db:
                 if load_schedules(db, ScheduleRow.id == schedule.id) != [schedule]:
                     return False
                 if not all(delete_window(db, one) for one in before):
                     return False
-                if counts is not None:
-                    row = described(counts.to_json(), self.now())
+                if isinstance(source, Aggregate):
+                    row = described(source.to_json(), self.now())
                     save_aggregate(db, row, person.id)
-                    source = {"source": CountSource(aggregates=[row.sha256])}
-                    spec = spec.model_copy(update=source)
+                    source = CountSource(aggregates=[row.sha256])
                 if window.state != WindowState.EMPTY:
-                    window = replace(window, job_id=self.jobs.submit_in(db, person, spec).id)
+                    spec = spec.model_copy(update={"source": source})
+                    job = self.schedules.jobs.submit_in(db, person, spec)
+                    window = replace(window, job_id=job.id)
                 save(db, window)
         except ConflictError:
             return False
@@ -305,7 +266,7 @@ class ScheduleRunner(Operations):
         try:
             with self.database.writing() as db:
                 spec = JobSpec.model_validate_json(job.spec)
-                again = self.jobs.submit_in(db, self._owner(db, schedule), spec)
+                again = self.schedules.jobs.submit_in(db, self._owner(db, schedule), spec)
                 if not change_window(db, window, tries=tries, job_id=again.id):
                     raise ConflictError("another process was first")
         except ServiceError as error:  # or a list is gone, or a quota: a later tick tries again
@@ -315,11 +276,7 @@ class ScheduleRunner(Operations):
 
 
 def _window(key: tuple[str, str, str], days: Days, reports: int | None) -> WindowRow:
-    """A window that is not stored yet.
-
-    key: of the schedule, what it asks for, and the metric.  reports: of its counts; None: it has
-    none.
-    """
+    """A window that is not stored yet. key: of the schedule, what it asks for, and the metric."""
     schedule_id, spec_digest, params_id = key
     first, last = (day.isoformat() for day in days)
     return WindowRow(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, select, update
@@ -89,16 +90,14 @@ def next_window(
         windows: those that are stored.
         spec_digest: of what is asked of each now.
     """
+    waiting = partial(ScheduleStatus, ScheduleState.WAITING)
     version = next((one for one in versions if one["state"] == "current"), None)
     if version is None:
         ended = f"the collector takes no more reports of it ({versions[-1]['state']})"
-        return ScheduleStatus(
-            ScheduleState.WAITING, f"{ended}: what it serves is decoded, and no more comes"
-        )
+        return waiting(f"{ended}: what it serves is decoded, and no more comes")
     served = version["served"]
     if not served:
-        why = f"the collector serves no day of it yet{days_held(version, None)}"
-        return ScheduleStatus(ScheduleState.WAITING, why)
+        return waiting(f"the collector serves no day of it yet{days_held(version, None)}")
     key = (spec_digest, version["params_id"])
     mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
     every, first = Every(row.every), _first_day(row, str(served["first_day"]))
@@ -109,8 +108,7 @@ def next_window(
         last = period_end(every, last + DAY)  # it begins with two windows
     if last.isoformat() <= str(served["last_day"]):
         return ScheduleStatus(ScheduleState.READY, "the next check queues a window")
-    return ScheduleStatus(
-        ScheduleState.WAITING,
+    return waiting(
         f"the next window is {first} to {last}, and the collector serves days up to "
         f"{served['last_day']}{days_held(version, last)}",
     )

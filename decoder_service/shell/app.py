@@ -6,7 +6,7 @@ No person, metric, list or value is a label.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -15,12 +15,13 @@ from fastapi import APIRouter, FastAPI, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from decoder_service.jobs import page as jobs
-from decoder_service.jobs.claims import live_workers
+from decoder_service.jobs.rules import live_workers
 from decoder_service.lists import page as lists
 from decoder_service.metrics import page as metrics
 from decoder_service.metrics.rules import REFRESH_SECONDS
@@ -28,18 +29,12 @@ from decoder_service.people import page as people
 from decoder_service.people.oidc import PENDING_SECONDS
 from decoder_service.people.permissions import Act, require
 from decoder_service.releases import page as releases
-from decoder_service.releases.publishing import ReleasePublisher
+from decoder_service.releases.sources import ReleasePublisher
 from decoder_service.results import page as results
 from decoder_service.schedules import page as schedules
 from decoder_service.shell import web
 from decoder_service.shell.database import Clock, now, utc_now
-from decoder_service.shell.models import (
-    HELD,
-    EventRow,
-    EventState,
-    JobRow,
-    JobState,
-)
+from decoder_service.shell.models import HELD, EventRow, EventState, JobRow, JobState
 from decoder_service.shell.requests import (
     RULES,
     UPLOADS,
@@ -56,9 +51,9 @@ from decoder_service.shell.web import unknown_page
 from rappor_server.errors import StorageError
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import PROBLEM_RESPONSES, Problems
-from rappor_server.readiness import Readiness
 from rappor_server.request_bounds import CheckedHeads
 from rappor_server.schema import prepare
+from rappor_server.serving import Readiness
 
 api = APIRouter(tags=["health"], route_class=GuardedRoute)
 
@@ -125,10 +120,10 @@ API_VERSION = "1"
 SIGN_IN_COOKIE = "rappor_decoder_sign_in"
 _HOUSE_SECONDS = 1.0
 HEADERS = {  # of every answer that does not set its own
-    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
-    b"x-content-type-options": b"nosniff",
-    b"referrer-policy": b"no-referrer",
-    b"cache-control": b"no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
 }
 
 
@@ -145,7 +140,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
     app = FastAPI(
         title="rappor-telemetry decoder service",
         version=API_VERSION,
-        lifespan=_lifespan(service, log),
+        lifespan=partial(_lifespan, service, log),
         docs_url=None,
         redoc_url=None,
         responses=PROBLEM_RESPONSES,
@@ -184,30 +179,25 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
     return app
 
 
-def _lifespan(
-    service: DecoderService, log: Log
-) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(prepare, service.database)
-        seconds = service.settings.tick_seconds
-        steps = [
-            _repeat(service.run_maintenance, "housekeeping_failed", _HOUSE_SECONDS, log),
-            _repeat(service.metrics.refresh, "metrics_failed", REFRESH_SECONDS, log),
-        ]
-        if seconds:
-            steps.append(_repeat(partial(_tick, service, log), "tick_failed", seconds, log))
-        chores = [asyncio.create_task(one) for one in steps]
-        log.info("started", database=service.database.engine.dialect.name)
-        try:
-            yield
-        finally:
-            for chore in chores:
-                chore.cancel()
-            await run_in_threadpool(service.close)
-            log.info("stopped")
-
-    return lifespan
+@asynccontextmanager
+async def _lifespan(service: DecoderService, log: Log, _app: FastAPI) -> AsyncIterator[None]:
+    await run_in_threadpool(prepare, service.database)
+    seconds = service.settings.tick_seconds
+    steps = [
+        _repeat(service.run_maintenance, "housekeeping_failed", _HOUSE_SECONDS, log),
+        _repeat(service.metrics.refresh, "metrics_failed", REFRESH_SECONDS, log),
+    ]
+    if seconds:
+        steps.append(_repeat(partial(_tick, service, log), "tick_failed", seconds, log))
+    chores = [asyncio.create_task(one) for one in steps]
+    log.info("started", database=service.database.engine.dialect.name)
+    try:
+        yield
+    finally:
+        for chore in chores:
+            chore.cancel()
+        await run_in_threadpool(service.close)
+        log.info("stopped")
 
 
 async def _repeat(step: Callable[[], None], event: str, seconds: float, log: Log) -> None:
@@ -243,10 +233,9 @@ class SafeHeaders:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = list(message.get("headers", []))
-                names = {name.lower() for name, _ in given}
-                given += [(name, value) for name, value in HEADERS.items() if name not in names]
-                message = {**message, "headers": given}
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, sending)

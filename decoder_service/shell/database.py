@@ -1,11 +1,10 @@
 """The service's database: its `Program`, locks and clock, and what all operations on it need."""
 
-import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -24,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.exc import StaleDataError
 
+from decoder.kinds.result import versions
 from decoder_service.shell.models import Base, Identified
 from decoder_service.shell.settings import ServiceSettings
 from rappor_server import database
@@ -133,7 +133,6 @@ def insert_once(db: Session, table: Table, key: Mapping[str, str], **others: Any
         db.execute(insert(table).values(**key, **others))
 
 
-LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 DAY_SECONDS = 86_400.0
 Clock: TypeAlias = Callable[[], datetime]
 
@@ -177,12 +176,5 @@ class Operations:
 
 def decoder_version() -> str:
     """Versions of all on which the bytes of results depend; it is part of their keys."""
-    found = [f"{name} {_version(name)}" for name in LIBRARIES]
-    return ", ".join([*found, f"python {platform.python_version()}"])
-
-
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return "from source"
+    found = versions() | {"pyarrow": version("pyarrow")}
+    return ", ".join(f"{name} {one}" for name, one in found.items())

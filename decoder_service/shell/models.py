@@ -63,10 +63,10 @@ class ReleaseState(StrEnum):
 
 
 class WindowState(StrEnum):
-    """The states of a window. `waiting`: its job is not over."""
+    """The states of a window."""
 
     EMPTY = "empty"  # no reports
-    WAITING = "waiting"
+    WAITING = "waiting"  # its job is not over
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -124,7 +124,6 @@ class Identified(Base):
     """What the mapped classes of `visible_row` share."""
 
     __abstract__ = True
-
     id: Mapped[OwnId]
 
 
@@ -166,10 +165,7 @@ class SessionRow(Base):
 
 
 class IdentityRow(Base):
-    """A person as a provider of OpenID Connect knows them. role, seen: of the last sign-in.
-
-    revoked: since when an admin keeps them out.
-    """
+    """A person as a provider of OpenID Connect knows them. role, seen: of the last sign-in."""
 
     __tablename__ = "identities"
 
@@ -179,7 +175,7 @@ class IdentityRow(Base):
     role: Mapped[Word]
     created: Mapped[float]
     seen: Mapped[float]
-    revoked: Mapped[float | None] = mapped_column(default=None)
+    revoked: Mapped[float | None] = mapped_column(default=None)  # an admin keeps them out
     person: Mapped[PersonRow] = _of_person("IdentityRow.person_id")
 
 
@@ -210,10 +206,7 @@ class ListVersionRow(Base):
 
 
 class ListRow(Identified):
-    """A list. visibility: private or shared.  source: where it comes from.  kind: `ListKind`.
-
-    versions: newest first.
-    """
+    """A list. source: where it comes from.  versions: newest first."""
 
     __tablename__ = "lists"
     __table_args__ = (UniqueConstraint("owner", "name"),)
@@ -251,11 +244,7 @@ list_contents = Table(
 
 
 class AggregateRow(Base):
-    """An aggregate by the SHA-256 of its bytes. Days are None where unknown.
-
-    kind: of the metric, None where the file does not say.  content: loaded only where it is asked
-    for.
-    """
+    """An aggregate by the SHA-256 of its bytes. Days and kind are None where unknown."""
 
     __tablename__ = "aggregates"
     __table_args__ = (Index("aggregates_created", "created"),)
@@ -285,7 +274,7 @@ class ResultRow(Identified):
 
     key: digest of aggregates, candidates, options and version.  input_digest: the same without the
     version.  supersedes: id of the result of an earlier version from the same inputs.
-    kind: of the metric.  manifest, summary: JSON.  stored: bytes of its files as they are kept.
+    manifest, summary: JSON.  stored: bytes of its files as they are kept.
     """
 
     __tablename__ = "results"
@@ -327,11 +316,10 @@ _LIVE = text("state IN ('queued', 'running', 'cancelling')")
 
 
 class JobRow(Identified):
-    """A job. Each change of state is one UPDATE that names the token and the attempt of who held
-    the job.
+    """A job. Each change of state is one UPDATE that names token and attempt of who held it.
 
-    spec: JSON.  stage, done, total: progress.  attempt: how often it was claimed.  worker, token,
-    lease: of who holds it.  reason: why it ended, as text.
+    stage, done, total: progress.  attempt: how often it was claimed.  worker, token, lease: of who
+    holds it.  reason: why it ended.
     """
 
     __tablename__ = "jobs"
@@ -380,11 +368,7 @@ class WorkerRow(Base):
 
 class ScheduleRow(Identified, eq=True, unsafe_hash=True):
     """A schedule: what to decode in every sealed window. A window is decoded once: its job's
-    specification has one result.
-
-    every: day, week or month.  spec: JSON of the job, without its window.  first_day: nothing
-    before it is decoded; None: all that is served.
-    """
+    specification has one result. spec: JSON of the job, without its window."""
 
     __tablename__ = "schedules"
     __table_args__ = (UniqueConstraint("owner", "name"),)
@@ -396,15 +380,12 @@ class ScheduleRow(Identified, eq=True, unsafe_hash=True):
     spec: Mapped[str]
     enabled: Mapped[bool]
     created: Mapped[float]
-    first_day: Mapped[Day | None] = mapped_column(default=None)
+    first_day: Mapped[Day | None] = mapped_column(default=None)  # None: all that is served
 
 
 class WindowRow(Base):
-    """A window of a schedule, which is there once for one specification.
-
-    digest: of the options and the content of the list.  first_day, last_day: what was asked for,
-    longer than a period where days were merged.
-    """
+    """A window of a schedule, which is there once for one specification; longer than a period
+    where days were merged. digest: of the options and the content of the list."""
 
     __tablename__ = "schedule_windows"
 
@@ -444,9 +425,7 @@ class AlarmRow(Identified):
 
 class EventRow(Identified):
     """The message of an alarm about one cause, inserted with the change that it comes from.
-
-    body: JSON.  due: time of the next try.  tries: number that were begun.
-    """
+    body: JSON.  due: time of the next try.  tries: number that were begun."""
 
     __tablename__ = "alarm_events"
     __table_args__ = (
@@ -474,11 +453,9 @@ _APPROVED = text("state = 'approved'")
 class ReleaseRow(Identified):
     """A release, without its files. It is decided once, by one UPDATE that asks for `proposed`.
 
-    number: its place among the approved ones of its name.  owner, audience: as the policy says.
-    digest: SHA-256 of its manifest.  policy: text of release.toml.  sources: JSON: results and
-    strata.  base: the release that the difference is against, None for the first of its name.
-    changes: how many rows the difference has.  difference: zlib of JSON, loaded only where it is
-    asked for.  stored: bytes of its files as they are kept.  reason: of the decision.
+    number: its place among the approved ones of its name.  digest: SHA-256 of its manifest.
+    policy: text of release.toml.  sources: JSON of results and strata.  base: the release that the
+    difference is against.  changes: its rows.  difference: zlib of JSON.  stored: bytes of files.
     """
 
     __tablename__ = "releases"

@@ -93,11 +93,8 @@ Me = Annotated[Person, Depends(current_person)]
 
 
 def check_origin(request: Request, *, may_be_missing: bool = False) -> None:
-    """Raises OriginError unless a request comes from a page of this service.
-
-    may_be_missing: programs other than browsers send no `Origin`; of a request without a session,
-    that is allowed.
-    """
+    """Raises OriginError unless a request comes from a page of this service. may_be_missing: as
+    of programs other than browsers, which is allowed of a request without a session."""
     origin = request.headers.get("origin")
     if origin is None and may_be_missing:
         return

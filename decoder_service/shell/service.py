@@ -1,7 +1,6 @@
 """`DecoderService`: all that the API, the pages and the command line work with, made once."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,24 +8,21 @@ from sqlalchemy import delete
 
 from decoder_service.alarms.events import WindowEvents
 from decoder_service.alarms.rules import Alarms, check_url
-from decoder_service.jobs.claims import live_workers, take_over
-from decoder_service.jobs.rules import Jobs
+from decoder_service.jobs.rules import Jobs, live_workers, take_over
 from decoder_service.lists.rules import Aggregates, Lists, delete_unused_aggregates
 from decoder_service.metrics.rules import Metrics, RemoteCollector
 from decoder_service.people.access import Access, AuditedOperations, end_old_sessions
 from decoder_service.people.oidc import Provider
-from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.releases.rules import Releases
-from decoder_service.releases.sources import delete_rejected
-from decoder_service.results.rows import delete_results, delete_unheld
-from decoder_service.results.rules import Results
+from decoder_service.releases.sources import ReleasePublisher, delete_rejected
+from decoder_service.results.rules import Results, delete_results, delete_unheld
 from decoder_service.schedules.rules import Schedules
 from decoder_service.schedules.tick import ScheduleRunner, TickResult
 from decoder_service.shell.database import DAY_SECONDS, Clock, ServiceDatabase, utc_now
 from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import OVER, JobRow, ResultRow, WorkerRow, list_contents
 from decoder_service.shell.settings import ServiceSettings, secret_text
-from decoder_service.worker.uploads import Reader
+from decoder_service.worker.process_limits import Reader
 from rappor_server.database import make_engine
 
 
@@ -95,7 +91,6 @@ def make_service(
     settings: ServiceSettings,
     *,
     clock: Clock = utc_now,
-    random_bytes: Callable[[int], bytes] = os.urandom,
     publisher: ReleasePublisher | None = None,
 ) -> DecoderService:
     """Build the service's operations over the database of the settings; no connection is made
@@ -113,7 +108,7 @@ def make_service(
     basis: dict[str, Any] = {
         "database": ServiceDatabase(engine),
         "clock": clock,
-        "random_bytes": random_bytes,
+        "random_bytes": os.urandom,
         "settings": settings,
     }
     access = Access(**basis)
@@ -126,11 +121,10 @@ def make_service(
     if settings.collector is not None:
         collector = RemoteCollector(settings.collector, secret_text(settings.collector_key) or "")
     metrics = Metrics(basis["database"], collector.metrics if collector else None)
-    jobs = Jobs(**audited)
-    schedules = Schedules(**audited, jobs=jobs)
+    schedules = Schedules(**audited, jobs=Jobs(**audited))
     return DecoderService(
         **audited,
-        jobs=jobs,
+        jobs=schedules.jobs,
         results=Results(**audited),
         releases=Releases(**audited, publisher=publisher or ReleasePublisher()),
         lists=Lists(**audited, reader=reader),
@@ -141,8 +135,7 @@ def make_service(
         ticker=ScheduleRunner(
             **basis,
             schedules=schedules,
-            jobs=jobs,
-            window_events=WindowEvents(**basis, schedules=schedules),
+            window_events=WindowEvents(**basis),
             metrics=metrics,
             collector=collector,
         ),

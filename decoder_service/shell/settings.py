@@ -12,11 +12,7 @@ from decoder.output.tiles import Tiles
 from decoder_service.worker.process_limits import PARENT_VARIABLE, PREFIX
 from rappor_server.database import parse_url
 from rappor_server.logs import LogLevel
-from rappor_server.settings import (
-    ServerSettings,
-    is_loopback,
-    read_settings,
-)
+from rappor_server.settings import ServerSettings, is_loopback, read_settings
 
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
 KEY_VARIABLE = f"{PREFIX}KEY"  # of programs that call the service

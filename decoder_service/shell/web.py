@@ -20,14 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from decoder.options import DEFAULT_ALPHA, DEFAULT_LEVEL
-from decoder.output.jinja import (
-    SCRIPTS,
-    map_stylesheet,
-    page_environment,
-    script,
-    stylesheet,
-)
-from decoder.output.tiles import Tiles
+from decoder.output.jinja import SCRIPTS, map_stylesheet, page_environment, script, stylesheet
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person
 from decoder_service.shell.database import text_of
@@ -136,14 +129,11 @@ def render(
     may = {act.value: person is not None and person.may(act) for act in Act}
     template, tiles = environment().get_template(name), request.app.state.service.settings.map_tiles
     context |= {"path": request.url.path, "person": person, "may": may, "tiles": tiles}
-    headers = HEADERS if tiles is None else HEADERS | {POLICY: _policy_with(tiles)}
+    headers = dict(HEADERS)
+    if tiles is not None:  # behind maps, from another server
+        kind = "connect-src" if tiles.is_vector else "img-src"
+        headers[POLICY] += f"; {kind} 'self' {tiles.origin}"
     return HTMLResponse(template.render(context), status, headers=headers)
-
-
-def _policy_with(tiles: Tiles) -> str:
-    """The policy of pages whose maps have tiles of another server."""
-    kind = "connect-src" if tiles.is_vector else "img-src"
-    return f"{HEADERS[POLICY]}; {kind} 'self' {tiles.origin}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ version they have the same bytes.
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -26,12 +26,14 @@ from decoder.progress import Note, Progress
 from decoder.sources.aggregates import window_of
 from decoder.sources.collector_client import KEY_VARIABLE
 from decoder.sources.windows import windows_of_files
-from decoder_service.jobs.specs import JobSpec, check_members, digest
+from decoder_service.jobs.specs import JobSpec, digest
 from decoder_service.worker.process_limits import die_with_parent, end_with_pipe, limit_resources
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
+from rappor_server.errors import RequestError
 
 _TELL_SECONDS = 0.2  # between two messages of one stage
+_OF_KINDS = frozenset({"candidates", "weights", "map", "areas", "crowd", "flows", "known"})
 
 
 @dataclass(frozen=True)
@@ -99,20 +101,19 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     """
     spec, notes = task.spec, list[str]()
     progress("reading counts", 0, 1)
-    groups = read_counts(spec, task.counts, task.collector, notes.append)
+    groups = _read_counts(task, notes.append)
     if not all(groups):
         raise DecodeError("the source holds no counts")
     first, kind = groups[0][0], kind_of(groups[0])
     name = str(first.definition.get("kind", "string"))
-    check_members(spec, kind, name)
+    _check_members(spec, kind, name)
     metric = first.metric.partition("/")[0] if "map" in kind.members else first.metric
     shas = _keep_aggregates(task, groups)
     lists = {"candidates": None, **{name: sha for name, (_, sha) in task.lists.items()}}
     input_digest = digest(_meaning(spec, kind), shas, *lists.values())
     if not proceed(Keyed(digest(input_digest, task.version), input_digest, metric)):
         return None
-    question = _question(task)
-    result = decode_counts(spec.operation, groups, question, progress, notes.append)
+    result = decode_counts(spec.operation, groups, _question(task), progress, notes.append)
     write_result(result, kind, spec.operation, task.folder / "out", progress)
     manifest = {
         "spec": spec.model_dump(mode="json"),
@@ -128,6 +129,18 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
         manifest=manifest,
         summary=result.summary,
     )
+
+
+def _check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
+    """Raise RequestError for a member or an operation that a kind of metric does not take."""
+    if spec.operation not in kind.operations:
+        raise RequestError(
+            f"operation: a metric of kind {name} has no {spec.operation}; start a job with "
+            f"operation {' or '.join(kind.operations)}"
+        )
+    for member in sorted(_OF_KINDS - kind.members):
+        if getattr(spec, member) != JobSpec.model_fields[member].default:
+            raise RequestError(f"{member}: not of a metric of kind {name}; leave it out")
 
 
 def _question(task: Task) -> Question:
@@ -155,23 +168,12 @@ def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
     return shown | {"candidates": given}
 
 
-def read_counts(
-    spec: JobSpec, files: Sequence[tuple[Path, ...] | None], collector: str | None, note: Note
-) -> Groups:
-    """The aggregates of each source of a specification; of a series one for each window.
-
-    Args:
-        spec: what is wanted.
-        files: of each source, None where the collector is to be asked.
-        collector: its URL.
-        note: called with a sentence on what was left out.
-
-    Raises:
-        RapporError: what a file or the collector refuse.
-    """
+def _read_counts(task: Task, note: Note) -> Groups:
+    """The aggregates of each source of a specification; of a series one for each window."""
+    spec, collector = task.spec, task.collector
     groups: list[list[Aggregate]] = []
     is_series = spec.operation == "series"
-    for source, paths in zip(spec.sources, files, strict=True):
+    for source, paths in zip(spec.sources, task.counts, strict=True):
         window = source.collector
         if paths is not None:
             counts = list(map(read_aggregate_file, paths))

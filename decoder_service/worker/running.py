@@ -8,7 +8,6 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -20,17 +19,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from decoder.errors import DecodeError
-from decoder_service.jobs.claims import Hold
-from decoder_service.jobs.rules import LISTS
+from decoder_service.jobs.rules import LISTS, Hold
 from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec, canonical
-from decoder_service.lists.rules import (
-    FILES,
-    described,
-    load_content,
-    save_aggregate,
-)
+from decoder_service.lists.rules import FILES, described, load_content, save_aggregate
 from decoder_service.people.permissions import check_room
-from decoder_service.results.rows import let_read, save_result
+from decoder_service.results.rules import let_read, save_result
 from decoder_service.shell.database import decoder_version
 from decoder_service.shell.models import AggregateRow, JobRow, ListVersionRow, ResultRow
 from decoder_service.shell.settings import ServiceSettings, secret_text
@@ -269,13 +262,7 @@ def _written(path: Path, content: bytes | None, why: str) -> Path:
 
 
 def store_result(
-    db: Session,
-    job: JobRow,
-    folder: Path,
-    keyed: Keyed,
-    finished: TaskFinished,
-    random_bytes: Callable[[int], bytes],
-    at: float,
+    db: Session, job: JobRow, folder: Path, keyed: Keyed, finished: TaskFinished, at: float
 ) -> str:
     """Insert a result with its files and aggregates, in the transaction that ends its job. Returns
     its id. Raises ConflictError where another job was first."""
@@ -283,7 +270,7 @@ def store_result(
     version = decoder_version()
     same = select(ResultRow.id).where(ResultRow.input_digest == keyed.input_digest)
     row = ResultRow(
-        id=random_bytes(8).hex(),
+        id=os.urandom(8).hex(),
         key=keyed.key,
         input_digest=keyed.input_digest,
         supersedes=db.scalar(same.order_by(ResultRow.created.desc(), ResultRow.id).limit(1)),

@@ -16,9 +16,9 @@ from pathlib import Path
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from decoder_service.jobs import claims
-from decoder_service.jobs.claims import Hold
-from decoder_service.results.rows import result_of_key
+from decoder_service.jobs import rules as claims
+from decoder_service.jobs.rules import Hold
+from decoder_service.results.rules import result_of_key
 from decoder_service.shell.database import ServiceDatabase, utc_now
 from decoder_service.shell.models import HELD, JobState, WorkerRow
 from decoder_service.shell.settings import ServiceSettings
@@ -219,7 +219,7 @@ class Worker:
             most = self._settings.max_result_bytes
             return JobState.FAILED, f"the result has {size:,} bytes, above {most:,}", None
         at = utc_now().timestamp()
-        result = store_result(db, job.job, job.folder.path, keyed, outcome, os.urandom, at)
+        result = store_result(db, job.job, job.folder.path, keyed, outcome, at)
         return JobState.DONE, "", give(db, job.job, result, self._settings)
 
     def _end(self, hold: Hold, state: JobState, reason: str) -> None:

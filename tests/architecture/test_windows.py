@@ -31,7 +31,7 @@ for package in sys.argv[1:]:
 """
 SENTENCE = """
 from decoder_service.shell.errors import UnavailableError
-from decoder_service.worker.uploads import Reader
+from decoder_service.worker.process_limits import Reader
 from decoder_service.shell.server import _prepare_to_serve, work
 from decoder_service.shell.settings import load_settings
 

@@ -19,7 +19,7 @@ from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
 from rappor_server.logs import make_log
-from rappor_server.readiness import MAX_AGE
+from rappor_server.serving import MAX_AGE
 from tests.collector.broker import PARTITIONS, Line, Quiet, make_line, running_broker
 from tests.collector.support import Seconds, Server, make_bench, make_metric, running_server
 from tests.waiting import until

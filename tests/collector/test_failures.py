@@ -23,7 +23,7 @@ from rappor_server.database import make_engine
 from rappor_server.errors import SettingsError, StorageError
 from rappor_server.logs import make_log
 from rappor_server.problems import Problems
-from rappor_server.readiness import MAX_AGE, Readiness
+from rappor_server.serving import MAX_AGE, Readiness
 from tests.collector.support import Seconds, Server, ServerMaker, make_metric
 
 METRIC = make_metric(min_reports=1)

@@ -10,8 +10,8 @@ from unittest.mock import patch
 from decoder.errors import DecodeError
 from decoder.progress import silent
 from decoder.sources.collector_client import KEY_VARIABLE
-from decoder_service.jobs import claims
-from decoder_service.results.rows import let_read, result_of_key
+from decoder_service.jobs import rules as claims
+from decoder_service.results.rules import let_read, result_of_key
 from decoder_service.shell.models import JobState
 from decoder_service.shell.service import DecoderService
 from decoder_service.worker.execution import Keyed, execute
@@ -86,6 +86,6 @@ def do_job(service: DecoderService, folder: Path) -> bool:
             let_read(db, result, job.owner)
         else:
             at = service.clock().timestamp()
-            result = store_result(db, job, folder, keyed[0], finished, os.urandom, at)
+            result = store_result(db, job, folder, keyed[0], finished, at)
         assert claims.end(db, hold, JobState.DONE, "", result)
     return True

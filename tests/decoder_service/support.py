@@ -18,7 +18,7 @@ from decoder.errors import RemoteError
 from decoder_service.metrics.rules import Ask, Metrics, RemoteCollector
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
-from decoder_service.results.rows import let_read, save_result
+from decoder_service.results.rules import let_read, save_result
 from decoder_service.shell.models import LIVE, ResultRow
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select, update
 
-from decoder_service.jobs import claims
-from decoder_service.jobs.claims import Hold
+from decoder_service.jobs import rules as claims
+from decoder_service.jobs.rules import Hold
 from decoder_service.shell.database import ServiceDatabase, save
 from decoder_service.shell.models import JobRow, JobState, PersonRow
 from rappor_server.errors import ConflictError

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.results.rows import save_result
+from decoder_service.results.rules import save_result
 from decoder_service.shell.database import ServiceDatabase, utc_now
 from decoder_service.shell.models import ResultRow
 from decoder_service.shell.service import make_service
@@ -89,7 +89,7 @@ def test_nothing_is_imported_from_the_folder_of_the_start(tmp_path: Path) -> Non
         (folder / f"{name}.py").write_text("raise SystemExit('imported from the folder')")
     program = (
         "import os, sys; sys.path[:] = [one for one in sys.path if one]\n"
-        "from decoder_service.worker.uploads import SMALL_BYTES, Reader\n"
+        "from decoder_service.worker.process_limits import SMALL_BYTES, Reader\n"
         "from tests.decoder_service.reading_functions import process_of\n"
         "os.chdir(sys.argv[1])\n"
         "assert Reader().read(process_of, b'a' * (SMALL_BYTES + 1)) != os.getpid()\n"

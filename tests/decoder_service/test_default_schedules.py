@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from decoder_service.people.permissions import SERVICE_ID
-from decoder_service.results.rows import give_up
+from decoder_service.results.rules import give_up
 from decoder_service.schedules.rules import load_schedules
 from decoder_service.schedules.windows import delete_window, load_windows, spec_of_schedule
 from decoder_service.shell.database import save
@@ -149,7 +149,9 @@ def test_the_service_follows_metrics_with_declared_values(followed: Running) -> 
         answer = root.post(f"/schedules/{made.id}/delete", data={"sure": "1"})
         assert (answer.status_code, "pause it" in answer.text) == (422, True)
         assert root.post(f"/schedules/{made.id}/enable").status_code == 303
-    assert made.id not in {one.id for one in service.schedules.every_enabled()}
+    with service.database.reading() as db:
+        enabled = load_schedules(db, ScheduleRow.enabled.is_(True))
+    assert made.id not in {one.id for one in enabled}
 
 
 def test_nobody_takes_the_name_of_the_service(followed: Running) -> None:

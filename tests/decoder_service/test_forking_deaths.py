@@ -14,7 +14,7 @@ import psutil
 import pytest
 from sqlalchemy import update
 
-from decoder_service.jobs.claims import Hold, live_workers
+from decoder_service.jobs.rules import Hold, live_workers
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role

@@ -46,7 +46,7 @@ def test_no_page_waits_for_it(served: Running) -> None:
             assert "the collector has not answered yet" in ana.get("/v1/metrics").json()["problem"]
     assert asking.is_alive()
     hanging.free.set()
-    until(lambda: [one.name for one in metrics.all(READER).metrics] == ["homepage"])
+    until(lambda: [one.name for one in metrics.all(READER)[0]] == ["homepage"])
     asking.join()
 
 
@@ -55,10 +55,10 @@ def test_old_answers_are_shown_with_their_age(served: Running) -> None:
     answering.free.set()
     metrics = ask_by(served, answering)
     metrics.refresh()
-    assert metrics.all(READER).problem == ""
+    assert metrics.all(READER)[1] == ""
     metrics._answered -= 2 * REFRESH_SECONDS
-    found = metrics.all(READER)
-    assert [one.name for one in found.metrics] == ["homepage"]
-    assert "the collector has not answered for 60 seconds" in found.problem
-    assert "what it said before is shown" in found.problem
+    found, problem = metrics.all(READER)
+    assert [one.name for one in found] == ["homepage"]
+    assert "the collector has not answered for 60 seconds" in problem
+    assert "what it said before is shown" in problem
     assert "does not answer now" in metrics.public()[1]

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
-from decoder_service.results.rows import load_results
+from decoder_service.results.rules import load_results
 from decoder_service.shell.database import decoder_version, save
 from decoder_service.shell.models import AlarmRow, ResultRow, ScheduleRow
 from tests.decoder_service.support import (

@@ -11,8 +11,8 @@ from sqlalchemy import update
 
 from decoder_service.people.access import COMMAND_LINE, Access
 from decoder_service.people.permissions import Role
-from decoder_service.results.rows import RELEASE_FILES
-from decoder_service.shell.models import KeyRow, ReleaseRow, ResultRow, release_files
+from decoder_service.results.rules import RELEASE_FILES
+from decoder_service.shell.models import KeyRow, ReleaseRow, release_files
 from disclosure.release import make_keys
 from rappor_cli.main import main
 from tests.decoder_service.release_support import (
@@ -132,22 +132,17 @@ def test_proposers_keys_are_replaced_and_revoked(served: Running, made: dict[str
     assert not {"proposer_holds", "sources"} & shown.keys()
 
 
-def test_approvers_learn_of_superseded_or_deleted_results(
-    served: Running, made: dict[str, bytes]
-) -> None:
-    old, later, gone = (stored(served, made, "ana") for _ in range(3))
+def test_approvers_learn_of_deleted_results(served: Running, made: dict[str, bytes]) -> None:
+    old, gone = (stored(served, made, "ana") for _ in range(2))
     asked = {**proposal("a", old), "note": "two"}
     release = propose(served, "ana", asked)["id"]
     deleted = propose(served, "ana", proposal("b", gone))["id"]
-    with served.service.database.writing() as db:
-        newer = update(ResultRow).where(ResultRow.id == later)
-        db.execute(newer.values(supersedes=old))
     with served.client("ana") as ana:
         assert ana.delete(f"/v1/results/{gone}").status_code == 200
     (source,) = get(served, "root", f"/v1/releases/{release}").json()["sources"]
-    assert source == {"result": old, "strata": {}, "is_there": True, "superseded_by": later}
+    assert source == {"result": old, "strata": {}, "is_there": True}
     (source,) = get(served, "root", f"/v1/releases/{deleted}").json()["sources"]
-    assert (source["is_there"], source["superseded_by"]) == (False, None)
+    assert source["is_there"] is False
     assert settle(served, "root", deleted).status_code == 200  # what was built stays as it is
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from decoder_service.releases.publishing import ReleasePublisher
+from decoder_service.releases.sources import ReleasePublisher
 from decoder_service.shell.models import ResultRow
 from decoder_service.shell.service import make_service
 from disclosure.release import key_id, load_public_key, make_keys

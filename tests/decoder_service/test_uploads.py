@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from decoder_service.shell.errors import UnavailableError
-from decoder_service.worker import uploads
-from decoder_service.worker.uploads import SMALL_BYTES, Reader
+from decoder_service.worker import process_limits
+from decoder_service.worker.process_limits import SMALL_BYTES, Reader
 from rappor_server.errors import RequestError
 from tests.decoder_service.reading_functions import await_go, endless, many_lists, process_of
 from tests.decoder_service.support import Running, running
@@ -45,7 +45,7 @@ def test_large_files_take_turns_and_give_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A processor is left to the service, and threads to other requests, whoever uploads."""
-    monkeypatch.setattr(uploads, "MAX_WAITING", places := 3)
+    monkeypatch.setattr(process_limits, "MAX_WAITING", places := 3)
     ends, once = list[object](), max(1, (os.cpu_count() or 1) - 1)
     given = (tmp_path, Reader())
     threads = [

@@ -285,8 +285,8 @@ RELEASES = (
     ),
     Mutation(
         "own-release-approved", "another person approves what one proposed",
-        "decoder_service/releases/sources.py", "tests/decoder_service/test_releases.py",
-        "if mine and state != ReleaseState.WITHDRAWN:",
+        "decoder_service/releases/rules.py", "tests/decoder_service/test_releases.py",
+        "if mine and not withdraws:",
         "if False:",
     ),
     Mutation(
