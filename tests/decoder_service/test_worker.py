@@ -48,7 +48,7 @@ def test_each_kind_of_job_leaves_one_result(url: str, tmp_path: Path) -> None:
         result = done["result_id"]
         assert done["metric"] == "strings"
         table = ana.get(f"/v1/results/{result}/data?format=csv")
-        assert table.text.startswith("string,estimate")
+        assert table.text.startswith('"string","estimate"')
         assert ana.get(f"/v1/results/{result}/data?format=parquet").content[:4] == b"PAR1"
         shown = ana.get(f"/v1/results/{mapped['result_id']}/data?format=geojson")
         assert shown.json()["type"] == "FeatureCollection"
