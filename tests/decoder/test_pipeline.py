@@ -53,7 +53,7 @@ def test_finds_what_is_there(make_aggregate, candidates, values, shares, method,
     assert parts.explained + parts.missing + parts.noise == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["cavity", pytest.param("lasso", marks=pytest.mark.long)])
 def test_the_same_input_gives_the_same_bits(make_aggregate, candidates, method, monkeypatch):
     tables = []
     monkeypatch.setattr(bit_tensor, "_WORTH_A_THREAD", 0)
@@ -305,18 +305,18 @@ OF_THE_SUM = "more than all reports"
 
 @pytest.mark.parametrize("num_reports", [1_000, pytest.param(3_000, marks=pytest.mark.long)])
 def test_a_sum_above_1_by_chance_is_no_alarm(num_reports):
-    """400 honest draws each; 2 per 1,000 or fewer are alarmed: 5 or more of 400 by chance 1e-3.
+    """200 honest draws each; 2 per 1,000 or fewer are alarmed: 4 or more of 200 by chance 1e-3.
 
     A fixed limit of 1.1 alarmed 18 % and 4 % of them.
     """
     values, shares = ["light", "dark", "system"], np.array([6, 3, 2]) / 11
     made = [
         draw_aggregate(values, shares, num_reports, ONE_HOT, np.random.default_rng(seed))[0]
-        for seed in range(400)
+        for seed in range(200)
     ]
     decoded = [decode(one, Candidates.from_strings(values)) for one in made]
-    assert sum(one.summary.allocated_share > 1.1 for one in decoded) > 4, "the draws show nothing"
-    assert sum(OF_THE_SUM in " ".join(one.warnings) for one in decoded) <= 4
+    assert sum(one.summary.allocated_share > 1.1 for one in decoded) > 3, "the draws show nothing"
+    assert sum(OF_THE_SUM in " ".join(one.warnings) for one in decoded) <= 3
 
 
 def test_a_sum_above_1_beyond_chance_is_told():
