@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -42,6 +43,18 @@ def _kept_certificates() -> None:
     if transports is not None:
         cached = lru_cache(maxsize=64)(transports.create_ssl_context)
         transports.create_ssl_context = cached  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _computed_once() -> None:
+    """What a command line and a sequence of answers are is found once (.02 and .1 s)."""
+    for module, name in (
+        ("rappor_cli.commands", "_as_command"),
+        ("rappor_core.sequence_risk", "memoized_nats"),
+    ):
+        loaded: Any = sys.modules.get(module)
+        if loaded is not None:
+            setattr(loaded, name, lru_cache(maxsize=None)(getattr(loaded, name)))
 
 
 @pytest.fixture(autouse=True)
