@@ -103,14 +103,6 @@ def test_a_geopackage_holds_cells_with_intervals(night: Density, tmp_path: Path)
         assert row[3] <= row[4]
 
 
-def test_the_same_map_gives_the_same_geopackage(night: Density, tmp_path: Path) -> None:
-    written = []
-    for name in ("a", "b"):
-        write_maps([night], tmp_path / name)
-        written.append((tmp_path / name / "density.gpkg").read_bytes())
-    assert written[0] == written[1]
-
-
 def test_without_the_extra_a_sentence_says_what_is_missing(
     night: Density, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
