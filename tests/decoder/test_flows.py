@@ -13,6 +13,7 @@ from decoder.flows.space import FlowSpace, symbol_counts
 from decoder.flows.tables import FlowDecoding
 from decoder.inference.intervals import ShareTable
 from decoder.options import DecodeOptions
+from decoder.progress import silent
 from decoder.typing import Flags, Floats
 from metric_design.flow_kind import class_error, least_flow
 from rappor_core.aggregate import Aggregate
@@ -133,6 +134,15 @@ def test_honest_answers_fit_and_forged_ones_do_not(
 ) -> None:
     for honest in (decoding, small_decoding):
         assert min(check.p_value for check in honest.checks) > 0.001
+    flow = flow_of(small)
+    space, counts = FlowSpace.of(flow), symbol_counts(forged(small, "work", 5, 1_000), flow)
+    fit = decoding_module._fit_answers(space, symbol_counts(small, flow), 1.0, silent, None)
+    worst = min(question_checks(counts, fit.moments), key=lambda check: check.p_value)
+    assert (worst.question, worst.p_value < 1e-6) == ("work", True)
+
+
+@pytest.mark.long
+def test_forged_answers_are_named(small: Aggregate) -> None:
     found = decode_flows(forged(small, "work", 5, 1_000))
     assert any("'work' do not fit" in warning for warning in found.warnings)
 
