@@ -1,5 +1,5 @@
 """Settings of all tests: property tests draw the same examples at each run, and databases
-cost little (`fast_databases`).
+cost little (`fast_databases`). A test has a budget of processor time (`BUDGET`).
 
 `RAPPOR_FUZZ=1 pytest` draws fresh ones, to look for what the fixed ones missed. Libraries take one
 thread each: several test processes share the cores, and threads that wait for one another spin.
@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -18,12 +20,43 @@ from tests.open_databases import watch
 for library in ("OMP", "OPENBLAS", "NUMBA"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # read when the library is imported
 
+FUZZ = bool(os.environ.get("RAPPOR_FUZZ"))
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=1000)
-settings.load_profile("fuzz" if os.environ.get("RAPPOR_FUZZ") else "repeatable")
+settings.load_profile("fuzz" if FUZZ else "repeatable")
 
 
 watch()
+
+
+BUDGET = 2.1  # seconds of processor: three times what a test of a boundary may take
+WHOLE_PROGRAMS = (  # a life or a crash of several of them
+    "attacks/", "end_to_end/", "examples/", "public_cases/",
+    "collector/test_commands.py", "collector/test_crash.py",
+)  # fmt: skip
+
+
+def spent() -> float:
+    """Processor time of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that goes over its budget by a factor of three, unless it is long.
+
+    Not the first one that needs a library: to load it, and to compile, is for all after it.
+    """
+    before, loaded = spent(), len(sys.modules)
+    yield
+    took, path = spent() - before, item.path.relative_to(Path(__file__).parent).as_posix()
+    free = "long" in item.keywords or path.startswith(WHOLE_PROGRAMS) or FUZZ
+    if took > BUDGET and not free and len(sys.modules) - loaded < 20:
+        pytest.fail(
+            f"it took {took:.1f} s of processor, of {BUDGET}: take a smaller case, or mark it long "
+            "and keep a cheap test of its claim (CONTRIBUTING.md)",
+            pytrace=False,
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -42,6 +75,18 @@ def _kept_certificates() -> None:
     if transports is not None:
         cached = lru_cache(maxsize=64)(transports.create_ssl_context)
         transports.create_ssl_context = cached  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _computed_once() -> None:
+    """What a command line and a sequence of answers are is found once (.02 and .1 s)."""
+    for module, name in (
+        ("rappor_cli.commands", "_as_command"),
+        ("rappor_core.sequence_risk", "memoized_nats"),
+    ):
+        loaded: Any = sys.modules.get(module)
+        if loaded is not None:
+            setattr(loaded, name, lru_cache(maxsize=None)(getattr(loaded, name)))
 
 
 @pytest.fixture(autouse=True)

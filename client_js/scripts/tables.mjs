@@ -1,5 +1,5 @@
 // Writes the entry /domains: the public code table of the package, which is that of rappor_core
-// (test/package.test.mjs). `npm run build` runs it after the compiler.
+// (test/package.long.mjs). `npm run build` runs it after the compiler.
 
 import { createHash } from "node:crypto";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";

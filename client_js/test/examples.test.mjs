@@ -1,5 +1,5 @@
 // The example for React Native: bundled, its types checked, and its telemetry run over a stand-in for AsyncStorage.
-// The other examples of this client are run by chromium.long.mjs, electron.test.mjs and package.test.mjs.
+// The other examples of this client are run by chromium.long.mjs, electron.test.mjs and package.long.mjs.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";

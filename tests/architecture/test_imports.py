@@ -89,10 +89,13 @@ def test_public_names_are_loaded_when_used(package: str) -> None:
         ("decoder.sources.collector_client", NUMERICAL | {"typer", "rich"}),
         ("metric_design.flow_kind", NUMERICAL),
         # scipy.stats alone takes half as long to load as all else
-        ("rappor_cli.analyze", {"scipy.stats", "decoder.density.maps", "simulations"}),
-        ("rappor_cli.plan", {"scipy.stats"}),
+        pytest.param(
+            "rappor_cli.analyze", {"scipy.stats", "decoder.density.maps", "simulations"},
+            marks=pytest.mark.long,
+        ),
+        pytest.param("rappor_cli.plan", {"scipy.stats"}, marks=pytest.mark.long),
     ],
-)
+)  # fmt: skip
 def test_a_module_loads_no_library_that_it_does_not_need(module: str, unneeded: set[str]) -> None:
     loaded = loaded_after(f"import {module}")
     assert not unneeded & (loaded | top_level(loaded))

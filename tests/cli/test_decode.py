@@ -1,8 +1,8 @@
 """`rappor decode` as a user calls it: files in, files out, exit codes."""
 
+import io
 import json
-import os
-import subprocess
+import signal
 import sys
 from dataclasses import replace
 from datetime import date
@@ -10,6 +10,7 @@ from datetime import date
 import numpy as np
 import pytest
 
+from rappor_cli.__main__ import run
 from rappor_cli.main import main
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
@@ -170,21 +171,22 @@ def test_files_without_days_join_no_series(inputs, capsys):
     assert "no place in a series" in capsys.readouterr().err
 
 
-def test_terminals_escape_values_they_cannot_show(inputs):
+def test_terminals_escape_values_they_cannot_show(inputs, monkeypatch):
     shares = np.array([0.5, 0.5])
     greek = ["\u03b1\u03b2", "\u03b3"]
     drawn, _ = draw_aggregate(greek, shares, 40_000, PARAMS, np.random.default_rng(1))
     (inputs / "8.json").write_text(drawn.to_json())
     (inputs / "greek.txt").write_text("\n".join(greek), encoding="utf-8")
-    command = [sys.executable, "-m", "rappor_cli", "decode", "--aggregate", str(inputs / "8.json")]
-    done = subprocess.run(
-        [*command, "--candidates", str(inputs / "greek.txt")],
-        env=os.environ | {"PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"\\u03b1\\u03b2" in done.stdout
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="ascii"))
+    command = ["rappor", "decode", "--aggregate", str(inputs / "8.json")]
+    monkeypatch.setattr(sys, "argv", [*command, "--candidates", str(inputs / "greek.txt")])
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as ended:
+        run()
+    signal.signal(signal.SIGINT, handler)
+    assert ended.value.code == 0
+    assert b"\\u03b1\\u03b2" in printed.getvalue()
 
 
 def test_a_value_of_any_length_takes_one_line(inputs, capsys):

@@ -36,7 +36,7 @@ def test_own_metrics_are_decoded_under_their_names(
         return run(words)
 
     monkeypatch.setattr(demo, "_run_shown", shown)
-    assert main(["quickstart", "metrics.toml", "--seed", "2"]) == 0
+    assert main(["quickstart", "metrics.toml", "--devices", "3000", "--seed", "2"]) == 0
     assert sorted(listed) == ["homepage", "theme"]
     out = capsys.readouterr().out
     printed = re.findall(r"^\$ rappor (.+)$", out, re.M)

@@ -21,7 +21,7 @@ def main(state_dir: str, collector: str, metrics: str, module: str, part: str) -
     def slowly(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "import" and arguments[0] == part:
             loading.set()
-            time.sleep(0.5)
+            time.sleep(0.2)
 
     sys.addaudithook(slowly)
     client = Client.open(

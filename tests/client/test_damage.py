@@ -23,7 +23,7 @@ from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.process_support import output_of
 
 QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
-FLIPS = 100
+FLIPS = 60
 
 
 class Sample:

@@ -90,7 +90,7 @@ def test_while_a_full_backlog_keeps_it_connecting(
     time.sleep(0.1)
     client = open_client(collector=url_of(listener), delivery=AT_ONCE)
     client.record("homepage", "a")
-    time.sleep(0.3)  # it is connecting, and tries again after a second
+    time.sleep(0.2)  # it is connecting, and tries again after a second
     assert client.last_error == ""
     ended(client, end)
     assert bytes_until_quiet(listener) == 0
@@ -106,7 +106,7 @@ def test_while_a_name_is_looked_up(
     def slow(host: Any, port: Any, *others: Any) -> Any:
         if host == b"localhost" and not others[-1]:
             asked.set()
-            time.sleep(0.5)
+            time.sleep(0.2)
             return real("127.0.0.1", port, *others)
         return real(host, port, *others)
 

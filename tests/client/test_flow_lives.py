@@ -109,7 +109,7 @@ def one_secret_a_cohort(file: MetricsFile) -> list[bytes]:
     [
         ({}, 1, 1),
         ({"spread": "2"}, 2, 1),
-        ({"to": '"night 22-6"', "lag": "1"}, 2, 1),
+        pytest.param({"to": '"night 22-6"', "lag": "1"}, 2, 1, marks=pytest.mark.long),
         pytest.param({"mode": '"window"', "window": "2", "max_reports": "1"}, 3, 1,
                      marks=pytest.mark.long),
     ],

@@ -56,7 +56,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("mode", list(MODES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps=steps, seed=st.integers(0, 50))
 def test_cap_period_and_permanence_hold_for_any_fixes(
     mode: str, steps: list[tuple[str, float, float]], seed: int

@@ -205,7 +205,7 @@ def crash_test(
             await_ready(port)
             with senders(port, tally, send):
                 for _ in range(kills):
-                    time.sleep(rng.uniform(0.02, 0.25))
+                    time.sleep(rng.uniform(0.02, 0.2))
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
                     process = start(database, listener, workers=workers, **more)

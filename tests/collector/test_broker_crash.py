@@ -115,7 +115,7 @@ def test_consumers_killed_at_random_count_each_once(line: Line, kills: int) -> N
             total += feed(line, 40, expected)
             if kill % 4 == 3:  # on a busy machine a consumer takes longer than that to start
                 await_more(line)
-            time.sleep(rng.uniform(0.05, 0.4))
+            time.sleep(rng.uniform(0.05, 0.2))
             consumers.kill(kill % 2)
     finally:
         consumers.end()

@@ -52,25 +52,22 @@ def test_a_listed_origin_sends_and_reads(serving: ServerMaker, sender: Sender) -
         assert refused.headers["access-control-allow-origin"] == LISTED
 
 
-@pytest.mark.parametrize(
-    "origin",
-    [
-        "https://app.example.org.evil.example",
-        "https://evil-app.example.org",
-        "http://app.example.org",
-        "HTTPS://APP.EXAMPLE.ORG",
-        "null",
-        "*",
-    ],
-)
-def test_only_exact_matches_are_let_in(serving: ServerMaker, origin: str) -> None:
+def test_only_exact_matches_are_let_in(serving: ServerMaker) -> None:
     with serving([METRIC], allowed_origins=[LISTED]) as server:
-        answer = ask(server, origin=origin)
-        assert answer.status_code == 400
-        assert "access-control-allow-origin" not in answer.headers
-        sent = server.http.post("/v1/reports", content=b"x", headers={"Origin": origin})
-        assert "access-control-allow-origin" not in sent.headers
-        assert sent.headers["vary"] == "Origin"
+        for origin in (
+            "https://app.example.org.evil.example",
+            "https://evil-app.example.org",
+            "http://app.example.org",
+            "HTTPS://APP.EXAMPLE.ORG",
+            "null",
+            "*",
+        ):
+            answer = ask(server, origin=origin)
+            assert answer.status_code == 400, origin
+            assert "access-control-allow-origin" not in answer.headers
+            sent = server.http.post("/v1/reports", content=b"x", headers={"Origin": origin})
+            assert "access-control-allow-origin" not in sent.headers
+            assert sent.headers["vary"] == "Origin"
 
 
 def test_none_is_listed_by_default(serving: ServerMaker) -> None:

@@ -33,7 +33,7 @@ from tests.collector.support import (
 from tests.waiting import until
 
 METRIC = make_metric()
-MUTATIONS = [500, pytest.param(10_000, marks=pytest.mark.long)]
+MUTATIONS = [300, pytest.param(10_000, marks=pytest.mark.long)]
 MAX_GROWTH = 50 << 20
 
 ID = '"batch_id":"' + "0" * 32 + '"'

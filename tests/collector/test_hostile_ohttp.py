@@ -20,8 +20,8 @@ from tests.collector.test_hostile import CORPUS, MAX_GROWTH
 from tests.relay_support import JSON, Behind, new_keys, opened
 
 METRIC = make_metric(min_reports=1)
-ENCAPSULATIONS = [500, pytest.param(20_000, marks=pytest.mark.long)]
-WARM_UP = 300  # until the allocator of the process has its size
+ENCAPSULATIONS = [250, pytest.param(20_000, marks=pytest.mark.long)]
+WARM_UP = 150  # until the allocator of the process has its size
 SEED = 34
 
 

@@ -46,7 +46,7 @@ def point_in(box: Box, at: tuple[float, float]) -> tuple[float, float]:
 
 @pytest.mark.parametrize("kind", list(LEVELS))
 @pytest.mark.parametrize("box", BOXES, ids=["city", "fiji", "world"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(at=points)
 def test_the_domain_holds_the_box_and_nests(
     kind: GridKind, box: Box, at: tuple[float, float]
@@ -63,7 +63,7 @@ def test_the_domain_holds_the_box_and_nests(
 
 @pytest.mark.parametrize("kind", ["quadkey", "geohash", "square"])
 @pytest.mark.parametrize("box", BOXES[:2], ids=["city", "fiji"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(at=points)
 def test_a_cell_holds_its_points_within_its_parent(
     kind: GridKind, box: Box, at: tuple[float, float]

@@ -49,7 +49,7 @@ def plain_code(document: dict, data: bytes) -> str:
     raise AssertionError
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 def test_any_string_comes_back(text: str) -> None:
     data = normalize(text)

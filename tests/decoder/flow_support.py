@@ -45,7 +45,7 @@ def decode_flows_once(
     known: Floats | None = None,
     progress: object = None,
 ) -> FlowDecoding:
-    """`decode_flows`, once for each input: the same counts give the same bits (`test_flows`)."""
+    """`decode_flows`, once for each input: the same counts give the same bits (`tests/kinds`)."""
     options = options or DecodeOptions()
     key = counts.to_json(), options, None if known is None else known.tobytes()
     if key not in _DECODED:

@@ -206,7 +206,9 @@ def test_a_real_change_is_found_and_named() -> None:
     assert found.detected[:-1].tolist() == own.tolist()  # `other` is tested by itself
 
 
-@pytest.mark.parametrize("alpha", [1e-9, 0.05, 0.5])
+@pytest.mark.parametrize(
+    "alpha", [0.05, *(pytest.param(one, marks=pytest.mark.long) for one in (1e-9, 0.5))]
+)
 def test_two_windows_have_one_decision(alpha: float) -> None:
     before, after, _ = two_windows(0.1, True, 5, DensityOptions(alpha=alpha))
     assert after.changes is not None

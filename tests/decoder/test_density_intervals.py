@@ -50,7 +50,9 @@ def test_heavy_cells_are_in_their_intervals() -> None:
     assert np.mean(narrow) < MIN_HEAVY
 
 
-@pytest.mark.parametrize("no_data", ["", 'no_data = "no_data"\n'])
+@pytest.mark.parametrize(
+    "no_data", [pytest.param("", marks=pytest.mark.long), 'no_data = "no_data"\n']
+)
 def test_reserved_values_are_not_tested_with_cells(no_data: str) -> None:
     """Where all are elsewhere, `bh` with `other` in the list would name a cell twice as often."""
     metric = parse_metrics(USUAL_PLACE + no_data).metrics["usual_place/day/13"]

@@ -268,6 +268,11 @@ def test_the_command_finds_shows_and_hands_over(
     assert words.read_text().split() == NAMES[:2]
 
 
+def test_of_noise_alone_smaller_shares_would_be_named(discovery: Discovery) -> None:
+    assert discovery.half_by_noise < discovery.half_found < discovery.most_found
+
+
+@pytest.mark.long
 def test_strings_are_named_at_the_stated_shares() -> None:
     """40 strings each. At .5 fewer than 10 have a chance of .001; at .95 fewer than 32, .0003."""
     metric, rng = small_metric(), np.random.default_rng(7)

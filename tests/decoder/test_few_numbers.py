@@ -44,7 +44,7 @@ def curves(
         yield curve
 
 
-@pytest.mark.parametrize("share", [0.0, pytest.param(0.5, marks=LONG), 1.0])
+@pytest.mark.parametrize("share", [0.0, *(pytest.param(n, marks=LONG) for n in (0.5, 1.0))])
 @pytest.mark.parametrize("devices", [2, *(pytest.param(n, marks=LONG) for n in (5, 20))])
 def test_a_mean_of_few_devices(devices: int, share: float) -> None:
     flags = []
@@ -94,7 +94,7 @@ def test_shares_above_the_edges_are_the_curves() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("share", [0.0, pytest.param(0.5, marks=LONG), 1.0])
+@pytest.mark.parametrize("share", [0.0, *(pytest.param(n, marks=LONG) for n in (0.5, 1.0))])
 def test_equal_replicates_leave_a_width(share: float) -> None:
     """Of a pool of 7 periods: of 10 devices the cohorts agreed in 23 of 100 draws, with width 0."""
     flags = []
@@ -110,7 +110,7 @@ def test_equal_replicates_leave_a_width(share: float) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("share", [0.0, 1.0])
+@pytest.mark.parametrize("share", [0.0, pytest.param(1.0, marks=LONG)])
 def test_no_change_of_few_devices_is_certain(share: float) -> None:
     """Where all cohorts differed alike between two windows, the p-value was 0: 21 of 100 draws."""
     metric, rng = metric_of(FEW, 8.0, none="apart"), np.random.default_rng(4)
@@ -131,7 +131,8 @@ def test_no_change_of_few_devices_is_certain(share: float) -> None:
 @pytest.mark.parametrize("data", [pytest.param(1.0, marks=LONG), 0.7])
 @pytest.mark.parametrize("mode", ["memo", "once"])
 @pytest.mark.parametrize(
-    ("first", "last"), [(0.0, 1.0), (0.0, 0.2), pytest.param(0.4, 0.6, marks=LONG)]
+    ("first", "last"),
+    [(0.0, 0.2), *(pytest.param(*one, marks=LONG) for one in [(0.0, 1.0), (0.4, 0.6)])],
 )
 def test_errors_of_means_are_as_checked(first: float, last: float, mode: str, data: float) -> None:
     """Drawn errors of 250 means, apart from no data: at most 1.15 times (3.3 of their errors).

@@ -29,9 +29,7 @@ from simulations.flows import city_matrix, city_metric, draw_flows
 from tests.decoder.flow_support import decode_flows_once
 from tests.map_pages import markup
 
-SMALL = {"rows": 3, "columns": 3}  # zones; 36 cells
-METRIC = city_metric(4.0, 100_000, **SMALL)
-TINY = city_metric(4.0, 100_000, rows=2, columns=2)  # 16 cells: a fit in a tenth of the time
+METRIC = city_metric(4.0, 100_000, rows=2, columns=2)  # zones; 16 cells
 FLOWS_COLUMNS = ["origin", "destination", "origin_name", "destination_name", "km", "estimate",
                  "std_error", "low", "high", "detected", "flow_share", "gravity",
                  "note"]  # fmt: skip
@@ -63,7 +61,7 @@ def counts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> AggregateFiles:
     path = tmp_path_factory.mktemp("flows") / "tiny.json"
-    path.write_text(counts_of(NOVEMBER, metric=TINY).to_json(), encoding="utf-8")
+    path.write_text(counts_of(NOVEMBER, metric=METRIC).to_json(), encoding="utf-8")
     return AggregateFiles((path,))
 
 

@@ -32,7 +32,10 @@ def told(aggregate: Aggregate) -> Impossible | None:
     return impossible_counts(aggregate.params, reports, np.array(aggregate.bit_counts, float), 1.0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(one, marks=pytest.mark.long) if one == "p above q" else one for one in KINDS],
+)
 def test_honest_reports_seldom_alarm(kind: str) -> None:
     """At most `FALSE_ALARM` of decodings: no more than 3 of 400, whatever values are held."""
     params, rng = KINDS[kind], np.random.default_rng(1)

@@ -77,14 +77,14 @@ def test_the_covariance_is_that_of_many_draws() -> None:
     shares, rng = falling(metric), np.random.default_rng(3)
     stride = metric.details.stride(4)
     curves = [
-        survival(cut_counts(aggregate_of(metric, shares, 20_000, rng)), 1.0) for _ in range(400)
+        survival(cut_counts(aggregate_of(metric, shares, 20_000, rng)), 1.0) for _ in range(200)
     ]
     drawn = np.array([curve.shares for curve in curves])
     stated = np.mean([curve.covariance for curve in curves], axis=0)
     found = np.cov(drawn.T)
     for i, j in ((0, 0), (0, stride), (0, 1)):
         scale = math.sqrt(stated[i, i] * stated[j, j])
-        assert abs(found[i, j] - stated[i, j]) < 4.9 * scale * math.sqrt(2 / 400)
+        assert abs(found[i, j] - stated[i, j]) < 4.9 * scale * math.sqrt(2 / 200)
     assert stated[0, 1] == 0
     assert stated[0, stride] > 0.1 * stated[0, 0]
 

@@ -127,12 +127,13 @@ def with_budget(file: MetricsFile | None, budget: float) -> MetricsFile:
 
 
 def test_what_a_metric_leaves_of_a_budget() -> None:
-    made = make_plan(asked(target=0.05, devices=1e6), with_budget(None, 10.0))
+    of_few = {"kind": "category", "candidates": 8}
+    made = make_plan(asked(target=0.05, devices=1e6, **of_few), with_budget(None, 10.0))
     assert made.left == pytest.approx(10 - made.metric.lifetime_epsilon)
     whole = make_plan(asked(**USUAL), with_budget(None, 3.0))  # no more than there is
     assert whole.metric.lifetime_epsilon == pytest.approx(3, abs=1e-2)
-    with pytest.raises(PlanError, match="budget = 3"):
-        make_plan(asked(target=0.01, devices=1e6), with_budget(None, 3.0))
+    with pytest.raises(PlanError, match="budget = 1"):
+        make_plan(asked(target=0.01, devices=1e4, **of_few), with_budget(None, 1.0))
 
 
 @pytest.mark.long

@@ -86,7 +86,9 @@ def test_intervals_of_changes_hold_without_false_flags(keys: str) -> None:
     assert 0.87 < np.mean(held) < 0.93
 
 
-@pytest.mark.parametrize("lost", ["series", "whole", pytest.param("alone", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "lost", ["whole", *(pytest.param(one, marks=pytest.mark.long) for one in ("series", "alone"))]
+)
 def test_a_wrong_field_is_never_shown(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the pooled map is wrong that of all is shown, then the window's own, a projection."""
     rng, (metric, places) = np.random.default_rng(7), declared(WINDOW, side=6)
@@ -132,7 +134,9 @@ def test_evidence_of_structure_is_of_each_window() -> None:
     assert doubtful == [3]
 
 
-@pytest.mark.parametrize("variance", [0.02, 0.15, 2.0])
+@pytest.mark.parametrize(
+    "variance", [0.15, *(pytest.param(v, marks=pytest.mark.long) for v in (0.02, 2.0))]
+)
 def test_the_strength_is_read_off_contrasts_and_bounded(variance: float) -> None:
     """Drawn from the model, with uneven windows; beyond .3 the linear step is too far."""
     rng, windows = np.random.default_rng(11), 12

@@ -32,6 +32,7 @@ def towers(side: int, cohorts: int, seed: int) -> tuple[Density, np.ndarray, np.
     return estimate_density(window, None, places), tall, true_shares(values, size + 1)[0]
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_intervals_hold_towers_that_the_map_has_elsewhere() -> None:
     """16 numbers for 962 cells: before, intervals (.009, .209), (.235, .305), (0, .125) for .18."""

@@ -22,7 +22,7 @@ __all__ = ["databases", "new_postgresql", "postgresql", "postgresql_server"]
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database, of either kind.
 
-    What two processes do at once is seen on PostgreSQL in `make test`, too: `BOTH_DATABASES`.
+    What two processes do at once is seen on PostgreSQL in `make test`, too, where a test names it.
     """
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/decoder.sqlite"

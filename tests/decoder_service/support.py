@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import psutil
-import pytest
 
 from decoder.errors import RemoteError
 from decoder_service.metrics.rules import Ask, Metrics, RemoteCollector
@@ -31,7 +30,6 @@ STRINGS = (GOLDEN / "aggregates" / "strings.json").read_bytes()
 PLACES = [path.read_bytes() for path in sorted((GOLDEN / "aggregates").glob("places-*.json"))]
 WORDS = (GOLDEN / "candidates.txt").read_bytes()
 # in `make test`, too, where two processes meet in a database
-BOTH_DATABASES = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 ALARM_URLS = {"ops": "json://127.0.0.1:9/"}  # where nothing listens
 SLOW = {"numbers": [0, 3_000_000]}  # candidates that take many seconds and hundreds of MiB
 

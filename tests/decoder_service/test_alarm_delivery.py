@@ -240,6 +240,7 @@ def test_mail_has_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\nDate: " in sent[0]
 
 
+@pytest.mark.long
 def test_a_private_authority_of_the_system_is_trusted(tmp_path: Path) -> None:
     """As an operator installs it: the system's store, here by SSL_CERT_FILE."""
     certificate = private_authority(tmp_path)

@@ -16,11 +16,11 @@ from decoder_service.schedules.rules import load_schedules
 from decoder_service.schedules.windows import delete_window, load_windows, spec_of_schedule
 from decoder_service.shell.database import save
 from decoder_service.shell.models import ScheduleRow, WindowRow, WindowState
+from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
 from tests.decoder_service.support import Running, as_listed, keep_result, result_row, running
 from tests.decoder_service.test_pages import signed_in
 from tests.end_to_end.browser import need_browser, open_browser, sideways, violations
-from tests.waiting import until
 
 
 def window(service: Running) -> WindowRow:
@@ -44,14 +44,12 @@ def words(client: httpx.Client, *more: str) -> str:
     return str(answer.json()["id"])
 
 
-def decoded(service: Running) -> WindowRow:
+def decoded(service: Running, folder: Path) -> WindowRow:
     """The window once its job is over."""
 
-    def is_over() -> bool:
-        service.service.tick()
-        return window(service).state != WindowState.WAITING
-
-    until(is_over, 120, every=0.2)
+    service.service.tick()
+    assert do_jobs(service.service, folder) == 1
+    service.service.tick()
     return window(service)
 
 
@@ -59,9 +57,10 @@ def decoded(service: Running) -> WindowRow:
 def followed(
     collector: LiveCollector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
-    """A service with a worker, where an analyst has made a series of a metric of strings."""
-    settings = {"tick_seconds": 0, "job_slots": 1, **collector.settings}
-    url = f"sqlite:///{tmp_path_factory.mktemp('daily')}/d.sqlite"
+    """A service where an analyst has made a series of a metric of strings."""
+    settings = {"tick_seconds": 0, **collector.settings}
+    folder = tmp_path_factory.mktemp("daily")
+    url = f"sqlite:///{folder}/d.sqlite"
     with running(url, **settings) as service:
         with signed_in(service, "ana") as ana:
             listed = ana.get("/v1/metrics").json()["metrics"]
@@ -70,7 +69,7 @@ def followed(
             assert "<option selected>series</option>" in form
             given = {"name": "by day", "metric": "homepage", "every": "day", "operation": "series"}
             assert ana.post("/schedules", data=given | {"list": words(ana)}).status_code == 303
-        assert decoded(service).state == WindowState.DONE
+        assert decoded(service, folder).state == WindowState.DONE
         yield service
 
 
@@ -115,7 +114,7 @@ def test_viewers_see_a_series_while_released(followed: Running) -> None:
                 assert vic.get(path).status_code == status, path
 
 
-def test_a_new_day_replaces_the_series(followed: Running) -> None:
+def test_a_new_day_replaces_the_series(followed: Running, tmp_path: Path) -> None:
     """The result of the day before is shown until the new one is there, then it is given up."""
     with followed.service.database.reading() as db:
         (schedule,) = load_schedules(db, ScheduleRow.metric == "homepage")
@@ -126,7 +125,7 @@ def test_a_new_day_replaces_the_series(followed: Running) -> None:
         save(db, replace(first, last_day=first.first_day, result_id=old))
     followed.service.tick()
     assert window(followed).result_id == old
-    found = decoded(followed)
+    found = decoded(followed, tmp_path)
     assert (found.state, found.last_day) == (WindowState.DONE, first.last_day)
     assert found.result_id == first.result_id
     with followed.service.database.reading() as db:

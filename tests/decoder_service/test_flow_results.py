@@ -69,6 +69,7 @@ def done(served: Running, ana: httpx.Client, folder: Path, spec: dict[str, Any])
     return str(ended["result_id"])
 
 
+@pytest.mark.long
 def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
     with served.client("ana") as ana:
         sha = upload(ana, week(0))

@@ -12,7 +12,7 @@ from decoder_service.shell.app import prometheus_text
 from tests.decoder_service.support import Running, decode_spec, running, submit
 from tests.decoder_service.test_bodies import all_routes
 
-REQUESTS = int(os.environ.get("RAPPOR_TEST_REQUESTS", "1200"))
+REQUESTS = int(os.environ.get("RAPPOR_TEST_REQUESTS", "600"))
 TEXTS = [
     "",
     "\x00",

@@ -27,6 +27,9 @@ COOKIE = "rappor_decoder_session"
 BEGUN = "rappor_decoder_sign_in"
 
 
+pytestmark = pytest.mark.long  # a provider from npm; `test_oidc_forged` has one in this process
+
+
 @pytest.fixture(scope="module")
 def served(
     provider_folder: Path, tmp_path_factory: pytest.TempPathFactory

@@ -133,7 +133,10 @@ def test_reviewers_decide_and_proposers_withdraw(served: Running, files: Make) -
         get(served, name, f"/v1/releases/{release}", 404)
 
 
-@pytest.mark.parametrize("first", ["approve", "reject", "withdraw"])
+@pytest.mark.parametrize(
+    "first",
+    ["approve", *(pytest.param(one, marks=pytest.mark.long) for one in ("reject", "withdraw"))],
+)
 def test_what_is_settled_stays(served: Running, files: Make, first: str) -> None:
     asked = proposal(f"settled {first}", stored(served, files(f"settled-{first}", 0), "ana"))
     release = propose(served, "ana", asked)["id"]
@@ -185,7 +188,7 @@ def test_a_release_of_another_name_is_known_too(served: Running, files: Make) ->
     assert len(text["earlier"]) == 1
 
 
-@pytest.mark.parametrize("same_name", [True, False])
+@pytest.mark.parametrize("same_name", [pytest.param(True, marks=pytest.mark.long), False])
 def test_one_of_two_rival_releases_is_approved(
     served: Running, files: Make, same_name: bool
 ) -> None:

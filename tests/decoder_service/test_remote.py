@@ -49,6 +49,7 @@ def test_from_a_list_to_a_frame(served: Running, tmp_path: Path) -> None:
     assert set(frame["value"]) == {"word-0", EVIL}
 
 
+@pytest.mark.long
 def test_the_example_of_the_docs_runs(
     served: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

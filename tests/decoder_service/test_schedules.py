@@ -24,7 +24,7 @@ from tests.decoder_service.live_collector import (
     days_after,
     live_collector,
 )
-from tests.decoder_service.support import ALARM_URLS, BOTH_DATABASES, Running, running, settings_of
+from tests.decoder_service.support import ALARM_URLS, Running, running, settings_of
 
 USUAL = {"word-0": 500, "word-1": 300, "word-2": 200}
 DAYS = dict.fromkeys(days_after(MONDAY, 4), USUAL)
@@ -87,7 +87,7 @@ def test_each_sealed_day_is_decoded_once(service: Running, tmp_path: Path) -> No
     assert {'"word-0"', '"word-7"'} <= {row.partition(",")[0] for row in result.splitlines()}
 
 
-@BOTH_DATABASES
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)  # SQLite is of one process
 def test_simultaneous_ticks_queue_a_window_once(service: Running, collector: LiveCollector) -> None:
     create(service)
     url = service.service.settings.database

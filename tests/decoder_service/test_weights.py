@@ -176,6 +176,7 @@ def test_questions_without_weights_are_what_they_were() -> None:
     assert spec_digest_of(ResolvedSpec(spec, {"weights": "0" * 64})) != known
 
 
+@pytest.mark.long
 def test_a_schedule_decodes_with_them(served: Running, tmp_path: Path) -> None:
     set_metrics(served, as_listed(served))
     with served.client("ana") as ana:
@@ -194,6 +195,7 @@ def test_a_schedule_decodes_with_them(served: Running, tmp_path: Path) -> None:
         assert served.service.tick().queued == 2  # a new version decodes all windows again
 
 
+@pytest.mark.long
 def test_from_python(served: Running, tmp_path: Path) -> None:
     ana = Service(served.url, served.keys["ana"])
     values = ana.upload_list("values of python", ["word-0", "word-1"])
@@ -207,6 +209,7 @@ def test_from_python(served: Running, tmp_path: Path) -> None:
     assert written["most"] == pytest.approx(30 * written["least"])
 
 
+@pytest.mark.long
 def test_series_and_comparisons_take_them(served: Running, tmp_path: Path) -> None:
     with served.client("ana") as ana:
         listed = store(ana, "series", "word-0,30\n,1\n")["id"]

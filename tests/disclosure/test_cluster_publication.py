@@ -158,7 +158,7 @@ def tables(draw) -> dict[str, list[str]]:
 
 
 @given(tables(), st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_trees_and_classes_of_any_table(table, k) -> None:
     """Values may read like the labels of unions and roots."""
     model = co_cluster(recode(table, "abn", numbers=["n"], intervals=4))

@@ -95,7 +95,7 @@ def small_tables(draw, rows: int = 5) -> dict[str, list[str]]:
 
 
 @given(small_tables())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_the_engine_against_all_partitions(table) -> None:
     """Never below the optimum, and of these tables at it: every grid of 5 rows, 6 parts."""
     recoded = recode(table, "ab")
@@ -112,7 +112,7 @@ def test_the_engine_against_all_partitions(table) -> None:
 
 
 @given(small_tables(rows=60), st.integers(1, 60))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_search_states_the_true_cost(table, k) -> None:
     recoded = recode(table, "ab")
     model = co_cluster(recoded)

@@ -57,9 +57,9 @@ def test_the_shell_of_an_operator_changes_nothing(
     monkeypatch.setenv("RAPPOR_HOST", "0.0.0.0")
     monkeypatch.setenv("RAPPOR_WORKERS", "2")
     monkeypatch.setenv("RAPPOR_KEY", "rk_admin_0_0")
-    assert main(["demo", "--clients", "6000", "--seed", "1", "-o", str(tmp_path / "out")]) == 0
+    assert main(["demo", "--clients", "2000", "--seed", "1", "-o", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out
-    assert "6,000 devices sent 12,000 reports" in shown
+    assert "2,000 devices sent 4,000 reports" in shown
     assert "2 memoized values" in shown
     assert len(found(tmp_path / "out" / "length")) >= 4
 

@@ -19,7 +19,7 @@ from tests.collector.support import TODAY, served_after_a_day
 from tests.flow_support import flow_text
 from tests.places_support import fix
 
-DEVICES = 1_500
+DEVICES = 600
 HOMES = [(0.5, 0.5), (0.5, 1.5), (3.5, 3.5)]
 SHARES = [0.5, 0.3, 0.2]
 WORK = (1.5, 0.5)
@@ -27,7 +27,7 @@ WORK = (1.5, 0.5)
 
 def test_flow_reports_are_counted_by_cohort_and_symbol(tmp_path: Path) -> None:
     """Seeds are fixed; each question finds the share of its own class within five errors."""
-    file = parse_metrics(flow_text(epsilon="4.0", num_symbols="16", num_cohorts="20"))
+    file = parse_metrics(flow_text(epsilon="6.0", num_symbols="16", num_cohorts="10"))
     metric, rng, reports = file.metrics["commute"], random.Random(7), []
     flow, params = metric.details, metric.params
     night = datetime.combine(TODAY, time(2), UTC)
@@ -58,7 +58,7 @@ def test_flow_reports_are_counted_by_cohort_and_symbol(tmp_path: Path) -> None:
     )
     p, lie = params.mechanism.p2 / 2**16, params.mechanism.q2 / 2**16
     for question in QUESTIONS:
-        cohorts = [c for c in range(20) if question_of(c) == question]
+        cohorts = [c for c in range(10) if question_of(c) == question]
         number = flow.class_of(question, home, work)
         symbols = [flow_symbols(params, flow, question, c)[number] for c in cohorts]
         shown = sum(counts[c, s] for c, s in zip(cohorts, symbols, strict=True))

@@ -16,9 +16,9 @@ TEXT = declaration(
     "theme_crashed", "pair", of=["theme", "crashed"], values={"theme": ["dark", "light",
     "other"], "crashed": [False, True]}, mechanism="l-osue", epsilon_infinity=6.0,
     epsilon_one=4.0, max_memoized_values=3, fallback="other | false", min_reports=10,
-    min_reports_per_cohort=1, max_reports_per_period=100,
+    min_reports_per_cohort=1, max_reports_per_period=4,
 )  # fmt: skip
-DEVICES = 1_500
+DEVICES = 600
 SHARES = {("dark", True): 0.3, ("dark", False): 0.1, ("light", False): 0.6}
 
 

@@ -18,6 +18,7 @@ from docs.tools.result_columns import PAGE as COLUMNS
 from docs.tools.result_columns import page as page_of_columns
 from rappor_core.aggregate import Aggregate
 from simulations.experiments.demo import held_values
+from tests.decoder.flow_support import decode_flows_once
 from tests.kinds.worlds import DECLARED, EVIL, World, world_of
 
 CASES = [
@@ -58,6 +59,12 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.fixture
+def _flows_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit takes a second, and operations ask for the same ones."""
+    monkeypatch.setattr("decoder.kinds.flow.decode_flows", decode_flows_once)
+
+
 def test_every_kind_has_a_decoder() -> None:
     assert DECODERS.keys() == DECLARED.keys()
 
@@ -66,6 +73,7 @@ def test_the_page_of_columns_is_what_its_command_writes() -> None:
     assert COLUMNS.read_text(encoding="utf-8") == page_of_columns()
 
 
+@pytest.mark.usefixtures("_flows_decoded_once")
 @pytest.mark.parametrize(("kind", "operation"), CASES)
 def test_counts_become_tables_a_summary_and_a_page(
     kind: str, operation: Operation, tmp_path: Path

@@ -19,6 +19,12 @@ from tests.decoder_service.test_pages import INLINE, signed_in
 from tests.kinds.test_decoding import CASES, groups_of
 from tests.kinds.worlds import EVIL, world_of
 
+LONG = pytest.mark.long
+ALSO_QUICK = [("string", "series"), ("location", "compare")]  # of each other operation one kind
+RUN = [
+    case if case[1] == "decode" or case in ALSO_QUICK else pytest.param(*case, marks=LONG)
+    for case in CASES
+]
 WITH_PLACES = {("location", "decode"), ("location", "compare"), ("flow", "decode")}
 
 
@@ -68,7 +74,7 @@ def page(browser: httpx.Client, path: str) -> str:
     return answer.text
 
 
-@pytest.mark.parametrize(("kind", "operation"), CASES)
+@pytest.mark.parametrize(("kind", "operation"), RUN)
 def test_a_job_ends_on_its_page_and_tables(
     kind: str, operation: Operation, desk: Desk, tmp_path: Path
 ) -> None:

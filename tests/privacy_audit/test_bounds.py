@@ -84,15 +84,15 @@ def test_randomized_response_is_found_and_not_overstated() -> None:
 
 
 def test_a_small_crowd_is_not_accused_often() -> None:
-    """20,000 crowds of 12 at a level of .001; the normal law has 7 times as many false alarms.
+    """10,000 crowds of 12 at a level of .001; the normal law has 7 times as many false alarms.
 
-    More than .0017 comes once in 1,000 runs.
+    More than .0021 comes once in 1,000 runs.
     """
     params = load_metrics(DEFAULT_METRICS).metrics["homepage"].params
-    crowds = np.random.default_rng(4).normal(size=(20_000, 12))
+    crowds = np.random.default_rng(4).normal(size=(10_000, 12))
     means, errors = crowds.mean(axis=1), crowds.std(axis=1) / math.sqrt(12)
     wrong = np.mean([student_p_value(t * math.sqrt(11 / 12), 12) < 0.001 for t in means / errors])
-    assert wrong < 0.0017
+    assert wrong < 0.0022
     crowd = crowds[0] + 4 * crowds[0].std() / math.sqrt(12) - crowds[0].mean()
     sums = NoiseSums(4, {"excess": np.array([12, crowd.sum(), (crowd**2).sum()])})
     (check,) = noise_checks("homepage", params, sums, "installed")

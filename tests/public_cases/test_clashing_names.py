@@ -42,11 +42,11 @@ def test_pytest_starts_in_a_repository_with_a_folder_client_sdk(tmp_path: Path) 
     assert "Traceback" not in done.stdout
 
 
-OTHERS = ("serve", "archive", "release", "decoder serve")
+OTHERS = ("decode", "serve", "archive", "release", "decoder serve")
 
 
 @pytest.mark.parametrize(
-    "command", ["decode", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
+    "command", ["metrics", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
 )
 def test_commands_find_our_packages_before_a_users_files(tmp_path: Path, command: str) -> None:
     """frida-gadget #51, virtualenv #2067: a module of the user's on PYTHONPATH hid the tool's."""

@@ -75,7 +75,7 @@ def p_values(one: np.ndarray, other: np.ndarray) -> dict[str, float]:
 @pytest.mark.statistical
 def test_counts_have_the_law_of_the_sdk() -> None:
     """Neighbors: permanent bits redrawn each period, another f, a share moved."""
-    metric, devices, runs = metric_of(), 25, 300
+    metric, devices, runs = metric_of(), 25, 200
     real = of_devices(metric, devices, runs, seed=5)
     ours = drawn(metric.params, devices, 1200)
     assert min(p_values(real, ours).values()) > FALSE_ALARM

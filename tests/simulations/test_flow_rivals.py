@@ -8,6 +8,7 @@ from decoder.flows.decoding import decode_flows
 from simulations.flows import LARGEST, city_matrix, city_metric, draw_flows, is_wrong, off
 
 
+@pytest.mark.long
 def test_five_questions_are_nearest_the_truth() -> None:
     rng = np.random.default_rng(1)
     metric = city_metric(2.0, 100_000, rows=4, columns=4)

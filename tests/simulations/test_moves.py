@@ -11,8 +11,9 @@ import pytest
 from tests.map_moves import Setting, draw_moves, one_series
 
 
+@pytest.mark.long
 @pytest.mark.statistical
-@pytest.mark.parametrize("mode", ["window", pytest.param("2 symbols", marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", ["window", "2 symbols"])
 def test_heavy_changes_keep_size_and_sign(mode: str) -> None:
     rng = np.random.default_rng(3)
     setting = Setting(mode, 8, 50_000, "district", 0.5)

@@ -81,6 +81,7 @@ def test_the_distributions_of_home_pages() -> None:
     assert zipf[0] / zipf[3] == pytest.approx(8)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_honest_rules_name_fewer_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch)
@@ -167,6 +168,7 @@ def test_forged_reports_of_each_way() -> None:
         assert (each > 0).sum() == (1 if way == poisoning.ONE else 16)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_forged_reports_weigh_as_the_formula_says(
     monkeypatch: pytest.MonkeyPatch,

@@ -53,7 +53,7 @@ def draws(
 
 
 @pytest.mark.parametrize("mode", ["memo", "once"])
-@pytest.mark.parametrize("life", [LN3, 4.0])
+@pytest.mark.parametrize("life", [pytest.param(LN3, marks=pytest.mark.long), 4.0])
 def test_the_curve_and_the_bins(life: float, mode: str) -> None:
     """Intervals that are 10 % too short would cover 92.2 %: they must fail."""
     hits, short, bins, trials, num_bins = 0, 0, 0, 0, 0
@@ -157,7 +157,7 @@ def walks(kind: str, rng: np.random.Generator) -> list[Floats]:
 
 
 @pytest.mark.parametrize("kind", ["fixed", "ar", "regimes"])
-@pytest.mark.parametrize("irregular", [False, True])
+@pytest.mark.parametrize("irregular", [pytest.param(False, marks=pytest.mark.long), True])
 def test_replicates_measure_what_repeated_answers_do(kind: str, irregular: bool) -> None:
     """Pools of all periods, and changes from the first to the last, also of irregular devices.
 
