@@ -12,6 +12,7 @@ what is seen is what the second most likely sends.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rappor_core.mechanism import PROBABILITY_SCALE
@@ -157,6 +158,7 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
     return said if crowd is None else f"{said} {guess_sentence(metric, crowd)}"
 
 
+@lru_cache(maxsize=256)  # pages and checks ask again and again, .1 s a time
 def memoized_nats(params: RapporParams, reports: int) -> float:
     """A lower bound, in nats, of what memoized reports tell between two lives.
 

@@ -78,15 +78,11 @@ def _kept_certificates() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _computed_once() -> None:
-    """What a command line and a sequence of answers are is found once (.02 and .1 s)."""
-    for module, name in (
-        ("rappor_cli.commands", "_as_command"),
-        ("rappor_core.sequence_risk", "memoized_nats"),
-    ):
-        loaded: Any = sys.modules.get(module)
-        if loaded is not None:
-            setattr(loaded, name, lru_cache(maxsize=None)(getattr(loaded, name)))
+def _commands_once() -> None:
+    """The click command of a name is made once a process (.02 s)."""
+    loaded: Any = sys.modules.get("rappor_cli.commands")
+    if loaded is not None:
+        loaded._as_command = lru_cache(maxsize=None)(loaded._as_command)
 
 
 @pytest.fixture(autouse=True)
