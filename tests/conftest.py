@@ -29,7 +29,7 @@ settings.load_profile("fuzz" if FUZZ else "repeatable")
 watch()
 
 
-BUDGET = 2.1  # seconds of processor: three times what a test of a boundary may take
+BUDGET = 5.0  # seconds of processor: on a busy machine, what takes .7 took up to 3
 WHOLE_PROGRAMS = (  # a life or a crash of several of them
     "attacks/", "end_to_end/", "examples/", "public_cases/",
     "collector/test_commands.py", "collector/test_crash.py",
