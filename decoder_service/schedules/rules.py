@@ -117,6 +117,7 @@ class Schedules(Resources[ScheduleRow]):
                 row.name = asked.name
                 row.spec = self._spec(asked, row.metric, row.every, operation).to_json()
                 row.first_day = str(asked.first_day) if asked.first_day else None
+                row.problem = ""
                 self._check(db, person, row)
             self.access.note(db, person, "edit-schedule", schedule=schedule_id)
         return row

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from typing import Any
 
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
@@ -83,6 +84,7 @@ class ScheduleRunner(Operations):
         with self.database.reading() as db:
             schedules = load_schedules(db, ScheduleRow.enabled.is_(True))
         for schedule in schedules:
+            problem = ""
             try:
                 if unreached is not None:
                     raise unreached
@@ -90,18 +92,19 @@ class ScheduleRunner(Operations):
             except (RemoteError, ServiceError) as error:
                 if is_unreachable(error):
                     raise
-                ticked.problems[schedule.id] = str(error)
+                ticked.problems[schedule.id] = problem = str(error)
+            if problem != schedule.problem:
+                same = (ScheduleRow.id == schedule.id, ScheduleRow.spec == schedule.spec)
+                with self.database.writing() as db:
+                    db.execute(update(ScheduleRow).where(*same).values(problem=problem))
             ticked.ended += self._end_windows(schedule)
         return ticked
 
     def statuses(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
-        """The states of schedules, by what the collector listed last."""
+        """The states of schedules, by what the collector listed last and the latest tick met."""
         listed, problem = self.metrics.latest()
         if problem and self.settings.collector is not None and not self.settings.collector_key:
-            problem += (
-                "; this service has no key for the collector: an operator sets "
-                "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
-            )
+            problem += "; an operator sets RAPPOR_DECODER_COLLECTOR_KEY to a key of scope aggregate"
         return [self._status(row, listed, problem) for row in rows]
 
     def _status(
@@ -114,6 +117,8 @@ class ScheduleRunner(Operations):
                 raise ServiceError(problem)
             versions = self._versions(row, listed)
             _, resolved = self._resolved(row)
+            if row.problem:  # such as a quota, or counts that the collector refuses
+                raise ServiceError(row.problem)
         except ServiceError as error:
             if is_unreachable(error):
                 raise

@@ -368,7 +368,8 @@ class WorkerRow(Base):
 
 class ScheduleRow(Identified, eq=True, unsafe_hash=True):
     """A schedule: what to decode in every sealed window. A window is decoded once: its job's
-    specification has one result. spec: JSON of the job, without its window."""
+    specification has one result. spec: JSON of the job, without its window.
+    problem: that the latest tick met, or ""."""
 
     __tablename__ = "schedules"
     __table_args__ = (UniqueConstraint("owner", "name"),)
@@ -381,6 +382,7 @@ class ScheduleRow(Identified, eq=True, unsafe_hash=True):
     enabled: Mapped[bool]
     created: Mapped[float]
     first_day: Mapped[Day | None] = mapped_column(default=None)  # None: all that is served
+    problem: Mapped[str] = mapped_column(server_default="", default="", compare=False)
 
 
 class WindowRow(Base):

@@ -43,6 +43,7 @@ OLD = (
     "ALTER TABLE aggregates ADD COLUMN num_cohorts INTEGER",
     "ALTER TABLE aggregates ADD COLUMN own_values BOOLEAN",
     "ALTER TABLE schedules ADD COLUMN family VARCHAR(16) NOT NULL DEFAULT 'window'",
+    "ALTER TABLE schedules DROP COLUMN problem",
     "ALTER TABLE results DROP COLUMN operation",
     "ALTER TABLE alarms ADD COLUMN channel VARCHAR(16) NOT NULL DEFAULT 'webhook'",
     "ALTER TABLE alarms ADD COLUMN secret VARCHAR(64) NOT NULL DEFAULT ''",

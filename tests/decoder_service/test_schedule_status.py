@@ -5,7 +5,12 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from decoder.errors import RemoteError
+from decoder_service.metrics.rules import RemoteCollector
 from decoder_service.shell.service import make_service
+from rappor_core.aggregate import Aggregate
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
 from tests.decoder_service.support import (
@@ -99,6 +104,24 @@ def test_blocked_schedules_say_why_with_a_remedy(scheduling: Running) -> None:
         told = root.get(f"/v1/schedules/{schedule}").json()["status"]["reason"]
     assert "its owner has no key that holds" in told
     assert "an admin makes the owner a key" in told
+
+
+def test_what_the_latest_tick_met_is_said_until_one_meets_nothing(
+    scheduling: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector lists its metrics and refuses the counts."""
+    _, made = post(scheduling, "/v1/schedules", SCHEDULE)
+
+    def refuse(*_: object) -> Aggregate:
+        raise RemoteError("the collector refuses: its days are damaged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RemoteCollector, "aggregate", refuse)
+        said = status_of(scheduling, made["id"])
+    assert (said["state"], said["reason"]) == (
+        "blocked", "the collector refuses: its days are damaged"
+    )  # fmt: skip
+    assert status_of(scheduling, made["id"])["state"] == "waiting"
 
 
 def drop(given: dict[str, Any], *names: str) -> dict[str, Any]:

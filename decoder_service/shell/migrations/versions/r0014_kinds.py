@@ -38,6 +38,7 @@ def upgrade() -> None:
         jobs.alter_column("kind", new_column_name="operation")
         for column in ("checks", "check_key", "priority"):
             jobs.drop_column(column)
+    op.add_column("schedules", sa.Column("problem", sa.Text, nullable=False, server_default=""))
     live = sa.text("state IN ('queued', 'running', 'cancelling')")
     op.create_index("jobs_live", "jobs", ["owner", "spec_digest"], unique=True,
                     sqlite_where=live, postgresql_where=live)  # fmt: skip
