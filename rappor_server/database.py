@@ -299,7 +299,8 @@ class Database:
                 raise ConflictError(f"another process was first: {reason}") from error
             is_full = code == sqlite3.SQLITE_FULL or state == _DISK_FULL
             kind = DiskFullError if is_full else StorageError
-            raise kind(f"the database {self.engine.url} failed: {reason}") from error
+            name = self.engine.url.set(query={})  # which may hold a password, too
+            raise kind(f"the database {name.render_as_string()} failed: {reason}") from error
         finally:
             if self._is_closed:
                 self.engine.pool.dispose()

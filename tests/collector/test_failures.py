@@ -81,6 +81,17 @@ def _limit(connection: sqlite3.Connection, pages: int) -> None:
         return  # a connection that was closed meanwhile
 
 
+@pytest.mark.parametrize(
+    "place", ["u:hidden@127.0.0.1:1/d", "127.0.0.1:1/d?user=u&password=hidden"]
+)
+def test_no_password_is_in_a_message(place: str) -> None:
+    database = CollectorDatabase(make_engine(f"postgresql://{place}"))
+    with pytest.raises(StorageError, match=r"127\.0\.0\.1:1/d failed") as caught, database.read():
+        pass
+    assert "hidden" not in str(caught.value)
+    database.close()
+
+
 def test_a_database_that_goes_away_and_comes_back(
     new_postgresql: Callable[[], str],
     serving: ServerMaker,
