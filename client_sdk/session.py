@@ -63,10 +63,6 @@ class Setup(SenderSetup):
         if not self.development:
             check_key_is_hidden(self.key, self.collector)
 
-    def __repr__(self) -> str:
-        """Without the key, which may end up in a log."""
-        return f"Setup({self.collector!r}, {self.directory.path!r})"
-
 
 def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
     """The options of delivery, by a relay if there is one. Raises ParameterError."""

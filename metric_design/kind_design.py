@@ -74,7 +74,7 @@ class Question:
 
     @property
     def lives(self) -> int:
-        """Number of a browser's origins that share a budget; or 1."""
+        """Lives of a browser's storage over which the budget is counted; 1 if none are declared."""
         lives = self.given.get("lives")
         return lives if WEB in self.platforms and isinstance(lives, int) and lives > 0 else 1
 

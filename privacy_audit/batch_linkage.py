@@ -129,7 +129,7 @@ def gathered(
     """Share of devices of which one track holds nine tenths of the reports.
 
     Args:
-        params: Of the metric; each device has another value.
+        params: Of the metric; each device has a different value.
         reports: Of a device.
         devices: Of the population, in `groups` that what is public tells apart (cohorts).
         groups: 1 or more.

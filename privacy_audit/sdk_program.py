@@ -49,7 +49,7 @@ class Devices:
         }
 
     def record(self, command: Command) -> Command:
-        """Record a value on a day, at another hour; answer with the report, or null."""
+        """Record a value at some hour of a day; answer with the report, or null."""
         secret, name = command["secret"], command["metric"]
         if secret not in self._states:
             self._states[secret] = MemoryState(bytes.fromhex(secret))

@@ -1,4 +1,4 @@
-"""Failures of files, databases and memory explained to a person, without the interpreter's own.
+"""Failures of files, databases and memory explained to a person, without Python's own words.
 
 Readers put `failure_reason` behind the name of their file; the command line makes a whole sentence
 of what no reader has caught.

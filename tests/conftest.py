@@ -43,7 +43,7 @@ def spent() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that goes over its budget by a factor of three, unless it is long.
+    """Fail a test that goes over its budget, unless it is long.
 
     Not the first one that needs a library: to load it, and to compile, is for all after it.
     """

@@ -1,8 +1,8 @@
 /**
  * The part for metrics of kind `discover`: pass `discover({ domains })` to `open`, in `kinds`.
  *
- * `domains` is the public code table of the package (entry `/domains`), which only a metric that
- * declares no table needs.
+ * `domains` is the public code table of the package (entry `/domains`), which a metric needs
+ * only if it declares no table.
  */
 
 import { oneBit } from "./core/coins.js";

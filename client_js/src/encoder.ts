@@ -1,4 +1,4 @@
-/** Values to reports without a state: fleets of light devices, tests, apps with another ledger. */
+/** Values to reports without a state: fleets of light devices, tests, apps with their own ledger. */
 
 import { dayOf, dateText } from "./core/days.js";
 import { SECRET_BYTES } from "./core/derive.js";

@@ -115,8 +115,8 @@ def failure(
 ) -> TransportError:
     """Make the error for another status than 200; it says whether the batch is sent again.
 
-    The batch is dropped only on the collector's own final word about these very bytes: a problem
-    separate document that names their digest. An intermediary (a proxy, a captive portal, a web
+    The batch is dropped only on the collector's own final word about these very bytes: its
+    problem document that names their digest. An intermediary (a proxy, a captive portal, a web
     server in front) knows nothing of the batch, and may have lost or changed the body on its way.
     All else is tried again: overload and time-outs soon, the rest (a wrong key, a wrong address, a
     redirection), which the operator may mend, slowly.

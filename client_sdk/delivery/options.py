@@ -103,3 +103,7 @@ class SenderSetup(Frozen):
         """Seconds since 1970, UTC; a clock that is not set shows no time before, or far after."""
         now = float(self.clock())
         return now if 0.0 <= now <= LAST_SECOND else min(max(now, 0.0), LAST_SECOND)
+
+    def __repr__(self) -> str:
+        """Without the key, which may end up in a log."""
+        return f"{type(self).__name__}({self.collector!r}, {self.directory.path!r})"

@@ -2,7 +2,7 @@
 report, the collector sees reports and no address.
 
 Loaded only where an app has a relay. The keys ship with the app: fetching them would show the
-device to whom it asks, and let that party give each device another key.
+device to whom it asks, and let that party give each device a different key.
 """
 
 from __future__ import annotations

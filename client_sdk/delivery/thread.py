@@ -71,7 +71,7 @@ class SenderThread:
 
     @property
     def not_delivered(self) -> str:
-        """Return `SendLoop.not_delivered`."""
+        """Since when nothing could be delivered, and why; "" if the last try did not fail."""
         if self._trouble:
             return f"not delivered, because {self._trouble}"
         return self._loop.not_delivered if self._loop is not None else ""
@@ -120,7 +120,7 @@ class SenderThread:
     def cancel(self) -> None:
         """Stop all sending, without waiting for the thread: once this returns, no byte leaves.
 
-        It ends without a call.
+        The thread ends soon after.
         """
         with self._changed:
             self._stopping = True

@@ -9,6 +9,7 @@ is fresh for each report. Both toss the same coins; their random bytes come from
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from hashlib import shake_256
 from typing import TYPE_CHECKING, Any
 
@@ -170,13 +171,14 @@ class Encoder:
                 "new_secret(system_randomness), once for a device"
             )
 
+        @cache  # all of them: more metrics than are remembered would be prepared for each report
         def prepared(name: str) -> MetricEncoder:
             if name not in metrics:
                 raise UnknownMetricError(name, metrics)
             return MetricEncoder(metrics[name], secret, randomness)
 
         self._report = Report
-        self._encoders = _Remembered(prepared)
+        self._encoders = prepared
 
     def encode(self, name: str, value: object, day: date) -> Report:
         """Make a fresh report of a value, by both rounds.
@@ -193,15 +195,14 @@ class Encoder:
             UnknownMetricError: The metric is not declared.
             ValueRefusedError: The metric cannot encode the value.
         """
-        encoder = self._encoders[name]
+        encoder = self._encoders(name)
         bits = encoder.report_bits(encoder.value_bits(value))
         # as Report(...), which a generated constructor makes half as fast
         return tuple.__new__(self._report, (name, encoder.params_id, encoder.cohort, day, bits))
 
     def metric(self, name: str) -> MetricEncoder:
         """Return the encoder of one metric on this device. Raises UnknownMetricError."""
-        encoder: MetricEncoder = self._encoders[name]
-        return encoder
+        return self._encoders(name)
 
 
 class _Remembered(dict[Any, Any]):

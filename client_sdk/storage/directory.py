@@ -169,7 +169,7 @@ class FileLock:
     """A lock on a file that one open file at a time holds, over threads and processes."""
 
     def __init__(self, path: str) -> None:
-        """Take the lock file; it is made if missing."""
+        """path: of the lock file, which is made if missing; nothing is locked yet."""
         self._path = path
         self._handle: int | None = None
 

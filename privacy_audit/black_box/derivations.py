@@ -46,7 +46,7 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
     Args:
         source: The client.
         metric: A declared one.
-        devices: Each has another secret.
+        devices: Each has a different secret.
 
     Raises:
         AuditedClientError: If the client fails.

@@ -66,8 +66,8 @@ class PrefixCode(Frozen):
         for context, lengths in self.contexts.items():
             if len(context) > self.order or not _complete(lengths, size):
                 raise ParameterError(
-                    f"code table {self.name!r}: context {context!r}: an incomplete prefix code of "
-                    f"{size} symbols after at most {self.order} bytes"
+                    f"code table {self.name!r}: context {context!r}: more than {self.order} bytes, "
+                    f"or an incomplete prefix code of {size} symbols"
                 )
 
     def __hash__(self) -> int:

@@ -129,7 +129,7 @@ class FlowKind(Kind):
         if (not found and first not in RESERVED) or any(name not in sides for name in pair):
             raise ValueRefusedError(
                 f"metric {metric.name!r} takes two cells as text 'origin>destination', 'other' or "
-                "'no_data'; the text is neither"
+                "'no_data'; the text is another"
             )
         return int(sides[pair[0]] * flow.num_sides + sides[pair[1]])
 

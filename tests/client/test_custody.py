@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Delivery
+from client_sdk.delivery.options import SenderSetup
 from client_sdk.errors import StateError
 from client_sdk.lifecycle import SENTENCES
 from client_sdk.storage.directory import MARKER_FILE, StateDirectory
@@ -69,6 +70,10 @@ def test_secrets_and_keys_are_not_shown_by_accident(open_client: Any) -> None:
     shown = repr(identity) + repr(client._setup) + repr(client._life.session) + repr(client)
     assert repr(identity.secret) not in shown
     assert "rk_report_private" not in shown
+    setup = client._setup
+    for_sender = SenderSetup(*(getattr(setup, name) for name in SenderSetup.field_names))
+    assert for_sender.key == "rk_report_private"
+    assert "rk_report_private" not in repr(for_sender)
 
 
 def test_files_are_the_owners_alone(open_client: Any, state_dir: Path) -> None:

@@ -87,6 +87,7 @@ def test_tables_are_read_strictly() -> None:
     lengths = document["contexts"][""]
     wrong = {
         "an incomplete prefix code": {"contexts": {"": "1" + lengths[1:]}},
+        "more than 2 bytes": {"contexts": {"": lengths, "616161": lengths}},
         "no code for|a code for the empty": {"contexts": {"61": lengths}},
         "different symbols": {"symbols": document["symbols"][:2] * 2},
         "no symbol A to Z": {"symbols": CODE.symbols.replace(b"a", b"A").hex()},

@@ -2,7 +2,7 @@
 
 import { TEXTS } from "./texts.js";
 
-/** The text of a code with its places filled; without a text, the code and their values. */
+/** The text of a code with its places filled; without a text, the code and those values. */
 export const say = (code: string, ...details: readonly (string | number)[]): string =>
   Object.hasOwn(TEXTS, code)
     ? TEXTS[code]!.replace(/\{(\d)\}/g, (_, at: string) => String(details[Number(at)]))

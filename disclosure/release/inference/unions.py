@@ -76,9 +76,9 @@ def _echelon(matrix: Floats) -> Floats:
 def _smallest(rows: Floats, tables: Sequence[set[int]]) -> list[set[int]]:
     """The smallest sets of columns whose indicator is a sum of some rows of an echelon form.
 
-    Every row has a 1 in a separate column, so that it is in the sum once or not at all. The
-    search adds rows while an entry of the sum is neither 0 nor 1, each that would mend the first
-    such entry; it gives up after `_MAX_STEPS`.
+    Every row has a 1 in a column where all others have 0, so that it is in the sum once or not at
+    all. The search adds rows while an entry of the sum is neither 0 nor 1, each that would mend the
+    first such entry; it gives up after `_MAX_STEPS`.
 
     Args:
         rows: (rows, columns), which share columns.
