@@ -64,12 +64,14 @@ class TickResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRunner(Operations):
-    """Checks the schedules of a database ("tick"): queues sealed windows and ends them."""
+    """Checks the schedules of a database ("tick"): queues sealed windows and ends them. problems:
+    of the latest check of this process."""
 
     schedules: Schedules
     window_events: WindowEvents
     metrics: Metrics
     collector: RemoteCollector | None
+    problems: dict[str, str] = field(default_factory=dict)
 
     def tick(self) -> TickResult:
         """Look after every schedule that is switched on. Raises StorageError."""
@@ -92,10 +94,12 @@ class ScheduleRunner(Operations):
                     raise
                 ticked.problems[schedule.id] = str(error)
             ticked.ended += self._end_windows(schedule)
+        self.problems.clear()
+        self.problems.update(ticked.problems)
         return ticked
 
     def statuses(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
-        """The states of schedules, by what the collector listed last."""
+        """The states of schedules, by what the collector listed last and the latest check."""
         listed, problem = self.metrics.latest()
         if problem and self.settings.collector is not None and not self.settings.collector_key:
             problem += (
@@ -120,7 +124,11 @@ class ScheduleRunner(Operations):
             return ScheduleStatus(ScheduleState.BLOCKED, str(error))
         with self.database.reading() as db:
             windows = load_windows(db, row.id)
-        return next_window(row, versions, windows, spec_digest_of(resolved))
+        status = next_window(row, versions, windows, spec_digest_of(resolved))
+        why = self.problems.get(row.id)
+        if why and status.state == ScheduleState.READY:  # such as a limit of its owner
+            return ScheduleStatus(ScheduleState.BLOCKED, f"at the latest check: {why}")
+        return status
 
     def _owner(self, db: Session, schedule: ScheduleRow) -> Person:
         person = self.schedules.access.person_of_id(db, schedule.owner)

@@ -101,6 +101,19 @@ def test_blocked_schedules_say_why_with_a_remedy(scheduling: Running) -> None:
     assert "an admin makes the owner a key" in told
 
 
+def test_what_keeps_a_check_from_queueing_is_said(collector: LiveCollector, tmp_path: Path) -> None:
+    """The collector serves the days, and the owner has as many jobs as one may have."""
+    settings = {"tick_seconds": 0, "max_jobs_of_person": 1, **collector.settings}
+    with running(f"sqlite:///{tmp_path}/d.sqlite", **settings) as service:
+        _, made = post(service, "/v1/schedules", SCHEDULE)
+        assert made["status"]["state"] == "ready"
+        said = status_of(service, made["id"])
+        assert said["state"] == "blocked"
+        assert "at the latest check: you have 1 jobs that wait or run" in said["reason"]
+        assert do_jobs(service.service, tmp_path) == 1
+        assert status_of(service, made["id"])["state"] == "waiting"
+
+
 def drop(given: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in names}
 
