@@ -1,4 +1,4 @@
-"""Why a schedule stands."""
+"""The state of a schedule, and why it is in it."""
 
 from datetime import timedelta
 from html import unescape
