@@ -83,7 +83,7 @@ def parse_url(database: str) -> URL:
         return url.set(drivername=_DRIVERS[url.get_backend_name()])
     except (ArgumentError, KeyError):
         raise SettingsError(
-            f"database {database.partition('@')[0].partition('://')[0]!r}...: not a URL such as "
+            f"database {database.partition('@')[0].partition(':')[0]!r}...: not a URL such as "
             "sqlite:///FILE.sqlite or postgresql+psycopg://user@host/name"
         ) from None
 
@@ -299,7 +299,8 @@ class Database:
                 raise ConflictError(f"another process was first: {reason}") from error
             is_full = code == sqlite3.SQLITE_FULL or state == _DISK_FULL
             kind = DiskFullError if is_full else StorageError
-            raise kind(f"the database {self.engine.url} failed: {reason}") from error
+            # the query of a URL may hold a password
+            raise kind(f"the database {self.engine.url.set(query={})} failed: {reason}") from error
         finally:
             if self._is_closed:
                 self.engine.pool.dispose()
