@@ -48,7 +48,7 @@ class Settings(ServerSettings):
     FILE_VARIABLE = f"{PREFIX}SETTINGS"
     # read by the command line, the decoder service, and this project's own tests
     OTHERS = tuple(
-        PREFIX + name for name in ("SETTINGS", "KEY", "KILLS", "FUZZ", "DECODER_", "TEST_")
+        PREFIX + name for name in ("SETTINGS=", "KEY=", "KILLS=", "FUZZ=", "DECODER_", "TEST_")
     )
     HELP = "rappor serve --help"
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)

@@ -22,6 +22,7 @@ from rappor_cli.store import opened
 from rappor_server.backup import back_up
 from rappor_server.backup import restore as put_back
 from rappor_server.database import Program, make_engine, parse_url
+from rappor_server.errors import SettingsError
 from rappor_server.schema import migrate as run_migrations
 
 _URLS = ["RAPPOR_DATABASE", "RAPPOR_DECODER_DATABASE"]
@@ -53,6 +54,7 @@ def backup(
 
 
 def restore(
+    context: typer.Context,
     database: Annotated[str, typer.Option("--database", envvar=_URLS, help="A new one.")],
     file: Annotated[
         Path | None,
@@ -77,9 +79,20 @@ def restore(
     A collector's days that were not served at the time of the backup may have been served since,
     with reports that the backup lacks; two answers must not differ by those.
     """
-    if file is None and parse_url(database).get_backend_name() == "sqlite":
-        raise typer.BadParameter("name the file of a backup", param_hint="FILE")
+    source = context.get_parameter_source("database")
+    is_named = source is not None and source.name == "COMMANDLINE"
+    if file is None and not (is_named and parse_url(database).get_backend_name() == "postgresql"):
+        raise typer.BadParameter(
+            "name the file of a backup; open days of a restored PostgreSQL database are settled "
+            "only where --database names it",
+            param_hint="FILE",
+        )
     program = owner_of(database) if file is None else _owner_of_file(file)
+    if file is None and not _has_table(database, program.table):
+        raise SettingsError(
+            f"database {parse_url(database).database!r} has no tables of a collector; restore its "
+            "copy first (pg_restore)"
+        )
     if keep is None and program is COLLECTOR and (file is None or file.is_file()):
         keep = _ask_for_open_days()
     if file is not None:
@@ -126,13 +139,12 @@ def owner_of(url: str) -> Program:
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
         return COLLECTOR
-    store = CollectorDatabase(make_engine(url))
-    try:
-        with store.read() as connection:
-            is_service = connection.dialect.has_table(connection, SERVICE.table)
-        return SERVICE if is_service else COLLECTOR
-    finally:
-        store.close()
+    return SERVICE if _has_table(url, SERVICE.table) else COLLECTOR
+
+
+def _has_table(url: str, table: str) -> bool:
+    with closing(CollectorDatabase(make_engine(url))) as store, store.read() as connection:
+        return connection.dialect.has_table(connection, table)
 
 
 def _owner_of_file(file: Path) -> Program:

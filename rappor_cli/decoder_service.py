@@ -89,7 +89,7 @@ def revoke(
     key_id: shared.KeyId,
     database: shared.ServedDatabase = None,
 ) -> None:
-    """Make a key worthless, permanently and end the sessions that were made from it."""
+    """Revoke a key permanently, and end the sessions that were made from it."""
     with _opened(_settings(database=database)) as service:
         service.access.revoke_key(COMMAND_LINE, key_id)
     print(f"revoked {key_id}")

@@ -83,7 +83,7 @@ def parse_url(database: str) -> URL:
         return url.set(drivername=_DRIVERS[url.get_backend_name()])
     except (ArgumentError, KeyError):
         raise SettingsError(
-            f"database {database.partition('@')[0].partition('://')[0]!r}...: not a URL such as "
+            f"database {database.partition('@')[0].partition(':')[0]!r}...: not a URL such as "
             "sqlite:///FILE.sqlite or postgresql+psycopg://user@host/name"
         ) from None
 

@@ -18,8 +18,8 @@ from rappor_server.problems import first_problem
 
 
 class ServerSettings(BaseSettings):
-    """Base of a server's settings. FILE_VARIABLE: names a TOML file.  OTHERS: how variables begin
-    that start as settings do and are read elsewhere.  HELP: what names the settings."""
+    """Base of a server's settings. FILE_VARIABLE: names a TOML file.  OTHERS: how `NAME=` begins of
+    variables with the same prefix that are read elsewhere.  HELP: what names the settings."""
 
     FILE_VARIABLE: ClassVar[str]
     OTHERS: ClassVar[tuple[str, ...]]
@@ -47,7 +47,7 @@ def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySett
     known = {prefix + name.upper() for name in kind.model_fields}
     for name in sorted(os.environ):  # an unknown name with our prefix is a mistake
         ours = name.upper()
-        if ours.startswith(prefix) and ours not in known and not ours.startswith(kind.OTHERS):
+        if ours.startswith(prefix) and ours not in known and not f"{ours}=".startswith(kind.OTHERS):
             near = difflib.get_close_matches(ours, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"{kind.HELP} names them"
             raise SettingsError(f"environment variable {name}: there is no such setting; {hint}")

@@ -103,7 +103,7 @@ class Watermark:
 
 
 class Consumer:
-    """Counts the messages of a topic until logged_at to stop. Several may run; each is used by one
+    """Counts the messages of a topic until it is stopped. Several may run; each is used by one
     thread."""
 
     def __init__(

@@ -56,7 +56,7 @@ def _body_of(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
 def close_day(
     request: Request, who: Admin, day: Day, metric: Text | None = None, dry_run: bool = False
 ) -> Closed:
-    """Close a day and all before it, of all metrics or of `metric` permanently.
+    """Close a day and all before it, of all metrics or of `metric`, permanently.
 
     With `dry_run=true` nothing is closed: the answer says what would be.
     """

@@ -105,10 +105,11 @@ class ScheduleRunner(Operations):
         listed, problem = self.metrics.latest()
         if problem and self.settings.collector is not None and not self.settings.collector_key:
             problem += "; an operator sets RAPPOR_DECODER_COLLECTOR_KEY to a key of scope aggregate"
-        return [self._status(row, listed, problem) for row in rows]
+        with self.database.reading() as db:
+            return [self._status(db, row, listed, problem) for row in rows]
 
     def _status(
-        self, row: ScheduleRow, listed: Sequence[dict[str, Any]], problem: str
+        self, db: Session, row: ScheduleRow, listed: Sequence[dict[str, Any]], problem: str
     ) -> ScheduleStatus:
         if not row.enabled:
             return ScheduleStatus(ScheduleState.PAUSED, _PAUSED)
@@ -116,15 +117,12 @@ class ScheduleRunner(Operations):
             if problem:
                 raise ServiceError(problem)
             versions = self._versions(row, listed)
-            _, resolved = self._resolved(row)
+            _, resolved = self._resolved(db, row)
             if row.problem:  # such as a quota, or counts that the collector refuses
-                raise ServiceError(row.problem)
+                raise ServiceError(f"at the latest check: {row.problem}")
         except ServiceError as error:
-            if is_unreachable(error):
-                raise
             return ScheduleStatus(ScheduleState.BLOCKED, str(error))
-        with self.database.reading() as db:
-            windows = load_windows(db, row.id)
+        windows = load_windows(db, row.id)
         return next_window(row, versions, windows, spec_digest_of(resolved))
 
     def _owner(self, db: Session, schedule: ScheduleRow) -> Person:
@@ -143,21 +141,21 @@ class ScheduleRunner(Operations):
             raise RequestError(unknown_metric(schedule.metric, known))
         return versions
 
-    def _resolved(self, schedule: ScheduleRow) -> tuple[Person, ResolvedSpec]:
+    def _resolved(self, db: Session, schedule: ScheduleRow) -> tuple[Person, ResolvedSpec]:
         """The owner and the specification of a schedule's jobs. Raises ServiceError."""
-        with self.database.reading() as db:
-            person = self._owner(db, schedule)
-            try:
-                return person, self.schedules.jobs.resolve(db, person, spec_of_schedule(schedule))
-            except ServiceError as error:
-                raise ServiceError(f"{error}; change the schedule") from None
+        person = self._owner(db, schedule)
+        try:
+            return person, self.schedules.jobs.resolve(db, person, spec_of_schedule(schedule))
+        except ServiceError as error:
+            raise ServiceError(f"{error}; change the schedule") from None
 
     def _look_after(
         self, schedule: ScheduleRow, listed: Sequence[dict[str, Any]], ticked: TickResult
     ) -> None:
         """Queue the windows of a schedule that are sealed."""
         versions = self._versions(schedule, listed)
-        person, resolved = self._resolved(schedule)
+        with self.database.reading() as db:
+            person, resolved = self._resolved(db, schedule)
         for sealed in islice(self._sealed(schedule, resolved, versions), MAX_WINDOWS):
             # also those before an error
             ticked.queued += self._insert(schedule, person, resolved.spec, sealed)

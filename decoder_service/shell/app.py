@@ -219,7 +219,7 @@ def _tick(service: DecoderService, log: Log) -> None:
     if result.queued or result.ended:
         log.info("ticked", queued=result.queued, ended=result.ended)
     for schedule, why in result.problems.items():
-        log.warning("schedule_stands", schedule=schedule, reason=why)
+        log.warning("schedule_blocked", schedule=schedule, reason=why)
 
 
 class SafeHeaders:

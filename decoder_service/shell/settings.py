@@ -22,7 +22,7 @@ class ServiceSettings(ServerSettings):
     """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
 
     FILE_VARIABLE = FILE_VARIABLE
-    OTHERS = (FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE)
+    OTHERS = (f"{FILE_VARIABLE}=", f"{PARENT_VARIABLE}=", f"{KEY_VARIABLE}=")
     HELP = "docs/service.md"
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 

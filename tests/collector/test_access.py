@@ -248,6 +248,18 @@ def test_wrong_settings_are_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["RAPPOR_KEYS", "RAPPOR_SETTINGS_FILE", "RAPPOR_DATABSE"])
+def test_variables_that_are_no_settings_are_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for read_elsewhere in ("RAPPOR_KEY", "RAPPOR_DECODER_KEY", "RAPPOR_TEST_REQUESTS"):
+        monkeypatch.setenv(read_elsewhere, "9")
+    load_settings()
+    monkeypatch.setenv(name, "x")
+    with pytest.raises(SettingsError, match=f"{name}: there is no such setting"):
+        load_settings()
+
+
 def test_devices_may_lag_and_admins_lead_a_day(bench: Bench) -> None:
     from rappor_server.errors import RequestError
 

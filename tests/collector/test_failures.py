@@ -256,6 +256,20 @@ def test_the_wait_for_a_server_that_is_stopped_is_bounded(
         database.close()
 
 
+@pytest.mark.parametrize(
+    "given",
+    ["postgresql://u:hidden@127.0.0.1:9/x", "postgresql://u@127.0.0.1:9/x?password=hidden",
+     "u:hidden@127.0.0.1/x", "postgresql:/u:hidden@127.0.0.1/x", "mysql://u:hidden@127.0.0.1/x"],
+)  # fmt: skip
+def test_no_message_holds_the_password_of_a_url(given: str) -> None:
+    with (
+        pytest.raises((SettingsError, StorageError)) as caught,
+        CollectorDatabase(make_engine(given)).read(),
+    ):
+        pass
+    assert "hidden" not in str(caught.value)
+
+
 def test_a_database_is_locked_by_whatever_name(tmp_path: Path) -> None:
     file, link = tmp_path / "collector.sqlite", tmp_path / "link.sqlite"
     file.touch()

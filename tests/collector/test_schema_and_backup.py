@@ -350,7 +350,10 @@ def test_a_backup_overwrites_nothing(sqlite_url: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("with_pg_programs")
 def test_postgresql_is_copied_by_its_own_tools(
-    new_postgresql: Callable[[], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    new_postgresql: Callable[[], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And a collector's open days are settled afterwards."""
     url, copy = new_postgresql(), tmp_path / "copy"
@@ -364,7 +367,12 @@ def test_postgresql_is_copied_by_its_own_tools(
     target = new_postgresql()
     assert main(["restore", str(copy), "--database", target, "--discard-open-days"]) == 1
     assert "use pg_restore, then run rappor restore" in capsys.readouterr().err
+    assert main(["restore", "--database", target, "--discard-open-days"]) == 1
+    assert "has no tables of a collector; restore its copy first" in capsys.readouterr().err
     put_copy_back(copy, target)
+    monkeypatch.setenv("RAPPOR_DATABASE", target)  # of a collector; the file was forgotten
+    assert main(["restore", "--discard-open-days"]) == 2
+    assert "name the file of a backup" in capsys.readouterr().err
     assert main(["restore", "--database", target, "--discard-open-days"]) == 0
     assert "7 reports of days not served yet were discarded" in capsys.readouterr().out
     assert main(["restore", "--database", f"sqlite:///{copy}", "--discard-open-days"]) == 2

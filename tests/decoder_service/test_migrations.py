@@ -59,7 +59,8 @@ OLD = (
     "CREATE TABLE readings (day VARCHAR(10) PRIMARY KEY)",
     "CREATE TABLE schedule_statuses (schedule_id VARCHAR(16) PRIMARY KEY)",
     "INSERT INTO alarm_events (id, alarm_id, cause, body, state, due, created, tries, reason)"
-    " VALUES ('e', 'a', 'failed:p', '{}', 'sent', 1, 1, 1, '')",
+    " VALUES ('e', 'a', 'failed:p', '{}', 'sent', 1, 1, 1, ''),"
+    " ('f', 'a', 'refused:2026-11-02', '{}', 'waiting', 1, 1, 0, '')",  # without a window
     "INSERT INTO aggregates (sha256, metric, params_id, num_reports, content, created)"
     " VALUES ('g', 'page', 'p', 9, :content, 1)",
     "INSERT INTO aggregate_readers VALUES ('g', :person)",
@@ -117,9 +118,11 @@ def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
         (alarm,) = load_alarms(db, ["s"])
         assert (alarm.name, alarm.target) == ("ops", "https://hook.example/")
         assert Rules.model_validate_json(alarm.rules).cohort
+        assert db.scalars(text("SELECT id FROM alarm_events")).all() == ["e"]
         for table in ("results", "result_files", "jobs", "schedule_windows"):
             assert db.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
     database.close()
     again = make_service(ServiceSettings(database=database_url))
+    assert again.alarms.send_due() == (0, 0)
     assert again.access.person_of_key(key).name == "ann"
     again.close()

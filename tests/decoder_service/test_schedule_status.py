@@ -1,4 +1,4 @@
-"""Why a schedule stands."""
+"""The state of a schedule, and why it is in it."""
 
 from datetime import timedelta
 from html import unescape
@@ -119,9 +119,22 @@ def test_what_the_latest_tick_met_is_said_until_one_meets_nothing(
         patched.setattr(RemoteCollector, "aggregate", refuse)
         said = status_of(scheduling, made["id"])
     assert (said["state"], said["reason"]) == (
-        "blocked", "the collector refuses: its days are damaged"
+        "blocked", "at the latest check: the collector refuses: its days are damaged"
     )  # fmt: skip
     assert status_of(scheduling, made["id"])["state"] == "waiting"
+
+
+def test_what_keeps_a_check_from_queueing_is_said(collector: LiveCollector, tmp_path: Path) -> None:
+    """The collector serves the days, and the owner has as many jobs as one may have."""
+    settings = {"tick_seconds": 0, "max_jobs_of_person": 1, **collector.settings}
+    with running(f"sqlite:///{tmp_path}/d.sqlite", **settings) as service:
+        _, made = post(service, "/v1/schedules", SCHEDULE)
+        assert made["status"]["state"] == "ready"
+        said = status_of(service, made["id"])
+        assert said["state"] == "blocked"
+        assert "at the latest check: you have 1 jobs that wait or run" in said["reason"]
+        assert do_jobs(service.service, tmp_path) == 1
+        assert status_of(service, made["id"])["state"] == "waiting"
 
 
 def drop(given: dict[str, Any], *names: str) -> dict[str, Any]:

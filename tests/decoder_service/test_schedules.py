@@ -181,9 +181,11 @@ def test_alarms_tell_each_cause_once(service: Running, tmp_path: Path) -> None:
     schedule = create(service)
     rules = {"new_value": True, "change": 0.2, "fewer_reports": 0.5, "cohort": True}
     hook = {"name": "ops", "target": "ops", "rules": rules}
+    calm = {"name": "calm", "target": "ops", "rules": {"change": 0.9, "fewer_reports": 0.001}}
     with service.client("ana") as ana:
-        made = ana.post(f"/v1/schedules/{schedule}/alarms", json=hook)
-        assert made.status_code == 201, made.text
+        for one in (hook, calm):  # each by its own bounds
+            made = ana.post(f"/v1/schedules/{schedule}/alarms", json=one)
+            assert made.status_code == 201, made.text
     service.service.ticker.tick()
     do_jobs(service.service, tmp_path)
     service.service.ticker.tick()
@@ -193,6 +195,7 @@ def test_alarms_tell_each_cause_once(service: Running, tmp_path: Path) -> None:
     days = [day.isoformat() for day in sorted(DAYS)]
     assert {("fewer_reports", days[2]), ("new_value", days[3]), ("change", days[3])} <= told
     assert not [rule for rule, day in told if day in days[:2] and rule != "cohort"]
+    assert {one["alarm"] for one in shown["events"]} == {"ops"}
     assert not any("values" in one for one in shown["events"])
     before = count(service.service, EventRow)
     with service.service.database.writing() as db:  # ended again, as after a restored copy

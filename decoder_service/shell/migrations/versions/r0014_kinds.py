@@ -3,7 +3,8 @@
 Results of version 0.3.0 have files of other names and forms, and are deleted with the jobs that
 made them. Schedules and daily series decode their windows again. People, keys, lists, uploads,
 schedules, alarms and releases stay: an alarm keeps the address that it had as the name of its
-target, which the setting `alarm_urls` may have. Refused reports are for Prometheus to tell.
+target, which the setting `alarm_urls` may have. The rule for refused reports is deleted, with its
+messages that were not sent yet: Prometheus has that alert.
 """
 
 import json
@@ -84,6 +85,7 @@ def _rewrite(connection: sa.Connection) -> None:
     op.drop_table("daily_series")
     op.drop_table("readings")
     op.drop_table("schedule_statuses")
+    op.execute("DELETE FROM alarm_events WHERE cause LIKE 'refused:%' AND state = 'waiting'")
     alarms = sa.table("alarms", *map(sa.column, ("id", "rules")))
     for identity, text in connection.execute(sa.select(alarms)).all():
         rules = {name: value for name, value in json.loads(text).items() if name != "refused"}
