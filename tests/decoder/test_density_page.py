@@ -11,7 +11,7 @@ import pytest
 
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
-from decoder.output.basemap import read_base
+from decoder.output.basemap import BaseLayer, read_base
 from decoder.output.density_html import drawn_shares, map_data, positions
 from decoder.output.jinja import DETECTED_FROM, THEMES, UNDETECTED_TO, colors, rgb
 from decoder.output.map_picture import write_picture
@@ -112,4 +112,15 @@ def test_a_base_of_no_geojson_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     path.write_text(text)
     with pytest.raises(DecodeError, match=r"base\.json"):
+        read_base(path)
+
+
+def test_shapes_of_a_base_without_corners_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    empty = [feature("x", kind, []) for kind in ("Point", "LineString", "Polygon", "MultiPolygon")]
+    shapes = [*empty, feature("y", "Point", [1, 2])]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
+    assert read_base(path) == BaseLayer(points=[("y", [1.0, 2.0])])
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": empty}))
+    with pytest.raises(DecodeError, match=r"base\.json: 0 corners"):
         read_base(path)
