@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decoder.density.cells import Places
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
 from decoder.output.basemap import BaseLayer, read_base
+from decoder.output.density_csv import cell_size
 from decoder.output.density_html import drawn_shares, map_data, positions
 from decoder.output.jinja import DETECTED_FROM, THEMES, UNDETECTED_TO, colors, rgb
 from decoder.output.map_picture import write_picture
@@ -78,6 +80,13 @@ def test_cells_without_evidence_are_never_darker(night: Density) -> None:
     seen = one.detected[:-1]
     assert places[seen].min() >= DETECTED_FROM > UNDETECTED_TO >= places[~seen].max()
     assert drawn_shares(one)[told] == one.low[told] > 0
+
+
+def test_the_size_of_a_cell_takes_one_outline(night: Density) -> None:
+    """It is asked for every cell that is named: of 3,600, with all outlines, for three minutes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Places, "outlines", None)
+        assert cell_size(night) == pytest.approx((110.86, 111.2), abs=0.01)
 
 
 def feature(name: str, kind: str, coordinates: Any) -> dict[str, Any]:
