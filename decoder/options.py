@@ -140,8 +140,7 @@ class FlowOptions:
     """Which flows are shown, and what they are drawn on.
 
     min_km: between two centers.  top: how many flows that are not detected are shown, too, the
-    largest guesses.  base: a file of the user's districts or
-    stations.  known: of a known matrix.
+    largest guesses.  base: a file of the user's districts or stations.  known: of a known matrix.
     """
 
     min_km: float = DEFAULT_MIN_KM

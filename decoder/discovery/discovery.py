@@ -29,10 +29,7 @@ from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.hashing import normalize
 from rappor_core.metrics.metric import Metric
 
-FOUND_AT = (
-    12.0,
-    14.0,
-)  # standard errors of all reports: of such shares half, nearly all are detected
+FOUND_AT = (12.0, 14.0)  # standard errors of all reports by which half, nearly all are detected
 NEARLY_ALL = 0.95  # of estimates that pass the crowd
 
 

@@ -172,10 +172,8 @@ def read_base(path: Path) -> BaseLayer:
     layer = BaseLayer()
     with naming(path, DecodeError, "give a vector file, such as GeoJSON"):
         for shape in read_shapes(path)[0]:
-            if shape.geometry is not None:
-                _add(
-                    layer, short(shape.text("name") or shape.text("NAME"), MAX_NAME), shape.geometry
-                )
+            name = shape.text("name") or shape.text("NAME")
+            _add(layer, short(name, MAX_NAME), shape.geometry)
         corners = sum(map(len, layer.lines)) + len(layer.points)
         corners += sum(len(ring) for _, rings in layer.areas for ring in rings)
         if not 0 < corners <= MAX_CORNERS:
@@ -217,7 +215,9 @@ def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = 
 
 
 def _add(layer: BaseLayer, name: str, geometry: Any) -> None:
-    """Add a shapely geometry, part by part."""
+    """Add a shapely geometry, part by part; None and empty ones have no corner to draw."""
+    if not geometry:
+        return
     for part in getattr(geometry, "geoms", ()):
         _add(layer, name, part)
     if geometry.geom_type == "Polygon":

@@ -286,7 +286,7 @@ def grouped_warnings(maps: Sequence[Density]) -> list[str]:
 
 def cell_size(one: Density) -> tuple[float, float]:
     """Kilometers from west to east and from south to north of a cell in the middle of the box."""
-    middle = one.places.outlines()[one.num_cells // 2]
+    middle = cell_outline(one.places.grid, one.places.shown_cells[one.num_cells // 2])
     latitudes, longitudes = zip(*middle, strict=True)
     high = (max(latitudes) - min(latitudes)) * KM_A_DEGREE
     shrunk = math.cos(math.radians(sum(latitudes) / len(latitudes)))

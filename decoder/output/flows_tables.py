@@ -31,7 +31,7 @@ _SHARES = (
     Column("low", _SHARE, "Lower end of the interval.", shown=True),
     Column("high", _SHARE, "Upper end of the interval.", shown=True),
 )
-_GUESS = Column("flow_share", _SHARE, "One guess at the whole matrix, positive, of sum 1.")
+_GUESS = Column("flow_share", _SHARE, "One best-fit matrix, positive, of sum 1.")
 
 
 def _sides(what: str) -> tuple[Column, ...]:

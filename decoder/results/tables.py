@@ -20,8 +20,8 @@ NOTES = (
     "accepts so large a p-value because much of the list is there, or because it corrects nothing",
     "the interval reaches 0: the estimate, made with the other values, is weaker than the test, "
     "which was made without the value",
-    "the interval reaches 0: the test says more than 0, but with the other shares one that "
-    "nobody holds is the likelier cause of such an estimate",
+    "the interval reaches 0: the test distinguishes the value from 0, but given the other shares a "
+    "value that nobody holds is the likelier cause of such an estimate",
 )  # of a row, by number
 
 MAX_PRINTED = 5  # of what was found, by `print`

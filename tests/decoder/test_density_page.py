@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decoder.density.cells import Places
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
-from decoder.output.basemap import read_base
+from decoder.output.basemap import BaseLayer, read_base
+from decoder.output.density_csv import cell_size
 from decoder.output.density_html import drawn_shares, map_data, positions
 from decoder.output.jinja import DETECTED_FROM, THEMES, UNDETECTED_TO, colors, rgb
 from decoder.output.map_picture import write_picture
@@ -80,6 +82,13 @@ def test_cells_without_evidence_are_never_darker(night: Density) -> None:
     assert drawn_shares(one)[told] == one.low[told] > 0
 
 
+def test_the_size_of_a_cell_takes_one_outline(night: Density) -> None:
+    """It is asked for every cell that is named: of 3,600, with all outlines, for three minutes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Places, "outlines", None)
+        assert cell_size(night) == pytest.approx((110.86, 111.2), abs=0.01)
+
+
 def feature(name: str, kind: str, coordinates: Any) -> dict[str, Any]:
     return {"type": "Feature", "properties": {"name": name},
             "geometry": {"type": kind, "coordinates": coordinates}}  # fmt: skip
@@ -112,4 +121,15 @@ def test_a_base_of_no_geojson_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     path.write_text(text)
     with pytest.raises(DecodeError, match=r"base\.json"):
+        read_base(path)
+
+
+def test_shapes_of_a_base_without_corners_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    empty = [feature("x", kind, []) for kind in ("Point", "LineString", "Polygon", "MultiPolygon")]
+    shapes = [*empty, feature("y", "Point", [1, 2])]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
+    assert read_base(path) == BaseLayer(points=[("y", [1.0, 2.0])])
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": empty}))
+    with pytest.raises(DecodeError, match=r"base\.json: 0 corners"):
         read_base(path)

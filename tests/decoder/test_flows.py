@@ -1,16 +1,19 @@
 """Flows of a made-up city: what is told, how intervals hold, what is refused and warned of."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from decoder.errors import DecodeError
 from decoder.flows import decoding as decoding_module
-from decoder.flows.decoding import decode_flows, flow_of, question_checks
+from decoder.flows.decoding import FittedAnswers, decode_flows, flow_of, question_checks
 from decoder.flows.detection import reach
+from decoder.flows.moments import FlowMoments
 from decoder.flows.space import FlowSpace, symbol_counts
-from decoder.flows.tables import FlowDecoding
+from decoder.flows.tables import FlowDecoding, QuestionCheck
 from decoder.inference.intervals import ShareTable
 from decoder.options import DecodeOptions
 from decoder.progress import silent
@@ -217,6 +220,34 @@ def test_honest_people_far_from_gravity_are_not_accused(small_truth: Floats) -> 
     assert min(check.p_value for check in found.checks) > 0.001
     assert not any("do not fit" in warning for warning in found.warnings)
     assert found.tau > 1
+
+
+@pytest.mark.parametrize(("evidence", "p_value"), [(0.0, 0.5), (2.0, 0.0)])
+def test_a_rejected_fit_is_climbed_to_again(
+    evidence: float, p_value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From wide departures; the summit of more evidence is kept, and checked."""
+
+    def fitted(log_evidence: float, p: float) -> FittedAnswers:
+        fit: Any = SimpleNamespace(log_evidence=log_evidence, data=None)
+        check = QuestionCheck("work", 100, 0.0, 1.0, p)
+        return FittedAnswers(FlowMoments(fit), {}, (check,))
+
+    fits = {None: fitted(evidence, 0.0), decoding_module.WIDE: fitted(1.0, 0.5)}
+    begun: list[float | None] = []
+
+    def fit_answers(*given: Any) -> FittedAnswers:
+        begun.append(given[5] if len(given) > 5 else None)
+        return fits[begun[-1]]
+
+    monkeypatch.setattr(decoding_module, "_fit_answers", fit_answers)
+    monkeypatch.setattr(decoding_module, "_fit_to", lambda data, start: start)
+    monkeypatch.setattr(decoding_module, "question_checks", lambda *_: fits[None].checks)
+    space: Any = None
+    found, dropped = decoding_module._best_fit(space, {}, 1.0, None, silent)
+    assert begun == list(fits)
+    assert (found.moments.fit.log_evidence, dropped) == (max(evidence, 1.0), 0.0)
+    assert found.checks[0].p_value == p_value
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ from decoder.density import map_series
 from decoder.density.cells import places_of
 from decoder.density.field_prior import Belief
 from decoder.density.maps import Density, estimate_density
+from decoder.results.selective_intervals import MIN_LOW
 from tests.map_draws import cell_distance, draw_windows, square_metric, true_shares
 
 MODE = ('period = "week"\nmode = "memo"\nencoding = "symbol"\nnum_symbols = 2\n'
@@ -43,6 +44,16 @@ def test_intervals_hold_towers_that_the_map_has_elsewhere() -> None:
     assert any("16 cohorts cannot tell" in text and "30 cohorts" in text for text in found.warnings)
 
 
+def test_a_small_map_of_too_few_cohorts_leaves_every_cell_open() -> None:
+    """8 numbers for 101 cells. Without the bounds one tower of .18 had the interval (0, .10)."""
+    found, tall, true = towers(10, 8, 2)
+    assert np.abs(found.shares - true)[tall].max() > 0.1
+    assert found.low[tall].max() <= MIN_LOW
+    assert ((found.low <= true) & (true <= found.high)).all()
+    assert (found.high[tall] < 0.6).all()
+    assert any("8 cohorts cannot tell" in text and "20 cohorts" in text for text in found.warnings)
+
+
 @pytest.mark.long
 @pytest.mark.statistical
 def test_with_enough_cohorts_intervals_are_short() -> None:
@@ -55,7 +66,7 @@ def test_with_enough_cohorts_intervals_are_short() -> None:
 @pytest.mark.long
 @pytest.mark.statistical
 def test_a_weaker_prior_is_taken_before_the_projection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """.07 off; the projection is .2 off. A prior that was given stays."""
+    """.07 off; the projection is .2 off."""
     metric, rng = square_metric(SIDE, EDGE), np.random.default_rng(0)
     assert metric.location is not None
     places, size = places_of([metric.location]), SIDE**2
