@@ -81,7 +81,7 @@ def bench_hashing(comparison: Comparison, who: str) -> None:
     comparison.times((lambda: bit_positions(values, PARAMS)) if who == OURS else scalar, rounds=5)
 
 
-class Uncenterd(RandomString):
+class Uncentered(RandomString):
     """Columns X instead of X - a: the form that other libraries solve on a sparse matrix."""
 
     @property
@@ -98,7 +98,7 @@ class Problem(NamedTuple):
 
     def ours(self) -> np.ndarray:
         """Shares of all candidates, (M,), from the index tensor."""
-        seen, random = self.observed, Uncenterd(PARAMS.num_bits, PARAMS.num_hashes)
+        seen, random = self.observed, Uncentered(PARAMS.num_bits, PARAMS.num_hashes)
         found = fit_lasso(seen.bit_shares, seen.positions, self.weights, random, self.penalty)
         shares = np.zeros(len(seen.positions))
         shares[found.selected] = found.shares

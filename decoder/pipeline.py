@@ -146,7 +146,7 @@ def _with_repetition(
         shown = undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
         differs = shown > 1 and not few_are_odd
     else:  # a bound is lowered to what the noise shows, plus two standard errors
-        left = (observed.centerd.size - len(observed.centerd)) * estimate.unfitted
+        left = (observed.centered.size - len(observed.centered)) * estimate.unfitted
         ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left)) if left >= 1 else 1.0
         differs = ratio < 1
         shown = min(observed.noise.repetition_of(ratio), observed.noise.repetition)

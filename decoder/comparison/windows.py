@@ -111,9 +111,9 @@ class Window:
             return shares[self.found], errors[self.found], np.inf
         columns = centerd_columns(observed.positions, observed.noise.random)
         noise = observed.noise_of(_first_shares(observed, columns))
-        fitted = refit(noise, observed.centerd, columns, observed.noise.random)
+        fitted = refit(noise, observed.centered, columns, observed.noise.random)
         errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
-        freedom = observed.centerd.size - len(observed.centerd) - columns.shape[1]
+        freedom = observed.centered.size - len(observed.centered) - columns.shape[1]
         return fitted.shares, errors, float(max(freedom, 1))
 
 
@@ -154,7 +154,7 @@ def _direct(observed: Observed) -> tuple[Floats, Floats]:
 
 def _first_shares(observed: Observed, columns: Floats) -> Floats:
     """Shares of a first, unweighted fit, by which the noise is known."""
-    return np.asarray(np.linalg.lstsq(columns, observed.centerd.ravel(), rcond=None)[0])
+    return np.asarray(np.linalg.lstsq(columns, observed.centered.ravel(), rcond=None)[0])
 
 
 class _Fitted(NamedTuple):

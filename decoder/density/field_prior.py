@@ -68,12 +68,12 @@ class Prior:
         own[-self.reserved :] = RESERVED_PRECISION
         return (scaled + sparse.diags_array(own)).tocsr()
 
-    def centerd(self, field: Floats) -> Floats:
+    def centered(self, field: Floats) -> Floats:
         """Log shares (n,) less the mean over the cells."""
         return np.asarray(field - self._cells(field).mean(axis=0))
 
-    def uncenterd(self, pull: Floats) -> Floats:
-        """The slope in the log shares, from the slope in the centerd ones."""
+    def uncentered(self, pull: Floats) -> Floats:
+        """The slope in the log shares, from the slope in the centered ones."""
         result, cells = pull.copy(), self._cells(pull)
         self._cells(result)[...] -= pull.sum(axis=0) / len(cells)
         return result
@@ -105,10 +105,10 @@ def negative_log_posterior(
     def objective(field: Floats) -> tuple[float, Floats]:
         shares = softmax(field)
         value, slope = misfit(shares)
-        centerd = prior.centerd(field)
-        pull = precision @ centerd
-        slope = shares * (slope - float(slope @ shares)) + prior.uncenterd(pull)
-        return value + 0.5 * float(centerd @ pull), slope
+        centered = prior.centered(field)
+        pull = precision @ centered
+        slope = shares * (slope - float(slope @ shares)) + prior.uncentered(pull)
+        return value + 0.5 * float(centered @ pull), slope
 
     return objective
 

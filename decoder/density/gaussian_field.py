@@ -277,4 +277,4 @@ def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
             "a map has no finite fit; check that the counts, the parameters and the cells belong "
             "together"
         )
-    return Field(softmax(start), prior.centerd(start), belief, loss)
+    return Field(softmax(start), prior.centered(start), belief, loss)

@@ -56,13 +56,13 @@ STAGE = "rounds of the fit"
 class FitProblem:
     """The data and options of a fit by expectation propagation.
 
-    centerd: y - a, (m, k).  noise_of: shares (M,) -> covariance of each cohort's noise, (m, k, k).
+    centered: y - a, (m, k).  noise_of: shares (M,) -> covariance of each cohort's noise, (m, k, k).
     may_be_full: whether all candidates may take part.  damping: part of a step that is taken.
     others: the candidates that the fit knows, where it leaves some out, (L,), in the order of all
     its arrays: a tensor of them alone would be a copy.
     """
 
-    centerd: Floats
+    centered: Floats
     positions: Positions
     random: RandomString
     noise_of: Callable[[Floats], Floats]
@@ -77,27 +77,27 @@ class FitProblem:
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of the rows, m (k - 1), since the rows of a cohort are centerd."""
-        return int(self.centerd.size - len(self.centerd))
+        """Degrees of freedom of the rows, m (k - 1), since the rows of a cohort are centered."""
+        return int(self.centered.size - len(self.centered))
 
     @property
     def few_rows(self) -> bool:
         """Whether there are so few rows that a fit without each candidate in turn is affordable."""
-        few = self.centerd.size <= FEW_ROWS and 1 < self.number <= FEW_CANDIDATES
+        few = self.centered.size <= FEW_ROWS and 1 < self.number <= FEW_CANDIDATES
         return self.full and few
 
     @property
     def full(self) -> bool:
         """Whether all candidates take part in the fit, or only the probable ones."""
-        shape = self.centerd.shape[0], self.centerd.shape[1]
+        shape = self.centered.shape[0], self.centered.shape[1]
         return self.may_be_full and all_may_take_part(self.number, shape, self.positions.shape[2])
 
     def work(self, active: int) -> float:
         """Approximate multiplications of an iteration with `active` candidates, or with all."""
-        size = (self.centerd.shape[0], self.centerd.shape[1]), self.positions.shape[2]
+        size = (self.centered.shape[0], self.centered.shape[1]), self.positions.shape[2]
         if self.full:
             return work_of_all(self.number, *size)
-        active = min(active, most_active(self.centerd.size))
+        active = min(active, most_active(self.centered.size))
         each = WORK_OF_BIT * float(self.positions[:1].size) + WORK_OF_CANDIDATE
         return self.number * each + work_of_all(active, *size)
 
@@ -190,7 +190,7 @@ def _next(
     problem: FitProblem, now: EpIteration, iteration: int, *, refresh_noise: bool, lag: bool
 ) -> EpIteration:
     """New sites from the scores and the prior, and what follows; `lag`: by an old covariance."""
-    limit, frozen = most_active(problem.centerd.size), iteration > FREEZE_ACTIVE_AFTER
+    limit, frozen = most_active(problem.centered.size), iteration > FREEZE_ACTIVE_AFTER
     noise = now.noise
     for least in (MIN_PRECISION, CUT_OFF):  # positive ones where others leave no proper posterior
         sites = now.sites.updated(
@@ -225,7 +225,7 @@ def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
 def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
     """One solve in the space of the rows or of the candidates; tau begins at its last value."""
     members, variance = problem.members(sites), sites.variance[sites.active]
-    in_rows = len(members) > problem.centerd.size // 2
+    in_rows = len(members) > problem.centered.size // 2
     make, steps = (solver_in_rows, 2) if in_rows else (candidate_solver, 4)
     solve = make(noise, _target(problem, sites), members, variance, problem.random)
     return balance(solve, problem.random, missing, steps)
@@ -235,7 +235,7 @@ def _target(problem: FitProblem, sites: Sites) -> Floats:
     """y - Z m, (m, k)."""
     random, mean = problem.random, sites.mean[sites.active]
     listed = scatter_sums(problem.members(sites), mean, random.num_bits)
-    return np.asarray(problem.centerd - (listed - random.mean * float(mean.sum())))
+    return np.asarray(problem.centered - (listed - random.mean * float(mean.sum())))
 
 
 def _information(fitted: Balance, sites: Sites) -> Floats:

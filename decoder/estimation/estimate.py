@@ -162,7 +162,7 @@ def _problem(observed: Observed, *, full: bool = True) -> FitProblem:
             f"{random.num_hashes} hashes into {random.num_bits} bits set every bit: no value can "
             "be distinguished from another; collect with more bits or fewer hashes"
         )
-    return FitProblem(observed.centerd, observed.positions, random, observed.noise_of, full)
+    return FitProblem(observed.centered, observed.positions, random, observed.noise_of, full)
 
 
 class DirectFit(NamedTuple):

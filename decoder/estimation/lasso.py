@@ -80,7 +80,7 @@ def noise_penalty(
 
 
 def fit_lasso(
-    centerd: Floats,
+    centered: Floats,
     positions: Positions,
     weights: Floats,
     random: RandomString,
@@ -92,7 +92,7 @@ def fit_lasso(
     """Minimize sum w (y - a - Z b)^2 / 2 + penalty sum b over b >= 0. Raises ConvergenceError.
 
     Args:
-        centerd: y - a, (m, k).
+        centered: y - a, (m, k).
         positions: Of the candidates, (M, m, h).
         weights: Of the rows, (m, k), > 0.
         random: Gives the mean a of a column.
@@ -101,11 +101,11 @@ def fit_lasso(
         left_out: A candidate that takes no part.
     """
     root = np.sqrt(weights).reshape(-1, 1)
-    target = root.ravel() * centerd.ravel()
+    target = root.ravel() * centered.ravel()
     columns, shares = start or (np.empty(0, dtype=np.intp), np.empty(0))
     matrix = root * centerd_columns(positions[columns], random)
     for looks in range(_MAX_ROUNDS):
-        residual = (root.ravel() * (target - matrix @ shares)).reshape(centerd.shape)
+        residual = (root.ravel() * (target - matrix @ shares)).reshape(centered.shape)
         scores = centerd_sums(positions, residual, random)
         if left_out is not None:
             scores[left_out] = -np.inf
@@ -167,7 +167,7 @@ _MIN_RESPONSE = 0.25  # .62 is the least that was measured
 
 
 class Selected(NamedTuple):
-    """The selection of the LASSO; those of it that are refitted, ascending, (A,), their centerd
+    """The selection of the LASSO; those of it that are refitted, ascending, (A,), their centered
     columns (n, A), their refit, and the covariance that it took, (m, k, k)."""
 
     fit: LassoFit
@@ -181,17 +181,17 @@ def select(problem: FitProblem, alpha: float, progress: Progress = silent) -> Se
     """Select by the LASSO and refit, again until the penalty fits the unexplained noise: at first
     all that the bare data show, less with every value that is found."""
     random, shares = problem.random, np.zeros(len(problem.positions))
-    noise, nothing = problem.noise_of(shares), np.empty((problem.centerd.size, 0))
-    missing = refit(noise, problem.centerd, nothing, random).balance.missing
+    noise, nothing = problem.noise_of(shares), np.empty((problem.centered.size, 0))
+    missing = refit(noise, problem.centered, nothing, random).balance.missing
     for done in range(1, _SELECTIONS + 1):
         weights = _weights(problem, noise, missing)
         penalty = noise_penalty(weights, random, len(shares), alpha)
-        chosen = fit_lasso(problem.centerd, problem.positions, weights, random, penalty)
+        chosen = fit_lasso(problem.centered, problem.positions, weights, random, penalty)
         shares[:] = 0.0
         shares[chosen.selected] = chosen.shares
         members, columns = _refittable(problem, chosen)
         refit_noise = problem.noise_of(shares)
-        fitted = refit(refit_noise, problem.centerd, columns, random)
+        fitted = refit(refit_noise, problem.centered, columns, random)
         last, missing = missing, min(missing, fitted.balance.missing)
         if last - missing <= _MISSING_TOLERANCE * float(1 / weights.max()) / random.variance:
             break
@@ -288,7 +288,7 @@ class _Without:
         missing = self.selected.fitted.balance.missing + max(self.expected - taken, 0.0) ** 2
         weights, size = _weights(problem, noise, missing), len(problem.positions)
         penalty = noise_penalty(weights, random, size, self.alpha, strict=True)
-        target = problem.centerd - taken * self.column.reshape(problem.centerd.shape)
+        target = problem.centered - taken * self.column.reshape(problem.centered.shape)
         others = fit.selected != self.left
         start = fit.selected[others], fit.shares[others]
         chosen = fit_lasso(target, problem.positions, weights, random, penalty,
@@ -306,7 +306,7 @@ class _Without:
     def share(self, start: float, error: float) -> tuple[float, float]:
         """The share b at which the data less b z_i show no score of z_i, and its standard error;
         `start` and `error` where the others leave nothing of z_i."""
-        share, shape = start, self.problem.centerd.shape
+        share, shape = start, self.problem.centered.shape
         for _ in range(_SHARE_STEPS):
             solution = self.solve(share)
             direction = solution.weigh(self.column)

@@ -69,12 +69,12 @@ Solver: TypeAlias = Callable[[float], Solution]  # tau >= 0 -> what a solve with
 
 
 def centerd_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
-    """The products Z' v of the centerd columns with `values` v (m, k): (M,)."""
+    """The products Z' v of the centered columns with `values` v (m, k): (M,)."""
     return gather_sums(positions, values) - random.mean * float(values.sum())
 
 
 def centerd_columns(positions: Positions, random: RandomString) -> Floats:
-    """The centerd columns z_i = x_i - a of a few candidates as a dense matrix, (n, A)."""
+    """The centered columns z_i = x_i - a of a few candidates as a dense matrix, (n, A)."""
     return dense_columns(positions, random.num_bits) - random.mean
 
 
@@ -220,7 +220,7 @@ class CandidateSolver:
 
     noise: Floats
     target: Floats
-    centerd: Floats
+    centered: Floats
     precisions: Floats | None
     random: RandomString
 
@@ -245,8 +245,8 @@ class CandidateSolver:
         """D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and H, (A, A), of Woodbury's formula."""
         m, k = self.target.shape
         blocks = _block_inverses(_Same(self.noise), missing, self.random)
-        F = (blocks @ self.centerd.reshape(m, k, -1)).reshape(m * k, -1)
-        G = self.centerd.T @ F
+        F = (blocks @ self.centered.reshape(m, k, -1)).reshape(m * k, -1)
+        G = self.centered.T @ F
         beliefs = 0.0 if self.precisions is None else np.diag(self.precisions)
         return blocks, F, G, inverse_of(G + beliefs)
 
@@ -268,17 +268,17 @@ class Refit(NamedTuple):
     directions: Floats
 
 
-def refit(noise: Floats, target: Floats, centerd: Floats, random: RandomString) -> Refit:
+def refit(noise: Floats, target: Floats, centered: Floats, random: RandomString) -> Refit:
     """Fit shares of columns Z_A (n, A) by weighted least squares. Raises ConvergenceError where
     these leave nothing of the rows over."""
-    num_columns, freedom = centerd.shape[1], target.size - len(target)
+    num_columns, freedom = centered.shape[1], target.size - len(target)
     if num_columns >= freedom:
         raise ConvergenceError(
             f"{num_columns:,} values are to be told apart by {freedom:,} numbers (the bits of each "
             "cohort but one), which leaves nothing to read the noise from; collect from more "
             "cohorts, or use method 'cavity' with a stricter alpha"
         )
-    solver = CandidateSolver(noise, target, centerd, None, random)
+    solver = CandidateSolver(noise, target, centered, None, random)
     balanced = balance(solver, random, 0.0, 6)
     _, F, _, H = solver.factors(balanced.missing)
     return Refit(H @ (F.T @ target.ravel()), H, balanced, (F @ H) / np.diag(H))

@@ -94,7 +94,7 @@ class WarmStarts:
 
 def _worth_a_start(problem: FitProblem) -> bool:
     """Whether all take part, of rows neither too many nor so few that refits are what costs."""
-    return problem.full and not problem.few_rows and problem.centerd.size <= MAX_ROWS
+    return problem.full and not problem.few_rows and problem.centered.size <= MAX_ROWS
 
 
 def fit_cavity(
@@ -120,7 +120,7 @@ def fit_cavity(
     errors, ratio = now.scores.std_errors, now.fitted.ratio
     if not problem.full:
         # more had a claim to take part, and what the best of them leave is less than the noise
-        crammed = int(now.sites.active.sum()) >= most_active(problem.centerd.size)
+        crammed = int(now.sites.active.sum()) >= most_active(problem.centered.size)
         errors = errors * problem.freedom / freedom if crammed else errors
     elif not repeated and ratio <= 1 - QUIETER * np.sqrt(2 / freedom):
         # the bumps of the prior have a width, and hold shares for more unlike than they are; where
@@ -160,7 +160,7 @@ def _doubtful(
     if problem.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
     alone = len(problem.positions) == 1  # without it there is nothing that could respond to it
-    many = len(problem.centerd) > FEW_COHORTS
+    many = len(problem.centered) > FEW_COHORTS
     if alone or (problem.full and left > MOSTLY_OVER and many):  # (3) is right to first order
         return np.zeros(0, dtype=np.intp)
     p = ndtr(-deviates) if weights is None else ndtr(-deviates) / weights
@@ -228,7 +228,7 @@ def _unseen(problem: FitProblem, group: Indices) -> Floats:
     together, deviates = inverse @ sums, np.empty(len(group))
     for i in range(len(group)):
         shares = together - inverse[:, i] * (together[i] / inverse[i, i])  # of the others: i has 0
-        residual = solution.residual - (weighed @ shares).reshape(problem.centerd.shape)
+        residual = solution.residual - (weighed @ shares).reshape(problem.centered.shape)
         z = slack * (sums[i] - gram[i] @ shares) / np.sqrt(null_variance(residual, problem.random))
         deviates[i] = null_tail(residual, problem.random).deviate(np.array([z]))[0]
     return deviates

@@ -32,7 +32,7 @@ class Observed:
     noise: CohortNoise
 
     @property
-    def centerd(self) -> Floats:
+    def centered(self) -> Floats:
         """y - a, (m, k)."""
         return self.bit_shares - self.noise.random.mean
 

@@ -140,7 +140,7 @@ def _summary(steps: StepResults, noise: Floats) -> Summary:
     threshold = min(threshold, options.largest_p, 0.5)
     detectable = (float(ndtri(POWER)) - float(ndtri(threshold))) * np.median(estimate.std_errors)
     # Of sum (y - a)^2: noise (its expectation), what the fit explains, and the rest.
-    total, fit = (float((x**2).sum()) for x in (observed.centerd, estimate.fitted - random.mean))
+    total, fit = (float((x**2).sum()) for x in (observed.centered, estimate.fitted - random.mean))
     noisy = min(float(np.trace(noise, axis1=1, axis2=2).sum()) / total, 1.0) if total else 1.0
     explained = min(fit / total, 1.0 - noisy) if total else 0.0
     signal = fit + estimate.missing * random.variance * estimate.fitted.size

@@ -128,7 +128,7 @@ def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains:
         mean, seen = 0.0, observed.bit_shares
         columns = directions / (noise.reports / noise.reports.sum())[:, None, None]
     else:
-        mean, seen = noise.random.mean, observed.centerd
+        mean, seen = noise.random.mean, observed.centered
         columns = centerd_columns(observed.positions[some], noise.random).reshape(shape)
     honest = seen[:, :, None] - estimate.shares[some] * columns
     return forgery_gains(directions, honest, mean, noise.bits, noise.reports, one=noise.symbols)
@@ -148,7 +148,7 @@ def forgery_gains(
 ) -> Gains:
     """The largest shifts, up and down, of each estimate by forged reports of each cohort.
 
-    directions: g, change of each estimate by each debiased bit share, (m, k, B).  honest: centerd
+    directions: g, change of each estimate by each debiased bit share, (m, k, B).  honest: centered
     bit shares of the reports that would be replaced, (m, k, B).  mean: a, which centers them.
     reports: N_j, (m,).  one: a report shows exactly one of the k symbols.
     """

@@ -192,12 +192,12 @@ def oracle_recall(sample: Sample) -> float:
     NaN where they are more than half of the rows, or cannot be distinguished.
     """
     observed, held = sample.observed, sample.true_shares > 0
-    if not 0 < held.sum() <= observed.centerd.size / 2:
+    if not 0 < held.sum() <= observed.centered.size / 2:
         return float("nan")
     random = observed.noise.random
     columns = centerd_columns(observed.positions[held], random)
     try:
-        fitted = refit(observed.noise_of(sample.true_shares), observed.centerd, columns, random)
+        fitted = refit(observed.noise_of(sample.true_shares), observed.centered, columns, random)
     except ConvergenceError:  # values that the cohorts cannot tell apart
         return float("nan")
     errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
@@ -215,7 +215,7 @@ def recall_bound(sample: Sample) -> float:
     random = observed.noise.random
     columns = centerd_columns(observed.positions[held], random)
     inverses = np.linalg.inv(observed.noise_of(sample.true_shares))
-    blocks = columns.reshape(*observed.centerd.shape, -1)
+    blocks = columns.reshape(*observed.centered.shape, -1)
     information = np.einsum("jbi,jbi->i", blocks, inverses @ blocks)
     z = sample.true_shares[held] * np.sqrt(information)
     return float(ndtr(z + ndtri(ALPHA / len(held))).mean())

@@ -39,7 +39,7 @@ def test_scores_are_of_fits_without_the_candidate(problem, make):
     rng = np.random.default_rng(3)
     mean, variance = 0.1 * rng.random(M), 0.02 + 0.1 * rng.random(M)
     Z = gls.dense_columns(problem.positions, BITS) - RANDOM.mean
-    noise, y = problem.noise_of(mean), problem.centerd.ravel()
+    noise, y = problem.noise_of(mean), problem.centered.ravel()
     target = (y - Z @ mean).reshape(COHORTS, BITS)
     solution = make(noise, target, problem.positions, variance, RANDOM)(0.0)
     sites = Sites(mean, variance, np.ones(M, dtype=bool), mean)
@@ -61,7 +61,7 @@ def test_left_out_scores_use_residuals_without_the_candidate(problem, make):
     rng = np.random.default_rng(3)
     mean, variance = 0.1 * rng.random(M), 0.02 + 0.1 * rng.random(M)
     Z = gls.dense_columns(problem.positions, BITS) - RANDOM.mean
-    target = (problem.centerd.ravel() - Z @ mean).reshape(COHORTS, BITS)
+    target = (problem.centered.ravel() - Z @ mean).reshape(COHORTS, BITS)
     solution = make(problem.noise_of(mean), target, problem.positions, variance, RANDOM)(0.0)
     shares = mean + variance * (Z.T @ solution.residual.ravel())
     directions = solution.weigh(Z) / (1 - variance * solution.information)
@@ -70,7 +70,7 @@ def test_left_out_scores_use_residuals_without_the_candidate(problem, make):
     for i in range(M):
         others = np.arange(M) != i
         V = 0.01 * np.eye(Z.shape[0]) + (Z[:, others] * variance[others]) @ Z[:, others].T
-        without = np.linalg.solve(V, problem.centerd.ravel() - Z[:, others] @ mean[others])
+        without = np.linalg.solve(V, problem.centered.ravel() - Z[:, others] @ mean[others])
         expected = Z[:, i] @ without / np.sqrt(without @ C @ without)
         assert scores[i] == pytest.approx(expected, rel=1e-6)
 

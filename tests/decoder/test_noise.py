@@ -103,10 +103,10 @@ def test_unlisted_symbols_are_multinomial():
     exact, solvable = (f(EACH, shares)[0] for f in (cohort.covariance, cohort.invertible))
     np.testing.assert_allclose(exact.sum(axis=0), 0, atol=1e-12)
     assert np.linalg.eigvalsh(solvable).min() > np.linalg.eigvalsh(exact)[1] / 2
-    centerd = np.array([0.3, -0.1, -0.2])
-    solved = np.linalg.solve(solvable, centerd)
-    np.testing.assert_allclose(exact @ solved, centerd)
-    np.testing.assert_allclose(np.linalg.solve(solvable + 7.0, centerd), solved)
+    centered = np.array([0.3, -0.1, -0.2])
+    solved = np.linalg.solve(solvable, centered)
+    np.testing.assert_allclose(exact @ solved, centered)
+    np.testing.assert_allclose(np.linalg.solve(solvable + 7.0, centered), solved)
 
 
 @pytest.mark.statistical

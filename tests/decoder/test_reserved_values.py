@@ -74,7 +74,7 @@ def test_both_do_not_change_the_cells_prior(graph: str) -> None:
     field = np.random.default_rng(1).normal(size=963)
     moved = field + np.concatenate([np.zeros(961), [5.0, -2.0]])
     for strength in (0.01, 20.0):
-        pulls = [prior.precision(strength) @ prior.centerd(one) for one in (field, moved)]
+        pulls = [prior.precision(strength) @ prior.centered(one) for one in (field, moved)]
         assert pulls[0][:-2] == pytest.approx(pulls[1][:-2])
         gained = pulls[1][-2:] - pulls[0][-2:]
         assert gained == pytest.approx(RESERVED_PRECISION * np.array([5.0, -2.0]))

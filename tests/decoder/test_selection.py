@@ -26,34 +26,34 @@ def problem():
     shares = np.zeros(M)
     shares[:12] = rng.random(12) / 6
     Z = dense_columns(positions, BITS) - RANDOM.mean
-    centerd = (Z @ shares).reshape(COHORTS, BITS) + 0.02 * rng.normal(size=(COHORTS, BITS))
+    centered = (Z @ shares).reshape(COHORTS, BITS) + 0.02 * rng.normal(size=(COHORTS, BITS))
     weights = 1 / (0.02 * (1 + rng.random((COHORTS, BITS)))) ** 2
-    return centerd, positions, weights, Z
+    return centered, positions, weights, Z
 
 
-def objective(centerd, Z, weights, shares, penalty):
-    residual = centerd.ravel() - Z @ shares
+def objective(centered, Z, weights, shares, penalty):
+    residual = centered.ravel() - Z @ shares
     return 0.5 * (weights.ravel() * residual**2).sum() + penalty * shares.sum()
 
 
 @pytest.mark.parametrize("fraction", [0.02, 0.1, 0.5])
 def test_the_objective_is_that_of_scikit_learn(problem, fraction):
-    centerd, positions, weights, Z = problem
-    penalty = fraction * float((Z.T @ (weights * centerd).ravel()).max())
-    fit = selection.fit_lasso(centerd, positions, weights, RANDOM, penalty)
+    centered, positions, weights, Z = problem
+    penalty = fraction * float((Z.T @ (weights * centered).ravel()).max())
+    fit = selection.fit_lasso(centered, positions, weights, RANDOM, penalty)
     shares = np.zeros(M)
     shares[fit.selected] = fit.shares
     root = np.sqrt(weights).ravel()
     model = Lasso(alpha=penalty / len(root), positive=True, fit_intercept=False, tol=1e-12)
-    model.set_params(max_iter=100_000).fit(root[:, None] * Z, root * centerd.ravel())
-    ours = objective(centerd, Z, weights, shares, penalty)
-    theirs = objective(centerd, Z, weights, model.coef_, penalty)
+    model.set_params(max_iter=100_000).fit(root[:, None] * Z, root * centered.ravel())
+    ours = objective(centered, Z, weights, shares, penalty)
+    theirs = objective(centered, Z, weights, model.coef_, penalty)
     assert ours == pytest.approx(theirs, rel=1e-8)
 
 
 def test_a_large_penalty_selects_nothing(problem):
-    centerd, positions, weights, _ = problem
-    fit = selection.fit_lasso(centerd, positions, weights, RANDOM, 1e9)
+    centered, positions, weights, _ = problem
+    fit = selection.fit_lasso(centered, positions, weights, RANDOM, 1e9)
     assert len(fit.selected) == len(fit.shares) == 0
 
 
@@ -69,20 +69,20 @@ def test_the_penalty_is_a_fraction_of_noise():
 
 
 def test_a_fit_that_does_not_converge_raises(problem, monkeypatch):
-    centerd, positions, weights, _ = problem
+    centered, positions, weights, _ = problem
     monkeypatch.setattr(selection, "_MAX_SWEEPS", 1)
     with pytest.raises(ConvergenceError, match="did not converge"):
-        selection.fit_lasso(centerd, positions, weights, RANDOM, 1.0)
+        selection.fit_lasso(centered, positions, weights, RANDOM, 1.0)
 
 
 def test_columns_enter_and_leave_until_none_gains(problem, monkeypatch):
     """Whatever the number of columns that enter at a time, the minimum is the same."""
-    centerd, positions, weights, Z = problem
-    penalty = 0.02 * float((Z.T @ (weights * centerd).ravel()).max())
+    centered, positions, weights, Z = problem
+    penalty = 0.02 * float((Z.T @ (weights * centered).ravel()).max())
     fits = []
     for entering in (7, 100, M):
         monkeypatch.setattr(selection, "_MAX_ENTERING", entering)
-        fits.append(selection.fit_lasso(centerd, positions, weights, RANDOM, penalty))
+        fits.append(selection.fit_lasso(centered, positions, weights, RANDOM, penalty))
     few, some, everyone = fits
     assert len(everyone.selected) > 7
     for fit in (few, some):
@@ -121,16 +121,16 @@ def test_one_cohort_of_few_bits_is_answered(listed):
 def test_left_out_candidates_never_take_part():
     observed = drawn(3, 16, 8, 60, 60)
     random = observed.noise.random
-    problem = FitProblem(observed.centerd, observed.positions, random, observed.noise_of)
+    problem = FitProblem(observed.centered, observed.positions, random, observed.noise_of)
     chosen = select(problem, 0.05)
     weights = 1 / np.einsum("jbb->jb", chosen.noise)
     i = int(chosen.members[0])
-    data = observed.centerd, observed.positions, weights, random, chosen.fit.penalty
+    data = observed.centered, observed.positions, weights, random, chosen.fit.penalty
     start = chosen.fit.selected, chosen.fit.shares
     others = start[0] != i
     near = selection.fit_lasso(*data, start=(start[0][others], start[1][others]), left_out=i)
     rest = np.arange(len(observed.positions)) != i
-    alone = selection.fit_lasso(observed.centerd, observed.positions[rest], *data[2:])
+    alone = selection.fit_lasso(observed.centered, observed.positions[rest], *data[2:])
     assert i not in near.selected
     assert near.selected.tolist() == np.flatnonzero(rest)[alone.selected].tolist()
     np.testing.assert_allclose(near.shares, alone.shares, rtol=1e-4, atol=1e-9)
