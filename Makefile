@@ -52,6 +52,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/tools/words.py
+	$(BIN)/python docs/tools/docstrings.py
 
 quick: lint
 	$(BIN)/pytest -q -n $(WORKERS) -m "not long" $$($(BIN)/python tests/touched.py) || [ $$? -eq 5 ]  # 5: there are none

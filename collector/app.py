@@ -89,10 +89,14 @@ class ReportsCors(CORSMiddleware):
 
 
 def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
-    """Build the collector's ASGI application for these settings. The database is opened when the
-    app starts.
+    """Build the collector's ASGI application. The database is opened when the app starts.
 
-    clock: a simulated one, UTC; the system's, guarded, if None.
+    Args:
+        settings: Settings of this process.
+        clock: A simulated one, UTC; the system's, guarded against jumps, if None.
+
+    Returns:
+        The application, for uvicorn or a test client.
     """
     log = make_log(settings.log_level)
     redirect_libraries(log)

@@ -100,9 +100,14 @@ class Settings(ServerSettings):
         return timedelta(seconds=self.clock_skew_seconds)
 
     def open_database(self, connections: int, max_seconds: float = 120.0) -> CollectorDatabase:
-        """The database, with a pool of so many connections; none is opened yet.
+        """Make the database and its pool; no connection is opened yet.
 
-        max_seconds: of a transaction on PostgreSQL.
+        Args:
+            connections: Connections of the pool, 1 or more.
+            max_seconds: Duration of a transaction at most, on PostgreSQL.
+
+        Returns:
+            The database.
         """
         engine = make_engine(self.database, pool_size=connections, timeout=self.database_seconds)
         return CollectorDatabase(engine, max_seconds=max_seconds)

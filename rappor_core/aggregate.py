@@ -240,9 +240,15 @@ def day_of_field(text: Any) -> date | None:
 
 
 def periods_ended(period: str, first: date, last: date) -> int:
-    """Count the periods that end on a day from `first` to `last`, both included.
+    """Count the periods that end between two days.
 
-    period: `day`, `week` (ends on Sunday) or `month`.
+    Args:
+        period: `day`, `week` (ends on Sunday) or `month`.
+        first: The first day that counts.
+        last: The last day that counts.
+
+    Returns:
+        The number of periods, 0 or more.
     """
     following = (first + timedelta(number) for number in range(1, (last - first).days + 2))
     if period == "month":

@@ -20,9 +20,14 @@ def day_of(date_: date) -> int:
 
 
 def period_number(period: str, day: int) -> int:
-    """Number of the period of a day: days, weeks from Monday or months from a fixed start.
+    """Number the period of a day: days, weeks from Monday or months from a fixed start.
 
-    day: since 1970-01-01, UTC, 0 or more.
+    Args:
+        period: `day`, `week` or `month`.
+        day: Days since 1970-01-01, UTC, 0 or more.
+
+    Returns:
+        The number; consecutive periods have consecutive numbers.
     """
     if period == "day":
         return day
@@ -33,7 +38,15 @@ def period_number(period: str, day: int) -> int:
 
 
 def last_day(period: str, number: int) -> int:
-    """The last day of a period, since 1970-01-01; the inverse of `period_number`."""
+    """Find the last day of a period; the inverse of `period_number`.
+
+    Args:
+        period: `day`, `week` or `month`.
+        number: As `period_number` returns it.
+
+    Returns:
+        Days since 1970-01-01, UTC.
+    """
     if period == "day":
         return number
     if period == "week":

@@ -57,7 +57,15 @@ class Encoding:
             )
 
     def max_permanent_responses(self, params: RapporParams, max_values: int) -> int:  # noqa: ARG002
-        """Number of permanent responses that a device with `max_values` values can come to hold."""
+        """Bound the permanent responses that a device can come to hold.
+
+        Args:
+            params: Parameters of the metric.
+            max_values: Different values that the device may report.
+
+        Returns:
+            The number of responses.
+        """
         return max_values
 
     def set_bits(self, params: RapporParams) -> tuple[int, int]:
@@ -65,22 +73,58 @@ class Encoding:
         return self.fewest_set, min(params.num_hashes, params.num_bits)
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """The bits B of a value, as an integer of k bits. Private. Raises ValueRefusedError."""
+        """Encode a value in a cohort as the bits B.
+
+        Args:
+            metric: The metric that the value is for.
+            value: Private.
+            cohort: From 0.
+
+        Returns:
+            B as an integer of k bits. Private.
+
+        Raises:
+            ValueRefusedError: The metric does not accept the value.
+        """
         index = metric.rules.index(metric, value)
         return _as_integer(self.index_positions(metric.params, index, cohort))
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:  # noqa: ARG002
-        """Like `value_bits`, for a `jittered` kind. jitter: the device's constant in [0, 1)."""
+        """Encode a value like `value_bits`, for a `jittered` kind.
+
+        Args:
+            metric: The metric that the value is for.
+            value: Private.
+            cohort: From 0.
+            jitter: The device's constant, in [0, 1). Private.
+
+        Returns:
+            B as an integer of k bits. Private.
+        """
         return self.value_bits(metric, value, cohort)
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:
-        """Bit positions of the value with this index, h at most; not for hashes."""
+        """Find the bit positions of a listed value; encodings by hash have none.
+
+        Args:
+            params: Parameters of the metric.
+            index: Index of the value in its list.
+            cohort: From 0.
+
+        Returns:
+            At most h positions, each in [0, k).
+        """
         raise NotImplementedError(f"encoding {self.name!r} has no list of values")
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Check that the bits suffice for this number of listed values. Raises ParameterError.
+        """Check that the bits suffice for a number of listed values.
 
-        Nothing to check where positions are hashed.
+        Args:
+            params: Parameters of the metric.
+            num_values: Values of the list.
+
+        Raises:
+            ParameterError: There are more values than the bits can encode.
         """
 
     def names_of_bits(self, params: RapporParams) -> Sequence[str]:  # noqa: ARG002

@@ -31,8 +31,15 @@ def shown(value: object) -> str:
 
 
 def meant(given: object, known: Iterable[str]) -> str:
-    """A hint at the known word nearest to a wrong one, for the end of a message; "" where
-    nothing is near."""
+    """Suggest the known word nearest to a wrong one, for the end of a message.
+
+    Args:
+        given: The wrong word.
+        known: Words that would have been right.
+
+    Returns:
+        A hint such as `; did you mean 'day'?`, "" if no word is near.
+    """
     from difflib import get_close_matches  # only where something is wrong
 
     name, words = str(given)[:_SHOWN_CHARACTERS], list(known)
@@ -42,9 +49,14 @@ def meant(given: object, known: Iterable[str]) -> str:
 
 
 def toml_problem(error: ValueError, text: str = "") -> str:
-    """The reason why a text is not TOML, in our words instead of the parser's.
+    """Explain in plain words why a text is not TOML.
 
-    text: of which the line is shown; left out where it may hold a secret.
+    Args:
+        error: The parser's error.
+        text: The text, to show the line; leave it out if it may hold a secret.
+
+    Returns:
+        The reason, with the line where it is known.
     """
     said = str(error)
     where = said.rpartition("(at ")[2].rstrip(")") if "(at " in said else ""

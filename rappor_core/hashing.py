@@ -106,7 +106,16 @@ FAMILIES = {"mmh3": mmh3_positions, "md5": md5_positions}
 
 
 def bloom_positions(data: bytes, cohort: int, params: RapporParams) -> tuple[int, ...]:
-    """Positions of a value (its `normalize`d bytes) in one cohort, h integers in [0, k)."""
+    """Hash a value to its bit positions in one cohort.
+
+    Args:
+        data: The `normalize`d bytes of the value. Private on a device.
+        cohort: From 0.
+        params: Parameters, with the hash family.
+
+    Returns:
+        h integers in [0, k). Private on a device.
+    """
     return FAMILIES[params.hash](data, cohort, params.num_bits, params.num_hashes)
 
 

@@ -79,7 +79,19 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def rappor(cls, prob_f: float, prob_p: float, prob_q: float) -> TwoRoundMechanism:
-        """Make RAPPOR's mechanism from f, p and q in [0, 1] (arXiv:1407.6981, section 2)."""
+        """Make RAPPOR's mechanism (arXiv:1407.6981, section 2).
+
+        Args:
+            prob_f: f, in [0, 1).
+            prob_p: Probability of a 1 after a permanent 0, in [0, 1].
+            prob_q: Probability of a 1 after a permanent 1, in [0, 1].
+
+        Returns:
+            The mechanism, with probabilities over 2**16.
+
+        Raises:
+            InformationLostError: f rounds to 1: nothing is left of the value.
+        """
         quantize("prob_f", prob_f)  # so that a message shows what was given
         q1 = quantize("prob_f / 2", prob_f / 2)
         if 2 * q1 == PROBABILITY_SCALE:
@@ -91,10 +103,17 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def symmetric(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
-        """Make L-SUE (RAPPOR's symmetric rounds) for the promises of one pair of bits, in nats.
+        """Make L-SUE, RAPPOR's symmetric rounds, from the promises of one pair of bits.
 
         The second round is solved for the rounded first one, and both are rounded towards
-        privacy, so that the real epsilons are never above those asked for.
+        privacy, so that the real epsilons never exceed those asked for.
+
+        Args:
+            epsilon_infinity: All reports of a value, in nats.
+            epsilon_one: One report, in nats, below `epsilon_infinity`.
+
+        Returns:
+            The mechanism, with probabilities over 2**16.
         """
         _check_epsilons(epsilon_infinity, epsilon_one)
         p1 = math.floor(PROBABILITY_SCALE * _sigmoid(epsilon_infinity / 2))
@@ -106,9 +125,14 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def optimized(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
-        """Make L-OSUE (p1 = 1/2, q_star = 1/2) for the promises of one pair of bits, in nats.
+        """Make L-OSUE (p1 = 1/2, q_star = 1/2) from the promises of one pair of bits.
 
-        Rounded towards privacy, as `symmetric`.
+        Args:
+            epsilon_infinity: All reports of a value, in nats.
+            epsilon_one: One report, in nats, below `epsilon_infinity`.
+
+        Returns:
+            The mechanism, rounded towards privacy as in `symmetric`.
         """
         _check_epsilons(epsilon_infinity, epsilon_one)
         q1 = math.ceil(PROBABILITY_SCALE * _sigmoid(-epsilon_infinity))
@@ -122,11 +146,22 @@ class TwoRoundMechanism(Frozen):
     def symbols(
         cls, num_symbols: int, epsilon_infinity: float, epsilon_one: float
     ) -> TwoRoundMechanism:
-        """Make LOLOHA over g >= 2 symbols: keep one with p, else any of the others alike.
+        """Make LOLOHA over g symbols: keep the symbol with p, else draw any of the others alike.
 
-        The lies are whole numbers over 2**16 and what is kept is the rest, so that the chances of
-        the g symbols add up exactly. Rounded towards privacy; the second round is solved for
+        The lies are whole numbers over 2**16 and the kept share is the rest, so that the g
+        probabilities add up exactly. Rounded towards privacy; the second round is solved for
         P(S = x | x) = e^epsilon_one / (e^epsilon_one + g - 1), given the rounded first one.
+
+        Args:
+            num_symbols: g, 2 or more.
+            epsilon_infinity: All reports of a value, in nats.
+            epsilon_one: One report, in nats.
+
+        Returns:
+            The mechanism, with probabilities over 2**16.
+
+        Raises:
+            ParameterError: `epsilon_one` is too close to `epsilon_infinity`.
         """
         _check_epsilons(epsilon_infinity, epsilon_one)
         p1, q1 = _symbol_round("epsilon_infinity", num_symbols, epsilon_infinity)
@@ -150,9 +185,14 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def one_symbol(cls, num_symbols: int, epsilon: float) -> TwoRoundMechanism:
-        """Make k-ary randomized response over g >= 2 symbols, without a permanent round.
+        """Make k-ary randomized response over g symbols, without a permanent round.
 
-        A symbol is kept with e^epsilon / (e^epsilon + g - 1); the lies are rounded up.
+        Args:
+            num_symbols: g, 2 or more.
+            epsilon: Nats; a symbol is kept with e^epsilon / (e^epsilon + g - 1).
+
+        Returns:
+            The mechanism; its lies are rounded up.
         """
         _check_epsilon(epsilon)
         p2, q2 = _symbol_round("epsilon", num_symbols, epsilon)

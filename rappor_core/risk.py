@@ -140,9 +140,14 @@ def groups_together(metrics: Sequence[Metric]) -> int:
 
 
 def linked_by_groups(groups: int, population: int) -> float:
-    """Share of devices that groups of equal chances re-link: groups in use over devices.
+    """Compute the share of devices that equally likely groups re-link: groups in use over devices.
 
-    population: devices, 1 or more.
+    Args:
+        groups: 1 or more.
+        population: Devices, 1 or more.
+
+    Returns:
+        The share, in (0, 1].
     """
     if groups == 1:
         return 1 / population
@@ -151,10 +156,15 @@ def linked_by_groups(groups: int, population: int) -> float:
 
 
 def cohorts_affordable(crowd: int, population: int, metrics: int = 1) -> int:
-    """The largest power of two of cohorts for each of some metrics that keeps a crowd together.
+    """Find the most cohorts per metric with which enough devices still share all their cohorts.
 
-    crowd: devices that should share all cohorts.  population: devices.
-    A metric has 65,536 cohorts at most.
+    Args:
+        crowd: Devices that should share all cohorts, 1 or more.
+        population: Devices.
+        metrics: Metrics of a device.
+
+    Returns:
+        A power of two, at most 65,536.
     """
     each = math.floor((max(1, population // crowd)) ** (1 / metrics) + 1e-9)
     return min(int(1 << (each.bit_length() - 1)), MAX_COHORTS)

@@ -121,10 +121,16 @@ def _window_of(metric: Metric) -> dict[str, Any]:
 
 
 def first_guess(epsilon: float, crowd: int) -> float:
-    """Largest probability of finding a device among `crowd` by its answers, at the first guess.
+    """Bound the probability of finding a device among others by its answers, at the first guess.
 
-    All were as likely before; whatever else is known of each. epsilon: nats, of all the answers.
-    Of a crowd of n the likeliest has e^epsilon against n - 1 times 1, at most.
+    Of n equally likely devices the likeliest has e^epsilon against n - 1 times 1, at most.
+
+    Args:
+        epsilon: Of all the answers together, in nats.
+        crowd: n, devices that were equally likely before.
+
+    Returns:
+        The probability, in (0, 1].
     """
     return 1 / (1 + (max(crowd, 1) - 1) * math.exp(-epsilon))
 
@@ -150,9 +156,14 @@ def guess_sentence(metric: Metric, crowd: int) -> str:
 
 
 def risk_text(metric: Metric, crowd: int | None = None) -> str:
-    """Sentences on what an answer, a life and the whole sequence tell, as every page shows them.
+    """Write the sentences on what an answer, a device lifetime and the whole sequence reveal.
 
-    crowd: devices of a cohort, for a sentence on whose the sequence is.
+    Args:
+        metric: The metric.
+        crowd: Devices of a cohort, for a sentence on finding one of them; None leaves it out.
+
+    Returns:
+        The text, as every page shows it.
     """
     said = f"{risk_of(metric).sentence} {sequence_risk(metric).sentence}"
     return said if crowd is None else f"{said} {guess_sentence(metric, crowd)}"

@@ -41,7 +41,15 @@ def without_formula(text: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural but for 1."""
+    """Write a number with its noun, in the plural except for 1.
+
+    Args:
+        number: Any integer.
+        noun: In the singular.
+
+    Returns:
+        Text such as `1,200 reports`.
+    """
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 

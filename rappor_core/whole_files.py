@@ -33,6 +33,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text as UTF-8, completely or not at all. Raises OSError that names `path`."""
+    """Write a text as UTF-8, completely or not at all.
+
+    Args:
+        path: The file, replaced if it exists.
+        text: Its new contents.
+
+    Raises:
+        OSError: The file cannot be written; the error names `path`.
+    """
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")

@@ -73,7 +73,16 @@ class Relay:
         return f"Relay({self.url!r}, key {self.config.key_id})"
 
     def transport(self, collector: str, key: str | None, **options: Any) -> RelayTransport:
-        """A way to the collector through the relay alone; options as of `Transport`."""
+        """Make a transport that reaches the collector through the relay alone.
+
+        Args:
+            collector: URL of the collector.
+            key: Its report key, None for a collector without keys.
+            **options: Options of `Transport`.
+
+        Returns:
+            The transport.
+        """
         return RelayTransport(self, collector, key, **options)
 
 

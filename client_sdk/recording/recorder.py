@@ -111,7 +111,16 @@ class Recorder:
         return "queued" if sent == bits else "queued_fallback"
 
     def record_bits(self, name: str, bits: int, day: int) -> Outcome:
-        """Record a value as `record` does, given B, at the end of a day since 1970-01-01, UTC."""
+        """Record a value as `record` does, given its bits, at the end of a day.
+
+        Args:
+            name: The metric.
+            bits: B, as an integer of k bits. Private.
+            day: Days since 1970-01-01, UTC.
+
+        Returns:
+            What became of the value, as of `record`.
+        """
         return self.record(name, None, (day + 1) * SECONDS_A_DAY - 1.0, bits)
 
     def _ask_ledger(self, metric: MetricState, bits: int) -> int | None:

@@ -162,14 +162,37 @@ class Candidates:
 
     @classmethod
     def from_file(cls, path: str | Path, column: str | None = None) -> Candidates:
-        """Read txt, csv, Parquet, any of them gzipped; `column` names one of a table."""
+        """Read candidates from a file: text with a value a line, csv or Parquet, gzipped or not.
+
+        Args:
+            path: The file.
+            column: Name of the column of a table; its only one if None.
+
+        Returns:
+            The candidates, in the file's order.
+
+        Raises:
+            CandidatesError: The file cannot be read; the message names its line where there is one.
+        """
         hint = "give UTF-8 text with a value a line, csv or Parquet, gzipped or not"
         with naming(Path(path), CandidatesError, hint):
             return cls.from_strings(read_values(Path(path), column))
 
     @classmethod
     def numbers(cls, first: int, last: int, step: int = 1) -> Candidates:
-        """The whole numbers from `first` to `last`, both included, as decimal text."""
+        """List whole numbers, as decimal text.
+
+        Args:
+            first: The first number.
+            last: The last number, included.
+            step: Distance between two numbers, 1 or more.
+
+        Returns:
+            The candidates, rising.
+
+        Raises:
+            CandidatesError: There is no such number, or more than `MAX_GENERATED`.
+        """
         empty = step < 1 or last < first
         if empty or (last - first) // step >= MAX_GENERATED:
             why = "nothing to count" if empty else f"more than {MAX_GENERATED:,} candidates"
@@ -178,7 +201,18 @@ class Candidates:
 
     @classmethod
     def dates(cls, first: date, last: date) -> Candidates:
-        """The days from `first` to `last`, both included, as YYYY-MM-DD."""
+        """List the days between two dates, both included, as YYYY-MM-DD.
+
+        Args:
+            first: The first day.
+            last: The last day.
+
+        Returns:
+            The candidates, rising.
+
+        Raises:
+            CandidatesError: `last` is before `first`.
+        """
         if last < first:
             raise CandidatesError(f"dates from {first} to {last}: the window runs backwards")
         days = range((last - first).days + 1)
@@ -189,8 +223,18 @@ class Candidates:
         return params.scheme.own_bits or self.own_bits
 
     def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
-        """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort. Raises
-        CandidatesError for listed values that do not fit the bits."""
+        """Find the bits that each candidate sets in each cohort.
+
+        Args:
+            params: Parameters of the metric.
+            progress: Called while the candidates are hashed.
+
+        Returns:
+            Index tensor (M, m, h); k where a candidate sets fewer bits.
+
+        Raises:
+            CandidatesError: The listed values do not fit the bits.
+        """
         if self.tensor is not None:
             return self.tensor
         scheme, k = params.scheme, params.num_bits

@@ -183,11 +183,19 @@ def estimate_density_series(
     options: DensityOptions | None = None,
     places: Places | None = None,
 ) -> Iterator[Density]:
-    """Map each window of one slot, in turn; each window as the aggregates of `estimate_density`.
+    """Map each window of one slot, in turn.
 
     By method `field` the windows are pooled (`map_series`): one shared map, reserved values free in
     each, small deviations, and changes of cells that are tested. The estimates and their intervals
     are those of each window alone, up to a part of their standard errors (`decode`, `warm_starts`).
+
+    Args:
+        windows: The windows, oldest first, each as `estimate_density` accepts it.
+        options: Method, level and confidence; defaults if None.
+        places: Grid and weights; those of the first window's slot if None.
+
+    Yields:
+        The map of each window.
     """
     options = options or DensityOptions()
     ordered = [in_order(aggregates) for aggregates in windows]

@@ -92,10 +92,23 @@ def write_result(
     progress: Progress,
     tiles: Tiles | None = None,
 ) -> tuple[Path, ...]:
-    """Write the files of a result, all or none; return their paths.
+    """Write the files of a result, all or none; the same input gives the same bytes.
 
-    Files that an earlier result left there and this one does not have are deleted. The same input
-    gives the same bytes. tiles: behind the maps of the page. Raises OutputError.
+    Files that an earlier result left there and this one does not have are deleted.
+
+    Args:
+        result: The result.
+        kind: The kind of its metric, which writes the page.
+        operation: The operation that gave it.
+        folder: The folder, created if it does not exist.
+        progress: Called after each file.
+        tiles: Shown behind the maps of the page; none if None.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        OutputError: A file cannot be written, or an old one not deleted.
     """
     stored, files = in_memory(result, operation), _tables(result)
     for name, one in stored.documents.items():

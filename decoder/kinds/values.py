@@ -224,7 +224,19 @@ def decoding_result(decoding: Decoding) -> Result:
 def write_outputs(
     decoding: Decoding, directory: str | Path, progress: Progress = silent
 ) -> tuple[Path, ...]:
-    """Write all files of a decoding into a directory; return their paths. Raises OutputError."""
+    """Write all files of a decoding, all or none.
+
+    Args:
+        decoding: The result of `decode`.
+        directory: The folder, created if it does not exist.
+        progress: Called after each file.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        OutputError: A file cannot be written.
+    """
     return write_result(decoding_result(decoding), KIND, "decode", Path(directory), progress)
 
 

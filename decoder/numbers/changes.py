@@ -51,8 +51,18 @@ class NumberSeries:
 def decode_numbers_over_time(
     aggregates: Sequence[Aggregate], options: DecodeOptions | None = None
 ) -> NumberSeries:
-    """Decode windows of one metric, oldest first, and compare them. Raises DecodeError for fewer
-    than two, for other metrics, and questions without reports."""
+    """Decode windows of one metric and compare them.
+
+    Args:
+        aggregates: The windows, oldest first, two or more.
+        options: Significance level and confidence; defaults if None.
+
+    Returns:
+        The windows and their changes, corrected for all comparisons.
+
+    Raises:
+        DecodeError: There are fewer than two windows, other metrics, or questions without reports.
+    """
     pairs, options = window_pairs(len(aggregates)), options or DecodeOptions()
     windows = tuple(decode_numbers(one, options) for one in aggregates)
     changes = [
@@ -65,8 +75,19 @@ def decode_numbers_over_time(
 def compare_numbers(
     before: Aggregate, after: Aggregate, options: DecodeOptions | None = None
 ) -> NumberChange:
-    """Estimate the differences of the shares at or above each cut, and of a mean that is asked.
-    Raises DecodeError for metrics of different meaning."""
+    """Estimate the changes of the shares at or above each cut, and of a mean that is asked.
+
+    Args:
+        before: The earlier window.
+        after: The later window.
+        options: Significance level and confidence; defaults if None.
+
+    Returns:
+        The changes, later minus earlier, with their standard errors.
+
+    Raises:
+        DecodeError: The metrics have different meanings.
+    """
     options = options or DecodeOptions()
     if (before.metric, before.params_id) != (after.metric, after.params_id):
         raise DecodeError(f"{before.metric!r} and {after.metric!r} have different meanings")

@@ -75,9 +75,14 @@ class PrefixCode(Frozen):
         return hash(self.digest)
 
     def encode(self, data: bytes, num_bits: int) -> int:
-        """The first `num_bits` bits of the code of a string's bytes, zeros after its END.
+        """Encode a string and keep the first bits of its code, with zeros after its END.
 
-        The first bit is the most significant one.
+        Args:
+            data: The string's bytes. Private on a device.
+            num_bits: Bits to keep.
+
+        Returns:
+            The bits as an integer; the first one is the most significant.
         """
         bits, length, history = 0, 0, bytes(self.order)
         for byte in self.folded(data):
@@ -103,9 +108,14 @@ class PrefixCode(Frozen):
         return size + self._words(history)[-2][1]
 
     def decode(self, bits: int, num_bits: int) -> Decoded:
-        """The bytes that the first `num_bits` bits of a code encode, and whether it ends there.
+        """Decode the first bits of a code. Bits at the end that complete no code word are ignored.
 
-        Bits at the end that do not complete a code word are left out.
+        Args:
+            bits: The bits as an integer, the first one the most significant.
+            num_bits: Their number.
+
+        Returns:
+            The bytes, whether the string ends there, and whether the bits are a valid code.
         """
         data, history, left = bytearray(), bytes(self.order), num_bits
         end = len(self.symbols)

@@ -52,7 +52,15 @@ class PrefixGroups(Frozen):
         return self.num_levels * self.bits_per_level
 
     def group_of(self, cohort: int, num_cohorts: int) -> int:
-        """The group of a cohort: equal runs of cohorts, in order; the last one counts."""
+        """Find the group of a cohort; groups are equal runs of cohorts, in order.
+
+        Args:
+            cohort: From 0.
+            num_cohorts: Cohorts of the metric.
+
+        Returns:
+            The group, from 0; the last one counts.
+        """
         return cohort * self.num_groups // num_cohorts
 
     def prefix_bits(self, group: int) -> int:
@@ -60,14 +68,27 @@ class PrefixGroups(Frozen):
         return self.bits_per_level * min(group + 1, self.num_levels)
 
     def prefix(self, data: bytes, group: int) -> int:
-        """Return the first bits of a string's code, as many as a group hashes, as an integer.
+        """Compute the first bits of a string's code, as many as a group hashes.
 
-        data: the string's bytes. Private on a device.
+        Args:
+            data: The string's bytes. Private on a device.
+            group: From 0.
+
+        Returns:
+            The bits as an integer. Private on a device.
         """
         return self.code.encode(data, self.prefix_bits(group))
 
     def key(self, prefix: int, group: int) -> bytes:
-        """The bytes that are hashed: the bits from the left, zeros to the end of the last byte."""
+        """Pack a prefix into the bytes that are hashed, with zeros to the end of the last byte.
+
+        Args:
+            prefix: The bits as an integer.
+            group: From 0; determines how many bits there are.
+
+        Returns:
+            The bytes, bits from the left.
+        """
         num_bits = self.prefix_bits(group)
         num_bytes = (num_bits + 7) // 8
         return (prefix << (8 * num_bytes - num_bits)).to_bytes(num_bytes, "big")

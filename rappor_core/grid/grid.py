@@ -169,11 +169,18 @@ class Grid(Frozen):
         return self.levels[-1]
 
     def locate(self, latitude: float, longitude: float) -> int | None:
-        """Find the finest cell of a point in degrees, or None outside the box. Private.
+        """Find the finest cell of a point.
 
-        Longitudes are taken modulo 360. Raises ValueRefusedError for what is not a point on the
-        globe, and for a point that lies in the box only when its two numbers are swapped; the
-        message never holds the numbers.
+        Args:
+            latitude: Degrees. Private.
+            longitude: Degrees, modulo 360. Private.
+
+        Returns:
+            The code of the cell, None outside the box. Private.
+
+        Raises:
+            ValueRefusedError: The numbers are not a point on the globe, or were exchanged. The
+                message never holds them.
         """
         box = self.box
         try:
@@ -206,13 +213,33 @@ class Grid(Frozen):
         return wrapped
 
     def value(self, cell: int | None, level: int) -> str:
-        """Write a finest cell as the value reported at `level`; `OTHER` for None. Private."""
+        """Write a finest cell as the value that is reported at a level.
+
+        Args:
+            cell: Its code, None for a point outside the box. Private.
+            level: Level of the grid, at most the finest one.
+
+        Returns:
+            The name of the cell's parent at that level, `OTHER` for None. Private.
+        """
         if cell is None:
             return OTHER
         return self.system.name(self.system.parent(cell, self.finest, level), level)
 
     def place(self, latitude: float, longitude: float, level: int) -> str:
-        """Find the value of a point at a level. Private. Raises as `locate`."""
+        """Find the value of a point at a level.
+
+        Args:
+            latitude: Degrees. Private.
+            longitude: Degrees, modulo 360. Private.
+            level: Level of the grid, at most the finest one.
+
+        Returns:
+            The name of a cell, or `OTHER`. Private.
+
+        Raises:
+            ValueRefusedError: As `locate`.
+        """
         return self.value(self.locate(latitude, longitude), level)
 
     def cells(self, level: int) -> tuple[str, ...]:
@@ -227,7 +254,18 @@ class Grid(Frozen):
         return tuple(self.system.name(cell, level) for cell in codes)
 
     def codes(self, box: Box, level: int) -> Iterable[int]:
-        """List the codes of cells that share a point with a box. Raises as `cells`."""
+        """List the cells that share a point with a box.
+
+        Args:
+            box: Any box; it may exceed the grid's.
+            level: Level of the grid.
+
+        Returns:
+            The codes of the cells.
+
+        Raises:
+            ParameterError: There are more than `MAX_CELLS`.
+        """
         count = self.system.count_in_box(box, level)
         if count > MAX_CELLS:
             raise ParameterError(

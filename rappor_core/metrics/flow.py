@@ -151,7 +151,15 @@ class Flow(Frozen):
         return False
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:
-        """Find the name of the slot that an hour of such a day belongs to, if any."""
+        """Find the slot that an hour belongs to.
+
+        Args:
+            hour: 0 to 23, local time.
+            weekend: Whether the day is one of a weekend.
+
+        Returns:
+            The name of the slot, None if no slot has that hour.
+        """
         return slot_at(self.slots, hour, weekend)
 
     @cached_property
@@ -203,7 +211,15 @@ class Flow(Frozen):
         return divmod(index, self.num_sides)
 
     def pair_text(self, origin: int, destination: int) -> str:
-        """A pair as text, such as `023>other`; the kind reads it."""
+        """Write a pair as text, such as `023>other`, which the kind reads.
+
+        Args:
+            origin: Index of a side, from 0.
+            destination: Index of a side, from 0.
+
+        Returns:
+            The text.
+        """
         return self.side_names[origin] + PAIR_SEPARATOR + self.side_names[destination]
 
     @cached_property
@@ -212,7 +228,15 @@ class Flow(Frozen):
         return [_whole(METERS * edge) for edge in self.bands_km if math.isfinite(edge)]
 
     def meters(self, origin: int, destination: int) -> int:
-        """Great circle between the centers of two cells, whole meters (haversine formula)."""
+        """Measure the great circle between the centers of two cells (haversine formula).
+
+        Args:
+            origin: Index of a cell, from 0.
+            destination: Index of a cell, from 0.
+
+        Returns:
+            Whole meters.
+        """
         (south, west), (north, east) = self.centers[origin], self.centers[destination]
         angles = map(math.radians, (south, north, north - south, east - west))
         first, second, up, right = angles
@@ -221,8 +245,16 @@ class Flow(Frozen):
         return _whole(2 * EARTH_RADIUS * math.asin(min(1.0, math.sqrt(chord))))
 
     def band(self, origin: int, destination: int) -> int:
-        """The distance band of a pair: 0 its own cell; then by upper edges, which belong to the
-        band below; one beyond the last edge; the last band for a side without a cell."""
+        """Find the distance band of a pair; an upper edge belongs to the band below it.
+
+        Args:
+            origin: Index of a side, from 0.
+            destination: Index of a side, from 0.
+
+        Returns:
+            0 for a cell and itself, then the bands, one beyond the last edge, and last the band of
+            a side without a cell.
+        """
         num_cells, bands = len(self.cells), len(self.bands_km)
         if max(origin, destination) >= num_cells:
             return bands + 2
@@ -251,10 +283,16 @@ class Flow(Frozen):
         }[question]
 
     def class_of(self, question: str, origin: int, destination: int) -> int:
-        """The class of a pair, from 0, by a question of `QUESTIONS`. Private on a device.
+        """Find the class of a pair by a question.
 
-        `home`: 2 o + (o = d).  `work`: 2 d + (o = d).  `distance`: the band.  `zones`: zone pair,
-        row by row of Z + 2.  `pair`: the pair, row by row of K + 2.
+        Args:
+            question: `home`: 2 o + (o = d).  `work`: 2 d + (o = d).  `distance`: the band.
+                `zones`: zone pair, row by row of Z + 2.  `pair`: the pair, row by row of K + 2.
+            origin: o, index of a side. Private on a device.
+            destination: d, index of a side. Private on a device.
+
+        Returns:
+            The class, from 0. Private on a device.
         """
         if question == HOME:
             return 2 * origin + (origin == destination)
@@ -268,7 +306,16 @@ class Flow(Frozen):
         return origin * self.num_sides + destination
 
     def symbol(self, params: RapporParams, index: int, cohort: int) -> int:
-        """The symbol, 0 to g - 1, of a pair's index by the question of a cohort. Private."""
+        """Hash a pair by the question of a cohort.
+
+        Args:
+            params: Parameters of the metric.
+            index: Index of the pair. Private on a device.
+            cohort: From 0.
+
+        Returns:
+            The symbol, 0 to g - 1. Private on a device.
+        """
         question = question_of(cohort)
         return flow_symbol(params, question, self.class_of(question, *self.split(index)), cohort)
 

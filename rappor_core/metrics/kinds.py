@@ -91,7 +91,15 @@ class Kind:
         table: Mapping[str, Any],
         tables: Mapping[str, Any],  # noqa: ARG002
     ) -> Mapping[str, Any]:
-        """Fill in a table with what it takes from other tables of the file."""
+        """Fill in a table with what it takes from other tables of the file.
+
+        Args:
+            table: The metric's table.
+            tables: All tables of the file, by name.
+
+        Returns:
+            The table, completed.
+        """
         return table
 
     def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
@@ -124,7 +132,19 @@ class Kind:
     def mechanism(
         self, table: MetricTable, num_hashes: Any, *, single_bit: bool
     ) -> TwoRoundMechanism:
-        """Read both rounds of a table: from probabilities or epsilons. Raises MetricsFileError."""
+        """Read both rounds of a table, from probabilities or epsilons.
+
+        Args:
+            table: The metric's table.
+            num_hashes: h as it was given.
+            single_bit: Whether a value sets one bit at most.
+
+        Returns:
+            The mechanism.
+
+        Raises:
+            MetricsFileError: A key is missing or out of range.
+        """
         return table.mechanism(num_hashes, single_bit=single_bit)
 
     def read_details(self, table: MetricTable) -> Frozen | None:  # noqa: ARG002
@@ -146,17 +166,50 @@ class Kind:
         return None
 
     def number(self, metric: Metric, value: object) -> float | None:
-        """The number that a value is, None for no data. Raises ValueRefusedError."""
+        """Read a value as a number.
+
+        Args:
+            metric: The metric that the value is for.
+            value: Private.
+
+        Returns:
+            The number, None for no data. Private.
+
+        Raises:
+            ValueRefusedError: The value is not one of this metric.
+        """
         raise wrong_type(metric, value, "no numbers")
 
     def text(self, metric: Metric, value: object) -> str:
-        """The string that is hashed for a value. Raises ValueRefusedError."""
+        """Read a value as the string that is hashed.
+
+        Args:
+            metric: The metric that the value is for.
+            value: Private.
+
+        Returns:
+            The string. Private.
+
+        Raises:
+            ValueRefusedError: The value is not one of this metric.
+        """
         if not isinstance(value, str):
             raise wrong_type(metric, value, "a string")
         return value
 
     def index(self, metric: Metric, value: object) -> int:
-        """The index of a value in the metric's list of values. Raises ValueRefusedError."""
+        """Find a value in the metric's list.
+
+        Args:
+            metric: The metric that the value is for.
+            value: Private.
+
+        Returns:
+            Its index. Private.
+
+        Raises:
+            ValueRefusedError: The value is not in the list.
+        """
         raise wrong_type(metric, value, "a value of a list, which it does not have")
 
     def all_values(self, metric: Metric) -> Sequence[object]:

@@ -213,7 +213,15 @@ class Location(Frozen):
         return -(-periods // self.window) if self.window else periods
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:
-        """Find the name of the slot that an hour of such a day belongs to, if any."""
+        """Find the slot that an hour belongs to.
+
+        Args:
+            hour: 0 to 23, local time.
+            weekend: Whether the day is one of a weekend.
+
+        Returns:
+            The name of the slot, None if no slot has that hour.
+        """
         return slot_at(self.slots, hour, weekend)
 
     def to_dict(self) -> dict[str, Any]:

@@ -183,9 +183,17 @@ class Metric(Frozen):
         return sha256(canonical.encode("ascii")).hexdigest()[:32]
 
     def value_bits(self, value: object, cohort: int) -> int:
-        """B of a value in a cohort, as an integer of k bits. Private: it never leaves the device.
+        """Encode a value in a cohort as the bits B.
 
-        Raises ValueRefusedError; the message names the type and the metric, never the value.
+        Args:
+            value: Private: it never leaves the device.
+            cohort: From 0.
+
+        Returns:
+            B as an integer of k bits. Private.
+
+        Raises:
+            ValueRefusedError: The message names the type and the metric, never the value.
         """
         return self.params.scheme.value_bits(self, value, cohort)
 

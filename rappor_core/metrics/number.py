@@ -125,15 +125,29 @@ class Number(Frozen):
         return -(-len(self.asked) // (num_symbols - 1))
 
     def cuts(self, cohort: int, num_symbols: int) -> range:
-        """Rising indices of the questions that a cohort answers; g - 1 of them, or one less.
+        """List the questions that a cohort answers; each is asked of as many cohorts as any other.
 
-        Every question is asked of as many cohorts as any other.
+        Args:
+            cohort: From 0.
+            num_symbols: g.
+
+        Returns:
+            Rising indices, g - 1 of them or one less.
         """
         stride = self.stride(num_symbols)
         return range(cohort % stride, len(self.asked), stride)
 
     def thresholds(self, cohort: int, num_symbols: int, jitter: float = 0.0) -> list[float]:
-        """The rising cuts with which a device of a cohort compares. Private where jittered."""
+        """List the cuts with which a device of a cohort compares.
+
+        Args:
+            cohort: From 0.
+            num_symbols: g.
+            jitter: The device's constant, in [0, 1). Private.
+
+        Returns:
+            The cuts, rising, in the metric's unit. Private if jittered.
+        """
         asked = self.asked
         cuts = [asked[question] for question in self.cuts(cohort, num_symbols)]
         return cuts if self.ask == "edges" else [self._jittered(cut, jitter) for cut in cuts]
@@ -151,7 +165,17 @@ class Number(Frozen):
     def symbol(
         self, number: float | None, cohort: int, num_symbols: int, jitter: float = 0.0
     ) -> int:
-        """The symbol of a number (None: no data): how many of the device's cuts are at or below."""
+        """Count how many of a device's cuts are at or below a number.
+
+        Args:
+            number: In the metric's unit, None for no data. Private.
+            cohort: From 0.
+            num_symbols: g.
+            jitter: The device's constant, in [0, 1). Private.
+
+        Returns:
+            The symbol, 0 to g - 1. Private.
+        """
         if number is None:
             if self.none == "apart":
                 return 0

@@ -70,7 +70,15 @@ class Pair(Frozen):
         return len(self.values[0]) * len(self.values[1])
 
     def side_index(self, side: int, value: object) -> int | None:
-        """Index of a value in the list of a side (0 or 1); None if it is not there. Private."""
+        """Find a value in the list of a side.
+
+        Args:
+            side: 0 or 1.
+            value: Private.
+
+        Returns:
+            Its index, None if it is not in the list. Private.
+        """
         if isinstance(value, str):
             value = canonical(value) if len(value) <= MAX_VALUE_CHARS else None
         for place, listed in enumerate(self.values[side]):

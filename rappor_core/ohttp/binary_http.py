@@ -40,13 +40,29 @@ class BinaryResponse(NamedTuple):
 
 
 def encode_request(request: BinaryRequest, pad_to: int = 0) -> bytes:
-    """The bytes of a request. pad_to: zeros follow it up to a multiple of so many bytes."""
+    """Write a request as binary HTTP (RFC 9292).
+
+    Args:
+        request: The request.
+        pad_to: Zeros follow it up to a multiple of this number of bytes; 0 for none.
+
+    Returns:
+        The bytes.
+    """
     control = b"".join(map(_with_length, request[:4]))
     return _encode(REQUEST, control, request.fields, request.content, pad_to)
 
 
 def encode_response(response: BinaryResponse, pad_to: int = 0) -> bytes:
-    """The bytes of a response, padded likewise."""
+    """Write a response as binary HTTP (RFC 9292).
+
+    Args:
+        response: The response.
+        pad_to: Zeros follow it up to a multiple of this number of bytes; 0 for none.
+
+    Returns:
+        The bytes.
+    """
     control = _integer(response.status)
     return _encode(RESPONSE, control, response.fields, response.content, pad_to)
 

@@ -46,7 +46,15 @@ class Exchange(NamedTuple):
     def seal_response(
         self, response: bytes, random_bytes: Callable[[int], bytes] = os.urandom
     ) -> bytes:
-        """Encapsulate the answer, at the collector (RFC 9458, section 4.4)."""
+        """Encapsulate the answer, at the collector (RFC 9458, section 4.4).
+
+        Args:
+            response: The answer as binary HTTP.
+            random_bytes: Source of the nonce.
+
+        Returns:
+            The nonce and the encrypted answer.
+        """
         nonce = random_bytes(_RESPONSE_NONCE_BYTES)
         return nonce + aead_seal(*self._response_key(nonce), response)
 
@@ -66,10 +74,18 @@ def encapsulate(
     request: bytes,
     ephemeral: Callable[[], X25519PrivateKey] = X25519PrivateKey.generate,
 ) -> tuple[bytes, Exchange]:
-    """Encrypt a binary request for the holder of a key; what opens the answer comes with it.
+    """Encrypt a binary request for the holder of a key (RFC 9458, section 4.3).
 
-    ephemeral: makes the key pair of this one message; two never share one.
-    Raises EncapsulationError for a public key with which no secret can be agreed.
+    Args:
+        config: The holder's public key and its id.
+        request: The request as binary HTTP.
+        ephemeral: Makes the key pair of this one message; two messages never share one.
+
+    Returns:
+        The encrypted request, and the exchange that opens its answer.
+
+    Raises:
+        EncapsulationError: No secret can be agreed with this public key.
     """
     header = bytes([config.key_id]) + _SUITE
     sent, context = set_up_sender(config.public_key, _info(header), ephemeral())
@@ -86,10 +102,18 @@ def key_id_of(encapsulated: bytes) -> int:
 def decapsulate(
     keys: Mapping[int, X25519PrivateKey], encapsulated: bytes
 ) -> tuple[bytes, Exchange]:
-    """Decrypt a request, at the collector; what seals the answer comes with it.
+    """Decrypt a request, at the collector.
 
-    keys: private keys by their id. Raises UnknownKeyError where none has the request's id,
-    EncapsulationError where it cannot be opened.
+    Args:
+        keys: Private keys by their id.
+        encapsulated: The encrypted request.
+
+    Returns:
+        The request as binary HTTP, and the exchange that seals its answer.
+
+    Raises:
+        UnknownKeyError: No key has the request's id.
+        EncapsulationError: The request cannot be opened.
     """
     key_id = key_id_of(encapsulated)
     if key_id not in keys:

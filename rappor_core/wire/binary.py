@@ -50,7 +50,18 @@ def _packed(batch: Batch) -> bytes:
 
 
 def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Read a batch. Raises WireFormatError for anything that is not exactly one."""
+    """Read a batch in the binary form.
+
+    Args:
+        body: The whole body of a request.
+        max_reports: Reports at most.
+
+    Returns:
+        The reports, grouped as they were sent.
+
+    Raises:
+        WireFormatError: The body is not exactly one valid batch.
+    """
     magic, version, batch_id, num_groups = unpack(HEADER, body, 0)
     if magic != BINARY_MAGIC:
         raise WireFormatError(f"the body starts with {magic!r}, not {BINARY_MAGIC!r}")

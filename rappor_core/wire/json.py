@@ -55,9 +55,17 @@ def report_fields(report: Report) -> dict[str, Any]:
 
 
 def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Read a batch; what a run of reports shares is checked once.
+    """Read a batch in the JSON form; what consecutive reports share is checked once.
 
-    Raises WireFormatError for anything that is not exactly one.
+    Args:
+        body: The whole body of a request.
+        max_reports: Reports at most.
+
+    Returns:
+        The reports, grouped where consecutive ones share their metric, day and cohort.
+
+    Raises:
+        WireFormatError: The body is not exactly one valid batch.
     """
     return read_json(parse_body(body), max_reports)
 
@@ -117,7 +125,18 @@ def _group_from_json(
 
 
 def bits_from_text(index: int, text: Any) -> bytes:
-    """The bits of a report. index: for the message. Raises WireFormatError."""
+    """Decode the bits of a report.
+
+    Args:
+        index: Number of the report in its batch, for the message.
+        text: Base64 of 1 to `MAX_REPORT_BYTES` bytes, as it was given.
+
+    Returns:
+        The bytes.
+
+    Raises:
+        WireFormatError: It is not base64, or not the only way to write these bytes.
+    """
     try:
         if type(text) is not str or not 1 <= len(text) <= MAX_BASE64_CHARACTERS:
             raise ValueError
@@ -132,7 +151,18 @@ def bits_from_text(index: int, text: Any) -> bytes:
 
 
 def day_from_text(where: str, text: Any) -> date:
-    """Parse an ISO date from 1970 on. where: the field. Raises WireFormatError."""
+    """Parse an ISO date from 1970 on.
+
+    Args:
+        where: Name of the field, for the message.
+        text: `YYYY-MM-DD`, as it was given.
+
+    Returns:
+        The date.
+
+    Raises:
+        WireFormatError: It is not such a date.
+    """
     try:
         if type(text) is not str or not _DAY.fullmatch(text):
             raise ValueError
@@ -156,14 +186,37 @@ def check_fields(where: str, fields: Any, expected: set[str]) -> None:
 
 
 def check_hex_128(what: str, text: Any) -> str:
-    """Return a text of 32 hexadecimal digits. what: the field. Raises WireFormatError."""
+    """Check that a text is 32 lower-case hexadecimal digits.
+
+    Args:
+        what: Name of the field, for the message.
+        text: The text, as it was given.
+
+    Returns:
+        The text.
+
+    Raises:
+        WireFormatError: It is something else.
+    """
     if type(text) is not str or not _HEX_128.fullmatch(text):
         raise WireFormatError(f"{what} {shown(text)} is not 32 lower-case hexadecimal digits")
     return text
 
 
 def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Read a batch in the form that its content type names. Raises WireFormatError."""
+    """Read a batch in the form that its content type names.
+
+    Args:
+        body: The whole body of a request.
+        content_type: Of the request.
+        max_reports: Reports at most.
+
+    Returns:
+        The reports, grouped.
+
+    Raises:
+        WireFormatError: The form is unknown, or the body is not exactly one valid batch.
+    """
     if content_type == BINARY_CONTENT_TYPE:
         return decode_binary(body, max_reports=max_reports)
     if content_type == JSON_CONTENT_TYPE:

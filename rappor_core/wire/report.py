@@ -109,6 +109,14 @@ def check_version(version: Any) -> None:
 
 
 def check_count(count: int, max_reports: int) -> None:
-    """Raise WireFormatError for an empty batch, and for one of more than `max_reports` reports."""
+    """Check the number of reports of a batch.
+
+    Args:
+        count: Reports of the batch.
+        max_reports: Reports at most.
+
+    Raises:
+        WireFormatError: The batch is empty or too large.
+    """
     if not 1 <= count <= max_reports:
         raise WireFormatError(f"{count} reports in a batch; between 1 and {max_reports} are taken")
