@@ -85,7 +85,7 @@ def once_ours(places: Places, shares: np.ndarray, epsilon: float, rng: Any) -> M
         "4 bytes a report": RapporParams(32, 1, COHORTS, osue),
         f"{symbols} symbols": RapporParams(symbols, 1, COHORTS, loloha, "symbol"),
     }
-    return {name: field(places, shares, USERS, one, rng) for name, one in designs.items()}
+    return {name: field(places, shares, USERS, design, rng) for name, design in designs.items()}
 
 
 def once_rivals(_: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps:

@@ -73,7 +73,7 @@ def make_requests(load: Load, count: int) -> list[bytes]:
     """Whole HTTP requests, each a batch with its own id."""
     frames, as_text = make_frames(load), load.form == "json"
     ids = (os.urandom(16) for _ in range(count))
-    written_ids = (one.hex().encode() if as_text else one for one in ids)
+    written_ids = (number.hex().encode() if as_text else number for number in ids)
     return [one.join(frames[number % len(frames)]) for number, one in enumerate(written_ids)]
 
 

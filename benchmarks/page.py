@@ -80,18 +80,18 @@ def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
     for one in run["benchmarks"]:
         groups.setdefault(one["group"], []).append(one)
     for measured, members in groups.items():
-        own = next((one for one in members if one["extra_info"]["who"] == OURS), None)
+        own = next((member for member in members if member["extra_info"]["who"] == OURS), None)
         if own is None:  # only rivals were chosen
             continue
-        rivals = [one for one in members if one is not own]
+        rivals = [member for member in members if member is not own]
         match = re.search(r"bench_(\w+)\.py", own["fullname"])
         part = match[1] if match else ""
         more = {key: own["extra_info"][key] for key in ("more", "note") if key in own["extra_info"]}
         for cut, unit, ours in _figures(own):
             name = f"{measured}, {cut}" if cut else measured
-            for one in rivals:
-                info = one["extra_info"]
-                theirs = next(found for their, _, found in _figures(one, unit) if their == cut)
+            for rival in rivals:
+                info = rival["extra_info"]
+                theirs = next(found for their, _, found in _figures(rival, unit) if their == cut)
                 yield Row(part, name, unit, ours, info["who"], theirs, state=state,
                           target=info.get("target"), **more)  # fmt: skip
             if not rivals:

@@ -54,9 +54,13 @@ class DeclaredMeterProvider(MeterProvider):
             read_seconds: How often observable gauges are read, above 0.
         """
         self._client = client
-        numbers = [one for one in metrics.declared if one.rules.collected and one.location is None]
-        sums = {one.name for one in numbers if one.details.of_period == "sum"}
-        self._names = {_SUM: sums, _OTHER: {one.name for one in numbers} - sums}
+        numbers = [
+            metric
+            for metric in metrics.declared
+            if metric.rules.collected and metric.location is None
+        ]
+        sums = {number.name for number in numbers if number.details.of_period == "sum"}
+        self._names = {_SUM: sums, _OTHER: {number.name for number in numbers} - sums}
         self._warned: set[str] = set()
         self._read_seconds = read_seconds
         self._gauges: list[tuple[str, Callable[[], Iterable[Observation]], Act]] = []

@@ -186,7 +186,7 @@ class ObservedApp:
 
     def assert_recorded(self, metric: str, *values: object) -> None:
         """Raise AssertionError unless exactly these values were taken, in this order."""
-        mine = [one for one in self.client.recorded if one.metric == metric]
+        mine = [record for record in self.client.recorded if record.metric == metric]
         for one in mine:
             if one.refusal:
                 raise AssertionError(f"not recorded: {metric!r}, {one.value!r}: {one.refusal}")

@@ -30,4 +30,4 @@ class DecodedWindow:
 
 def window_fields(aggregate: Aggregate) -> dict[str, Any]:
     """Return the fields of `DecodedWindow` of an aggregate."""
-    return {one.name: getattr(aggregate, one.name) for one in fields(DecodedWindow)}
+    return {field.name: getattr(aggregate, field.name) for field in fields(DecodedWindow)}

@@ -154,8 +154,8 @@ def finite(value: Any) -> Any:
 def row_of(kind: type[Row], given: Mapping[str, Any], may_lack: Collection[str] = ()) -> Row:
     """A row of a JSON file that `finite` wrote, as the dataclass `kind`: null is NaN again, but in
     columns that `may_lack` a value. Files of earlier versions lack columns with a default."""
-    names = [one.name for one in fields(kind)  # type: ignore[arg-type]
-             if one.default is MISSING or one.name in given]  # fmt: skip
+    names = [field.name for field in fields(kind)  # type: ignore[arg-type]
+             if field.default is MISSING or field.name in given]  # fmt: skip
     return kind(**{name: math.nan if given[name] is None and name not in may_lack else given[name]
                    for name in names})  # fmt: skip
 

@@ -212,7 +212,7 @@ def solve(
     solutions.sort(key=lambda one: (one.cost, one.precision))
     if len(modes) == 1:
         return solved, [(solutions[0], None)]
-    warned = [(one, _warned(one, review)) for one in solutions]
+    warned = [(solution, _warned(solution, review)) for solution in solutions]
     warned.sort(key=lambda one: one[1] is not None)
     if warned[0][1] is not None:
         raise PlanError(

@@ -50,7 +50,7 @@ class Language(NamedTuple):
         else:
             recorded = ["value", "amount"] if metric.rules.sums(metric) else ["value"]
         name, type_ = json.dumps(metric.base_name), self.type_of(metric)
-        return [self.methods[one].format(name=name, type=type_) for one in recorded]
+        return [self.methods[record].format(name=name, type=type_) for record in recorded]
 
 
 def _python_choice(values: Iterable[object]) -> str:
@@ -195,7 +195,7 @@ def typescript_text(file: MetricsFile) -> str:
     of places or flows takes fixes (`recordLocation`) or, with `pairs`, trips (`recordTrip`).
     """
     used = "".join(
-        "".join(TYPESCRIPT.methods_of(one)) for one in file.declared
+        "".join(TYPESCRIPT.methods_of(metric)) for metric in file.declared
     )  # an app's compiler refuses what is not (noUnusedLocals)
     names = "Client, LocalTime" if "LocalTime" in used else "Client"
     imports = f'import type {{ {names} }} from "{_PACKAGE}";\n' + "".join(_imports(file))
@@ -209,7 +209,7 @@ def typescript_text(file: MetricsFile) -> str:
 def _imports(file: MetricsFile) -> Iterator[str]:
     """An import of each part that the metrics need, and of the libraries that parts need."""
     parts, places = _kind_parts(file), _place_options(file)
-    names = dict.fromkeys([*parts, *(one for options in parts.values() for one in options)])
+    names = dict.fromkeys([*parts, *(option for options in parts.values() for option in options)])
     for name in names:
         if name not in _LIBRARIES:
             yield f'import {{ {name} }} from "{_PACKAGE}/{name}";\n'

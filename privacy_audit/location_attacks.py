@@ -132,7 +132,9 @@ def attacks_on(
     """Attack devices of one cohort, which report for some periods before and as many after."""
     params, groups = _attackable(metric.params), place_groups(metric)
     with threadpool_limits(1):
-        return [attack(params, reports_in(metric, one), crowd, rng, groups) for one in periods]
+        return [
+            attack(params, reports_in(metric, period), crowd, rng, groups) for period in periods
+        ]
 
 
 def _attackable(params: RapporParams) -> RapporParams:

@@ -70,8 +70,10 @@ class Devices:
     def batch(self, command: Command) -> Command:
         """Pack reports, as `record` answered them, into the bytes of a batch."""
         reports = [
-            Report(**one | {"day": date_of(one["day"]), "bits": base64.b64decode(one["bits"])})
-            for one in command["reports"]
+            Report(
+                **report | {"day": date_of(report["day"]), "bits": base64.b64decode(report["bits"])}
+            )
+            for report in command["reports"]
         ]
         batch = make_batch(bytes.fromhex(command["batch_id"]), reports)
         return {"binary": encode_binary(batch).hex()}

@@ -334,7 +334,7 @@ def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow)
     events = service.alarms.events(person, schedule.id)
     return (
         len(windows) == DAYS
-        and all(one.state == WindowState.DONE for one in windows)
-        and all(one.state == EventState.SENT for one in events)
+        and all(window.state == WindowState.DONE for window in windows)
+        and all(event.state == EventState.SENT for event in events)
         and {row.metric for row in series} == set(FOLLOWED)
     )

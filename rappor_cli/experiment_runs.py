@@ -54,7 +54,7 @@ def command_of(name: str, experiment: Experiment, small: Mapping[str, Any]) -> C
 
     _, *own = signature(experiment, eval_str=True).parameters.values()
     parameters = [*own, *signature(_shared, eval_str=True).parameters.values()]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = experiment.__doc__
     setattr(command, "__signature__", Signature(parameters))  # noqa: B010 - no attribute for mypy
     return command

@@ -94,11 +94,11 @@ def audit(
     if as_json:
         print(json.dumps(asdict(found)))
     else:
-        for one in found.findings:
-            what = one.cell or "reports"
-            place = one.table if one.published else f"{one.table}, less parts of it"
-            print(f"{place}: {visible(what)}: {one.low:.6g} to {one.high:.6g}, promised "
-                  f"{one.promised:g}")  # fmt: skip
+        for finding in found.findings:
+            what = finding.cell or "reports"
+            place = finding.table if finding.published else f"{finding.table}, less parts of it"
+            print(f"{place}: {visible(what)}: {finding.low:.6g} to {finding.high:.6g}, promised "
+                  f"{finding.promised:g}")  # fmt: skip
         print(
             f"{found.tables:,} tables, {found.rows:,} rows; {found.hidden:,} numbers are not "
             f"shown, and {len(found.findings):,} are known more closely than promised"
@@ -221,11 +221,11 @@ def name_and_value(text: str) -> tuple[str, str]:
 
 def _print_tables(made: Release) -> None:
     rows = []
-    for one in made.tables:
-        seen = int(one.is_shown.sum())
-        symbols = sorted({one.withheld, *one.symbols} - {""})
-        reports = "withheld" if one.reports is None else f"{one.reports:,}"
-        rows.append((one.name, reports, f"{seen:,}", f"{len(one.cells):,}", ", ".join(symbols)))
+    for table in made.tables:
+        seen = int(table.is_shown.sum())
+        symbols = sorted({table.withheld, *table.symbols} - {""})
+        reports = "withheld" if table.reports is None else f"{table.reports:,}"
+        rows.append((table.name, reports, f"{seen:,}", f"{len(table.cells):,}", ", ".join(symbols)))
     headings = ("table", "reports", "shown", "of", "suppressed as")
     Console().print(text_table(f"Release of {made.issued}", headings, rows))
 

@@ -58,6 +58,6 @@ def print_records(
     if as_json:
         print(json.dumps(records))
         return
-    rows = [["no" if one[name] is None else str(one[name]) for name in columns.values()]
-            for one in records]  # fmt: skip
+    rows = [["no" if record[name] is None else str(record[name]) for name in columns.values()]
+            for record in records]  # fmt: skip
     print_columns(list(columns), rows)

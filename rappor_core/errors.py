@@ -43,7 +43,7 @@ def meant(given: object, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # only where something is wrong
 
     name, words = str(given)[:_SHOWN_CHARACTERS], list(known)
-    cut_short = [one for one in sorted(words) if len(name) > 3 and one.startswith(name)]
+    cut_short = [word for word in sorted(words) if len(name) > 3 and word.startswith(name)]
     near = sorted(cut_short, key=len) or get_close_matches(name, words, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 

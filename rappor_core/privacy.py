@@ -75,7 +75,7 @@ def log_sum(*terms: tuple[float, float]) -> float:
     largest = max(logs, default=-math.inf)
     if largest == -math.inf:
         return largest
-    return largest + math.log(sum(math.exp(one - largest) for one in logs))
+    return largest + math.log(sum(math.exp(log - largest) for log in logs))
 
 
 def _combined(params: RapporParams, ones: float, zeros: float) -> float:

@@ -184,7 +184,7 @@ class ReportQueue:
         """A new batch of some reports, as a row of the state."""
         batch_id = self._randomness(BATCH_ID_BYTES)
         body = make_body(batch_id, reports, pad_to=self._delivery.pad_to)
-        return batch_id, len(reports), max(day_of(one.day) for one in reports), body
+        return batch_id, len(reports), max(day_of(report.day) for report in reports), body
 
     def split(self, batch: StoredBatch) -> bool:
         """Replace a batch that the collector finds too large by two of half its reports. Return

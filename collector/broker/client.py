@@ -110,7 +110,10 @@ def ends_of(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
 def ends_of_all(client: Any, topic: str) -> dict[int, int]:
     """For each partition, the offset after the last message. Raises StorageError or
     SettingsError."""
-    return {one: ends_of(client, topic, one)[1] for one in partitions_of(client, topic)}
+    return {
+        partition: ends_of(client, topic, partition)[1]
+        for partition in partitions_of(client, topic)
+    }
 
 
 def reason_of(error: Exception) -> str:

@@ -206,7 +206,7 @@ class Consumer:
 
     def _assign(self, _client: Any, partitions: Sequence[Any]) -> None:
         """The broker gives partitions: where to read, the database says, in the next turn."""
-        self._partitions = [one.partition for one in partitions]
+        self._partitions = [partition.partition for partition in partitions]
         self._lose_place()
 
     def _revoke(self, _client: Any, _partitions: Sequence[Any]) -> None:

@@ -97,27 +97,29 @@ class ReportWriter:
         self, submissions: Sequence[Submission], also: AlsoInTransaction | None
     ) -> list[Outcome]:
         now = Day(today(self._clock), latest_day(self._clock, self._skew))
-        keys = [_key(one) for one in submissions]
+        keys = [_key(submission) for submission in submissions]
         tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
         with self._database.add() as connection:
             hashes = [hashed for hashed, _ in keys]
             version, known = self._statements.open(connection, hashes)
             if self._registry is None or self._registry.version != version:
                 self._registry = load_registry(connection, self._registry)
-            for one, (hashed, digest) in zip(submissions, keys, strict=True):
+            for submission, (hashed, digest) in zip(submissions, keys, strict=True):
                 before = known.get(hashed) or fresh.get(hashed)
                 if before is not None:
-                    outcomes.append(_answer_again(one, digest, before))
+                    outcomes.append(_answer_again(submission, digest, before))
                     continue
-                if one.batch.num_reports > self._max_reports:
-                    outcomes.append(too_large(one.batch, self._max_reports))
+                if submission.batch.num_reports > self._max_reports:
+                    outcomes.append(too_large(submission.batch, self._max_reports))
                     continue
-                verdict = self._judge.judge(one.batch, self._registry, one.received or now, tally)
+                verdict = self._judge.judge(
+                    submission.batch, self._registry, submission.received or now, tally
+                )
                 if verdict.accepted:
                     results = encode_results(verdict.results)
-                    num_reports = one.batch.num_reports
+                    num_reports = submission.batch.num_reports
                     fresh[hashed] = BatchRow(hashed, digest, verdict.expires, num_reports, results)
-                outcomes.append(receipt_of(one.batch, verdict))
+                outcomes.append(receipt_of(submission.batch, verdict))
             keep_raw(connection, tally.raw)
             sums = sum_cells(tally.additions)
             self._statements.save(connection, sums, sorted(fresh.values()))

@@ -155,7 +155,7 @@ class RawBlocks:
             with self._database.read() as connection:
                 if doubt is None or not doubt.is_sure:
                     sums = sum_blocks(connection, [block.id])
-                    if sum(one.num_reports for one in sums.values()) != block.num_reports:
+                    if sum(sum_.num_reports for sum_ in sums.values()) != block.num_reports:
                         raise DamagedBlocksError(
                             "its row and its counters are not of as many reports; restore a backup"
                         )
@@ -289,5 +289,5 @@ def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
 
 def as_lines(reports: list[Report]) -> bytes:
     """Format reports as lines of JSON, with the fields that they have on the wire."""
-    lines = [json.dumps(report_fields(one), separators=(",", ":")) for one in reports]
+    lines = [json.dumps(report_fields(report), separators=(",", ":")) for report in reports]
     return ("\n".join(lines) + "\n").encode("ascii")

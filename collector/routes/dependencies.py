@@ -139,7 +139,7 @@ def needs(*scopes: Scope) -> Callable[[Request], str]:
 
     def check(request: Request, _key: Any = Depends(described)) -> str:  # noqa: B008
         who = actor(request, *scopes)
-        known = [one.alias for one in request.scope["route"].dependant.query_params]
+        known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
         for name in request.query_params:  # FastAPI ignores what is not known or given twice
             if name not in known:
                 text = f"query parameter {name[:40]!a} is not known; known are {', '.join(known)}"

@@ -127,4 +127,6 @@ def _whole(body: bytes) -> Receive:
 
 
 def _answer_of(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> BinaryResponse:
-    return BinaryResponse(status, tuple(one for one in headers if one[0] in _ANSWERED), body)
+    return BinaryResponse(
+        status, tuple(header for header in headers if header[0] in _ANSWERED), body
+    )

@@ -130,11 +130,11 @@ def corrected_windows(
     changes: Sequence[Change], alpha: float = DEFAULT_ALPHA
 ) -> tuple[Change, ...]:
     """Correct p-values by Benjamini-Hochberg over all quantities and pairs of windows."""
-    sizes = np.cumsum([len(one.quantities) for one in changes])
-    decision = corrected(np.concatenate([one.rows.p_value for one in changes]), alpha=alpha)
+    sizes = np.cumsum([len(change.quantities) for change in changes])
+    decision = corrected(np.concatenate([change.rows.p_value for change in changes]), alpha=alpha)
     adjusted = np.split(decision.adjusted, sizes[:-1])
     detected = np.split(decision.detected, sizes[:-1])
     return tuple(
-        replace(one, rows=replace(one.rows, p_adjusted=p, detected=flags))
-        for one, p, flags in zip(changes, adjusted, detected, strict=True)
+        replace(change, rows=replace(change.rows, p_adjusted=p, detected=flags))
+        for change, p, flags in zip(changes, adjusted, detected, strict=True)
     )

@@ -255,7 +255,7 @@ def decode_over_time(
     """
     pairs = window_pairs(len(aggregates))
     options = options or DecodeOptions()
-    aggregates = [one.without(options.without_cohorts) for one in aggregates]
+    aggregates = [aggregate.without(options.without_cohorts) for aggregate in aggregates]
     candidates = in_bit_order(candidates, aggregates[0])
     tensor = candidates.positions(aggregates[0].params, progress)
     candidates = replace(candidates, tensor=tensor)

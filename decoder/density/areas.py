@@ -98,8 +98,11 @@ def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
     """Raise DecodeError where areas of a slot and window would take too large a design."""
     if len(aggregates) == 1 and aggregates[0].params.scheme.own_bits:
         return
-    params = [one.params for one in aggregates]
-    numbers = sum((1 if one.scheme.own_bits else one.num_cohorts) * one.num_bits for one in params)
+    params = [aggregate.params for aggregate in aggregates]
+    numbers = sum(
+        (1 if parameter.scheme.own_bits else parameter.num_cohorts) * parameter.num_bits
+        for parameter in params
+    )
     if numbers * len(places.finest) > MAX_NUMBERS:
         raise DecodeError(
             f"areas over {len(places.finest):,} values that are read from {numbers:,} numbers are "
@@ -162,11 +165,13 @@ def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats
     """Design (rows, n) and target (rows,), with noise of variance 1; how many rows are free."""
     designs, targets, free = [], [], 0
     places = density.places
-    for index, one in enumerate(aggregates):
-        seen = _observed(one, places, index, density.options.repeats)
+    for index, aggregate in enumerate(aggregates):
+        seen = _observed(aggregate, places, index, density.options.repeats)
         bits = seen.bit_shares.shape[1]
-        used = np.array(one.reports_per_cohort) > 0
-        design = places.design(index, one.params).toarray().reshape(-1, bits, len(density.shares))
+        used = np.array(aggregate.reports_per_cohort) > 0
+        design = (
+            places.design(index, aggregate.params).toarray().reshape(-1, bits, len(density.shares))
+        )
         if len(design) == len(used):
             design = design[used]
         shares: Floats = np.bincount(places.ancestors(index), density.shares).astype(np.float64)

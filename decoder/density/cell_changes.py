@@ -168,7 +168,7 @@ def _fit_variances(
     squares = (modes.data @ weights) ** 2 / unit
     rest = float(weights @ modes.rest @ weights) / unit
     sides = [weights[weights * sign > 0] for sign in (1, -1)]
-    loudest = 1 + repeated * sum(float(one.sum() ** 2 - one @ one) for one in sides) / unit
+    loudest = 1 + repeated * sum(float(side.sum() ** 2 - side @ side) for side in sides) / unit
     tried = np.append(0.0, np.geomspace(_MIN_SIZE, _MAX_SIZE, _STEPS) / modes.information.mean())
     fits = []
     for noise in np.geomspace(1 - repeated, loudest, _NOISES) if repeated > 0 else (1.0,):
@@ -177,7 +177,7 @@ def _fit_variances(
         heights = -0.5 * (heights + modes.rest_freedom * np.log(noise) + rest / noise)
         top = int(np.argmax(heights))
         fits.append((float(heights[top]), float(noise), float(tried[top])))
-    return [one for one in fits if one[0] >= max(fits)[0] - _AS_LIKELY][-1]
+    return [fit for fit in fits if fit[0] >= max(fits)[0] - _AS_LIKELY][-1]
 
 
 def _estimates(

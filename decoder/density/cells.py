@@ -188,19 +188,19 @@ def slot_readings(
     """Write the equations of each level; keep_empty: as in `read_aggregate`."""
     return [
         read_aggregate(
-            one,
-            places.design(index, one.params),
-            location_repetition(one, *location_of(one), repeats),
+            aggregate,
+            places.design(index, aggregate.params),
+            location_repetition(aggregate, *location_of(aggregate), repeats),
             keep_empty=keep_empty,
         )
-        for index, one in enumerate(aggregates)
+        for index, aggregate in enumerate(aggregates)
     ]
 
 
 def missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
     """A warning that names the declared levels of the slot that nobody reported of."""
     metric, location = location_of(aggregates[-1])
-    given = {location_of(one)[1].level for one in aggregates}
+    given = {location_of(aggregate)[1].level for aggregate in aggregates}
     declared = location.grid.levels
     missing = [str(level) for level in declared if level not in given]
     text = (

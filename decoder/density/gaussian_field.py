@@ -152,10 +152,10 @@ def _most_predictive(
     halves = []
     for side in (0, 1):  # every other row; of symbols, every other cohort
         half = []
-        for one in readings:
-            rows = np.arange(len(one.target)) // max(one.symbols, 1) % 2 == side
-            parts = {"target": one.target[rows], "reports": one.reports[rows]}
-            half.append(replace(one, design=one.design[rows], **parts))
+        for reading in readings:
+            rows = np.arange(len(reading.target)) // max(reading.symbols, 1) % 2 == side
+            parts = {"target": reading.target[rows], "reports": reading.reports[rows]}
+            half.append(replace(reading, design=reading.design[rows], **parts))
         halves.append(Misfit(half, even))
     nothing = sum(one.at(even)[0] for one in halves)
     best, gain = Belief(_graphs(laplacian)[0], STRENGTHS[0]), -np.inf

@@ -116,8 +116,10 @@ class Misfit:
 
     def __init__(self, readings: Sequence[LevelEquations], held: Floats) -> None:
         self.size = len(held)
-        self._rows = [(one.design, one.target, one.precision(held)) for one in readings]
-        self.freedom = sum(one.freedom for one in readings)
+        self._rows = [
+            (reading.design, reading.target, reading.precision(held)) for reading in readings
+        ]
+        self.freedom = sum(reading.freedom for reading in readings)
 
     def at(self, shares: Floats) -> tuple[float, Floats]:
         """Half the weighted sum of squared residuals, and its gradient in the shares (n,)."""
@@ -243,7 +245,7 @@ def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int)
     Where it does not agree, and there are more rows than cells, the noise is measured by a fit
     without a prior: reports that vary more than was declared are not the map's fault.
     """
-    roots = [np.sqrt(one.precision(shares)) for one in readings]
+    roots = [np.sqrt(reading.precision(shares)) for reading in readings]
     pairs = list(zip(roots, readings, strict=True))
     residual = np.concatenate([root * (one.target - one.design @ shares) for root, one in pairs])
     design = sparse.vstack([sparse.diags_array(root) @ one.design for root, one in pairs]).tocsr()
@@ -259,7 +261,7 @@ def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int)
     values, vectors = np.linalg.eigh(profiles.T @ profiles)
     kept = values > _NO_INFORMATION * values[-1]
     scores = (vectors[:, kept].T @ (profiles.T @ residual)) / np.sqrt(values[kept])
-    rows = sum(one.freedom for one in readings)
+    rows = sum(reading.freedom for reading in readings)
     found = MapCheck(float(scores @ scores), int(kept.sum()), float(residual @ residual), rows)
     free = rows - len(shares)
     if found.agrees or free <= 0:

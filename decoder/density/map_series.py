@@ -161,10 +161,10 @@ def _deviating(
 def _gains(windows: WindowReadings, shares: Floats, reserved: int) -> Floats:
     """Nats by which each map fits its own window better than even cells, (T,)."""
     gains = []
-    for readings, one in zip(windows, shares, strict=True):
-        even = even_map(readings, len(one), reserved)
+    for readings, share in zip(windows, shares, strict=True):
+        even = even_map(readings, len(share), reserved)
         misfit = Misfit(readings, even)
-        gains.append(misfit.at(even)[0] - misfit.at(one)[0])
+        gains.append(misfit.at(even)[0] - misfit.at(share)[0])
     return np.array(gains)
 
 

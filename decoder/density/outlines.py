@@ -142,7 +142,10 @@ def areas_of(
     polygons = _cell_polygons(grid, cells)
     tree, surfaces = shapely.STRtree(polygons), surface(polygons)
     weights: Any = sparse.vstack(
-        [sparse.csr_array(_parts(one.geometry, polygons, tree, surfaces)[None]) for one in outlines]
+        [
+            sparse.csr_array(_parts(outline.geometry, polygons, tree, surfaces)[None])
+            for outline in outlines
+        ]
     ).tocsr()
     met = np.flatnonzero(np.diff(weights.indptr)).tolist()
     if not met:
@@ -166,7 +169,9 @@ def areas_of(
 
 def _cell_polygons(grid: Grid, cells: Sequence[str]) -> Any:
     """The cells as polygons, longitude first, (n,)."""
-    return np.array([shapely.polygons(np.array(cell_outline(grid, one))[:, ::-1]) for one in cells])
+    return np.array(
+        [shapely.polygons(np.array(cell_outline(grid, cell))[:, ::-1]) for cell in cells]
+    )
 
 
 def surface(polygons: Any) -> Floats:

@@ -89,8 +89,8 @@ def deviations_of(
     roots, residuals = [], []
     for readings, own in zip(windows, reserved, strict=True):
         shares = np.append((1 - own.sum()) * cells, own)
-        root = np.sqrt(np.concatenate([one.precision(shares) for one in readings]))
-        target = np.concatenate([one.target for one in readings])
+        root = np.sqrt(np.concatenate([reading.precision(shares) for reading in readings]))
+        target = np.concatenate([reading.target for reading in readings])
         roots.append(root)
         residuals.append(root * (target - design @ shares))
     mean = np.sqrt(np.mean(np.square(roots), axis=0))

@@ -177,9 +177,9 @@ def _fit_answers(
         progress(STAGE, number, MAX_ROUNDS)
         answers = {
             name: answers_of(
-                one, space.sums(name) @ expected, doubts.get(name), repetition=repetition
+                count, space.sums(name) @ expected, doubts.get(name), repetition=repetition
             )
-            for name, one in counts.items()
+            for name, count in counts.items()
         }
         if number == 0 and known is None:
             home, work = (answers[name].shares.reshape(-1, 2) for name in (HOME, WORK))
@@ -276,7 +276,7 @@ def _forged_shift(counts: Mapping[str, SymbolCounts]) -> float:
     """The largest rise of a flow by forged reports that name its pair's own symbol in the question
     about pairs, a share of people; 1 without reports of that question."""
     pair = counts[PAIR]
-    total = sum(one.num_reports for one in counts.values())
+    total = sum(count.num_reports for count in counts.values())
     if not pair.num_reports:
         return 1.0
     forged = min(1.0, FORGED * total / pair.num_reports)
@@ -334,23 +334,23 @@ def question_checks(
     divided by 1 + n (p - q)^2 times the sum of the posterior variances of the classes.
     """
     fit, found, doubts = moments.fit, [], _doubts(moments, moments.fit.mean)
-    for name, one in counts.items():
-        if not one.num_reports:
+    for name, count in counts.items():
+        if not count.num_reports:
             continue
         expected = np.clip(fit.gravity.space.sums(name) @ fit.mean, 0, None)
         expected /= expected.sum()
-        widened = 1 + one.reports * (one.kept - one.lied) ** 2 * doubts[name]
+        widened = 1 + count.reports * (count.kept - count.lied) ** 2 * doubts[name]
         statistic = 0.0
-        for cohort in one.used:
-            classes = np.arange(len(expected)) if one.symbols is None else one.symbols[cohort]
-            shares = np.bincount(classes, expected, one.num_symbols)
-            predicted = one.lied + (one.kept - one.lied) * shares
-            predicted *= one.reports[cohort] / predicted.sum()
-            squares = np.sum((one.counts[cohort] - predicted) ** 2 / predicted)
+        for cohort in count.used:
+            classes = np.arange(len(expected)) if count.symbols is None else count.symbols[cohort]
+            shares = np.bincount(classes, expected, count.num_symbols)
+            predicted = count.lied + (count.kept - count.lied) * shares
+            predicted *= count.reports[cohort] / predicted.sum()
+            squares = np.sum((count.counts[cohort] - predicted) ** 2 / predicted)
             statistic += float(squares) / widened[cohort]
-        freedom = len(one.used) * (one.num_symbols - 1)
+        freedom = len(count.used) * (count.num_symbols - 1)
         p_value = float(chdtrc(freedom, statistic))
-        found.append(QuestionCheck(name, round(one.num_reports), statistic, freedom, p_value))
+        found.append(QuestionCheck(name, round(count.num_reports), statistic, freedom, p_value))
     return tuple(found)
 
 

@@ -36,7 +36,7 @@ ZONE_PRECISION = 4.0
 def cell_meters(flow: Flow) -> Any:
     """(K, K) whole meters between the centers of cells, not writeable."""
     cells = range(len(flow.cells))
-    found = np.array([[flow.meters(one, other) for other in cells] for one in cells])
+    found = np.array([[flow.meters(cell, other) for other in cells] for cell in cells])
     found.flags.writeable = False
     return found
 

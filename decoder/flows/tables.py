@@ -98,9 +98,9 @@ def band_changes(
         DecodeError: Fewer than two windows, or metrics of different meaning.
     """
     pairs, level, alpha = window_pairs(len(windows)), windows[0].level, windows[0].alpha
-    if len({(one.metric, one.params_id) for one in windows}) > 1:
+    if len({(window.metric, window.params_id) for window in windows}) > 1:
         raise DecodeError("the windows are of metrics of different meaning; give those of one")
-    shares = [band_shares(one)[:2] for one in windows]
+    shares = [band_shares(window)[:2] for window in windows]
     changes = [
         WindowChange(i, j, quantities, differences(*independent(shares[i], shares[j]), level=level))
         for i, j in pairs

@@ -71,8 +71,12 @@ def outlines_json(outlines: Sequence[Any]) -> str:
     from shapely.geometry import mapping
 
     features = [
-        {"type": "Feature", "properties": {"name": one.name}, "geometry": mapping(one.geometry)}
-        for one in outlines
+        {
+            "type": "Feature",
+            "properties": {"name": outline.name},
+            "geometry": mapping(outline.geometry),
+        }
+        for outline in outlines
     ]
     collection = {"type": "FeatureCollection", "features": features}
     return json.dumps(collection, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

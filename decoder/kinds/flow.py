@@ -75,7 +75,9 @@ class Flows(KindDecoder):
 
     def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
         """Decode all windows together, and the distance bands of each."""
-        each = [decode_flows(one, question.options, progress=question.progress) for one in windows]
+        each = [
+            decode_flows(window, question.options, progress=question.progress) for window in windows
+        ]
         quantities = (*band_texts(each[0].flow.bands_km), APART)
         shares = [band_shares(one) for one in each]
         found = SeriesFound(each, quantities, shares, band_changes(each, quantities))

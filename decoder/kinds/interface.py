@@ -89,8 +89,8 @@ class KindDecoder:
         from decoder.sources.windows import sum_of
 
         windows = sum_of(before), sum_of(after)
-        if len({(one.metric, one.params_id) for one in windows}) > 1:
-            meanings = " and ".join(f"{one.metric!a} ({one.params_id})" for one in windows)
+        if len({(window.metric, window.params_id) for window in windows}) > 1:
+            meanings = " and ".join(f"{window.metric!a} ({window.params_id})" for window in windows)
             raise DecodeError(
                 f"the windows are of {meanings}: their reports mean different things; decode each "
                 "alone"

@@ -66,7 +66,7 @@ class Maps:
 
     def last(self) -> dict[str, Density]:
         """The last map of each slot."""
-        return {one.location.slot: one for one in self.densities}
+        return {density.location.slot: density for density in self.densities}
 
 
 class Locations(KindDecoder):
@@ -112,7 +112,7 @@ class Locations(KindDecoder):
             "picture": f"/v1{stored.address}/files/{PICTURE}" if stored.address else PICTURE,
             "data": None if stored.address else map_json(drawn),
             "has_areas": bool(drawn["areas"]),
-            "no_data": any("no_data" in one for one in drawn["maps"]),
+            "no_data": any("no_data" in drawn_map for drawn_map in drawn["maps"]),
             "texts": drawn["texts"],
         }
         return PageParts("result_density.html.j2", view, lead, map=True)
@@ -138,12 +138,12 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     )
     densities, shares = _densities(groups, options, progress), list[AreaShares]()
     if areas:
-        for aggregates, one in zip(groups.values(), densities, strict=True):
-            shares.append(area_shares(aggregates, one, areas))
+        for aggregates, density in zip(groups.values(), densities, strict=True):
+            shares.append(area_shares(aggregates, density, areas))
             progress("areas", len(shares), len(densities))
     if asked.region:  # all cells were fitted
         chosen = read_region(asked.region, densities[0].places)
-        densities = [one.showing(chosen) for one in densities]
+        densities = [density.showing(chosen) for density in densities]
     return Maps(densities, points, base, shares, notes)
 
 
@@ -152,7 +152,7 @@ def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> l
     levels and parameters are mapped as one series."""
     series: dict[tuple[str, ...], list[SlotWindow]] = defaultdict(list)
     for key, aggregates in groups.items():
-        series[key[0], *sorted(one.params_id for one in aggregates)].append(key)
+        series[key[0], *sorted(aggregate.params_id for aggregate in aggregates)].append(key)
     known: dict[tuple[int, ...], Places] = {}
     maps: dict[SlotWindow, Density] = {}
     progress("maps", 0, len(groups))
@@ -192,7 +192,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
         files["density.geojson"] = partial(write_geojson, density_features(shown))
         files[PICTURE] = partial(write_picture, drawn)
     if rows:
-        shapes = [shape for one in maps.areas for shape in one.areas.geometries]
+        shapes = [shape for area in maps.areas for shape in area.areas.geometries]
         files["areas.geojson"] = partial(write_geojson, zip(shapes, rows, strict=True))
     manifest = manifest_of(counts, question.options, num_reports=content["num_reports"],
                            first_day=first.first_day and str(first.first_day),
@@ -222,17 +222,17 @@ def _content(maps: Maps) -> dict[str, Any]:
     """The contents of results.json: each map in short, and the changes of each slot."""
     listed = [
         {
-            "slot": one.location.slot,
-            "first_day": str(one.first_day) if one.first_day else None,
-            "last_day": str(one.last_day) if one.last_day else None,
-            "num_reports": one.num_reports,
-            "detectable_share": one.detectable_share,
-            "unlisted": one.unlisted,
-            "source": one.source,
-            "check": asdict(one.check) if one.check else None,
-            "warnings": list(one.warnings),
+            "slot": density.location.slot,
+            "first_day": str(density.first_day) if density.first_day else None,
+            "last_day": str(density.last_day) if density.last_day else None,
+            "num_reports": density.num_reports,
+            "detectable_share": density.detectable_share,
+            "unlisted": density.unlisted,
+            "source": density.source,
+            "check": asdict(density.check) if density.check else None,
+            "warnings": list(density.warnings),
         }
-        for one in maps.densities
+        for density in maps.densities
     ]
     changes = {
         slot: {"cells": list(one.cells)}
@@ -240,11 +240,11 @@ def _content(maps: Maps) -> dict[str, Any]:
         for slot, one in maps.last().items()
         if one.since_first is not None
     }
-    warnings = dict.fromkeys(text for one in maps.densities for text in one.warnings)
+    warnings = dict.fromkeys(text for density in maps.densities for text in density.warnings)
     content: dict[str, Any] = finite(
         {
             "metric": maps.densities[0].metric.base_name,
-            "num_reports": sum(one.num_reports for one in maps.densities),
+            "num_reports": sum(density.num_reports for density in maps.densities),
             "maps": listed,
             "changes": changes,
             "warnings": list(warnings)[:MAX_LISTED],

@@ -117,16 +117,16 @@ class Numbers(KindDecoder):
         del query
         found, definition = stored.json(), stored.json(MANIFEST)["definition"]
         what = _OF_PERIOD.get(found["of_period"], found["of_period"])
-        points = [row_of(CurvePoint, one) for one in found["curve"]]
-        bins = [row_of(Bin, one, _OPEN) for one in found["bins"]]
-        curve = [_mark(one.edge, edge_text(one.edge), one) for one in points]
+        points = [row_of(CurvePoint, point) for point in found["curve"]]
+        bins = [row_of(Bin, bin_, _OPEN) for bin_ in found["bins"]]
+        curve = [_mark(point.edge, edge_text(point.edge), point) for point in points]
         bars = []
-        for one in bins:
-            low, high = (edge_text(end or 0.0) for end in (one.lower, one.upper))
-            where = f"{low} or more" if one.upper is None else f"{low} to {high}"
-            where = f"below {high}" if one.lower is None else where
-            bars.append(_mark(one.lower, where, one))
-        band = [(one.band_low, one.band_high) for one in points]
+        for bin_ in bins:
+            low, high = (edge_text(end or 0.0) for end in (bin_.lower, bin_.upper))
+            where = f"{low} or more" if bin_.upper is None else f"{low} to {high}"
+            where = f"below {high}" if bin_.lower is None else where
+            bars.append(_mark(bin_.lower, where, bin_))
+        band = [(point.band_low, point.band_high) for point in points]
         view = {
             "found": found,
             "curve": estimate_plots(curve, band) if points else (),
@@ -215,12 +215,12 @@ def _over_time(series: NumberSeries) -> SeriesFound:
             for name in quantities
         )
 
-    asked = [ANY_DATA] * has_apart + [f"{one.edge:.10g}" for one in first.curve]
+    asked = [ANY_DATA] * has_apart + [f"{point.edge:.10g}" for point in first.curve]
     shares = [
         [[getattr(one, name) for one in [*([window.with_data] * has_apart), *window.curve]]
          for name in ("estimate", "std_error", "low", "high")]
         for window in series.windows
     ]  # fmt: skip
-    changes = [replace(one, quantities=named(one.quantities)) for one in series.changes]
+    changes = [replace(change, quantities=named(change.quantities)) for change in series.changes]
     means = [days_of(one) | asdict(one.mean) for one in series.windows if one.mean is not None]
     return SeriesFound(series.windows, named(asked), shares, changes, means, unit)

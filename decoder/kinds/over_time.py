@@ -128,10 +128,10 @@ def series_result(whole: Result, found: SeriesFound, options: DecodeOptions) -> 
         for quantity, *numbers in zip(found.quantities, *columns, strict=True)
     ]
     changes: list[dict[str, Any]] = [
-        {"first": one.first, "second": one.second, "string": quantity}
-        | {name: float(getattr(one.rows, name)[i]) for name in CHANGES.names[3:]}
-        for one in found.changes
-        for i, quantity in enumerate(one.quantities)
+        {"first": change.first, "second": change.second, "string": quantity}
+        | {name: float(getattr(change.rows, name)[i]) for name in CHANGES.names[3:]}
+        for change in found.changes
+        for i, quantity in enumerate(change.quantities)
     ]
     ends = [days(one["first_day"], one["last_day"]) for one in windows]
     changed = [row | {"from": ends[row["first"]], "to": ends[row["second"]]} for row in changes]
@@ -248,7 +248,7 @@ def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
         "warnings": content["warnings"],
         "reason": content["reason"],
     }
-    before, after = (days(one["first_day"], one["last_day"]) for one in windows)
+    before, after = (days(window["first_day"], window["last_day"]) for window in windows)
     return PageParts("result_compare.html.j2", view, f"{after} compared with {before}")
 
 

@@ -159,7 +159,7 @@ def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
 
 def joint_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
     """The variables of `result_pair.html.j2`. found: content of results.json."""
-    cells = [one | {"pair": f"{one['first']}, {one['second']}"} for one in found["cells"]]
+    cells = [cell | {"pair": f"{cell['first']}, {cell['second']}"} for cell in found["cells"]]
     cells.sort(key=lambda one: -one["fitted"])
     margins = sorted(found["margins"], key=lambda one: -one["estimate"])
     return {
@@ -167,7 +167,7 @@ def joint_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         "heat": _heat(found["cells"], "fitted" if found["independence"]["refuted"] else "shrunk"),
         "table": page_of(cells, "pair", query),
         "margins": [
-            (name, [one for one in margins if one["side"] == name][:MAX_SIDE])
+            (name, [margin for margin in margins if margin["side"] == name][:MAX_SIDE])
             for name in found["of"]
         ],
         "level": f"{100 * found['level']:g} %",
@@ -184,7 +184,7 @@ def _heat(cells: Sequence[Mapping[str, Any]], which: str) -> dict[str, Any]:
         [value for value in side if value in sorted(side, key=lambda v: -side[v])[:MAX_SIDE]]
         for side in sums
     )
-    at = {(one["first"], one["second"]): one for one in cells}
+    at = {(cell["first"], cell["second"]): cell for cell in cells}
     shares = {place: one[which] / max(sums[0][place[0]], 1e-12) for place, one in at.items()}
     top = max((shares[r, c] for r in rows for c in columns), default=1.0) or 1.0
 

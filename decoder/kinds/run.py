@@ -79,7 +79,12 @@ def decode_counts(
 
 def claim(folder: Path, kind: KindDecoder) -> None:
     """Make a folder for a result. Raises OutputError for one that holds files of somebody else."""
-    names = (RESULTS, PAGE, MANIFEST, *(f"{kind.table_of(one)}.csv" for one in kind.operations))
+    names = (
+        RESULTS,
+        PAGE,
+        MANIFEST,
+        *(f"{kind.table_of(operation)}.csv" for operation in kind.operations),
+    )
     claim_folder(folder, names, RESULTS)
     make_folder(folder)
 
@@ -111,8 +116,8 @@ def write_result(
         OutputError: A file cannot be written, or an old one not deleted.
     """
     stored, files = in_memory(result, operation), _tables(result)
-    for name, one in stored.documents.items():
-        files[name] = partial(_write_json, one, None if name in result.documents else 2)
+    for name, document in stored.documents.items():
+        files[name] = partial(_write_json, document, None if name in result.documents else 2)
     files |= result.files
     files[PAGE] = lambda at: at.write_text(render_page(kind, stored, tiles), encoding="utf-8")
     try:  # the files of an earlier result, if its manifest says
@@ -157,7 +162,7 @@ def page_parts(kind: KindDecoder, stored: StoredResult, query: TableQuery) -> Pa
     if manifest["definition"]:
         return replace(parts, guarantee=risk_text(Metric.from_dict(manifest["definition"])))
     epsilons = (manifest[name] for name in ("epsilon_one", "epsilon_infinity"))
-    once, ever = (rise_text(math.inf if one is None else one) for one in epsilons)
+    once, ever = (rise_text(math.inf if epsilon is None else epsilon) for epsilon in epsilons)
     promised = (  # of google/rappor's files, which say no caps
         f"About a device's value, by one report {once}; by everything that it ever sends about one "
         f"value {ever}."

@@ -271,7 +271,9 @@ def _candidate_table(decoding: Decoding) -> Table:
     same = pa.array(map(first.get, range(total)), pa.string()) if first else None
     columns["same_bits_as"] = pa.nulls(total, pa.string()) if same is None else same
     columns["note"] = pa.DictionaryArray.from_arrays(table.note, list(NOTES)).cast(pa.string())
-    return CANDIDATES.table({name: one for name, one in columns.items() if one is not None})
+    return CANDIDATES.table(
+        {name: column for name, column in columns.items() if column is not None}
+    )
 
 
 def chosen_candidates(counts: Aggregate, question: Question) -> Candidates:

@@ -64,7 +64,7 @@ def decode_numbers_over_time(
         DecodeError: There are fewer than two windows, other metrics, or questions without reports.
     """
     pairs, options = window_pairs(len(aggregates)), options or DecodeOptions()
-    windows = tuple(decode_numbers(one, options) for one in aggregates)
+    windows = tuple(decode_numbers(aggregate, options) for aggregate in aggregates)
     changes = [
         replace(compare_numbers(aggregates[i], aggregates[j], options), first=i, second=j)
         for i, j in pairs

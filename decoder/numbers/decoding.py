@@ -76,10 +76,10 @@ def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, 
     low, high = curve.intervals(level)
     band_low, band_high = curve.band(level)
     questions = np.eye(size)
-    each = [of_those_with_data(curve, one, 0.0, level) for one in questions]
+    each = [of_those_with_data(curve, question, 0.0, level) for question in questions]
     if first:  # of those with data: bounds of a quotient, joint by Bonferroni
         joint = 1 - (1 - level) / (size - first)
-        wide = [of_those_with_data(curve, one, 0.0, joint) for one in questions]
+        wide = [of_those_with_data(curve, question, 0.0, joint) for question in questions]
         low, high = np.clip([(one.low, one.high) for one in each], 0, 1).T
         band_low, band_high = np.clip([(one.low, one.high) for one in wide], 0, 1).T
         band_low = np.maximum.accumulate(band_low[::-1])[::-1]

@@ -270,8 +270,8 @@ def _shifted(line: Sequence[Sequence[float]], moved: Callable[[float], float]) -
 
 def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[Line]]:
     """The rings of each area, [longitude, latitude]; longitudes may exceed 180 as the map's."""
-    parts = ([one["coordinates"]] if one["type"] == "Polygon" else one["coordinates"]
-             for one in areas.geometries)  # fmt: skip
+    parts = ([geometry["coordinates"]] if geometry["type"] == "Polygon" else geometry["coordinates"]
+             for geometry in areas.geometries)  # fmt: skip
     return [[_shifted(ring, moved) for part in some for ring in part] for some in parts]
 
 

@@ -113,7 +113,7 @@ class Estimate:
 
 def share_plot(windows: Sequence[Shares | None]) -> Plot:
     """Lay out a line of shares within the band of their intervals; None leaves a gap."""
-    ends = [end for one in windows if one for end in one]
+    ends = [end for window in windows if window for end in window]
     axis, ticks = share_axis(max([*ends, 1e-6]), TIME.bottom, TIME.top, most=4)
     found, bands = line_with_bands(windows, TIME.columns(len(windows)), axis)
     points = tuple(mark for run in found for mark in run)
@@ -141,7 +141,11 @@ def estimate_plots(
         estimates: One for each column.
         band: Low and high end of each column. With it the guesses are a line, otherwise bars.
     """
-    largest = 1.0 if band else max([0.01, *(max(one.guess, one.high) for one in estimates)])
+    largest = (
+        1.0
+        if band
+        else max([0.01, *(max(estimate.guess, estimate.high) for estimate in estimates)])
+    )
     plots = []
     for frame in (WIDE, NARROW):
         columns = frame.columns(len(estimates))
@@ -156,10 +160,12 @@ def estimate_plots(
                 Mark(i, x, axis.at(one.share), axis.at(one.low), axis.at(one.high))
                 for i, (x, one) in placed
             ),
-            titles=tuple(one.title for one in estimates),
+            titles=tuple(estimate.title for estimate in estimates),
         )
         if band:
-            shares = [(one.guess, *ends) for one, ends in zip(estimates, band, strict=True)]
+            shares = [
+                (estimate.guess, *ends) for estimate, ends in zip(estimates, band, strict=True)
+            ]
             found, bands = line_with_bands(shares, columns, axis)
             plots.append(replace(plot, lines=found, bands=bands))
         else:
@@ -204,7 +210,7 @@ def forest(rows: Sequence[tuple[str, float, float, float, float | None]]) -> dic
          "true_at": None if true is None else axis.at(true)}
         for label, share, low, high, true in rows
     ]  # fmt: skip
-    marks = [Tick(one.at, one.text, bool(i % 2)) for i, one in enumerate(ticks)]
+    marks = [Tick(tick.at, tick.text, bool(i % 2)) for i, tick in enumerate(ticks)]
     return {"rows": laid, "ticks": marks}
 
 
@@ -221,7 +227,7 @@ class Sparkline:
 def sparkline(shares: Sequence[float | None]) -> Sparkline:
     """Lay out shares over windows, None for a gap, on an axis that starts at 0."""
     width, height, margin = Sparkline.width, Sparkline.height, 3
-    largest = max([1e-9, *(one for one in shares if one is not None)])
+    largest = max([1e-9, *(share for share in shares if share is not None)])
     up = Axis(0.0, largest, height - margin, margin)
     across = Axis(0.0, max(1, len(shares) - 1), margin, width - margin)
     lines = tuple(tuple((across.at(i), up.at(one)) for i, one in run) for run in _runs(shares))
@@ -248,7 +254,7 @@ def share_axis(
     step, high = axis_step(largest, most)
     axis, text = Axis(0.0, high, start, end), text or tick_text
     values = [i * step for i in range(round(high / step) + 1)]
-    return axis, tuple(Tick(axis.at(one), text(one, step)) for one in values)
+    return axis, tuple(Tick(axis.at(value), text(value, step)) for value in values)
 
 
 def axis_step(largest: float, most: int = 8) -> tuple[float, float]:

@@ -133,7 +133,7 @@ def cell_geometries(maps: Sequence[Density]) -> list[dict[str, Any] | None]:
 
 
 def density_table(maps: Sequence[Density]) -> Any:
-    """The density table: one row a map and cell, and one for all cells that are not shown."""
+    """Write the table of maps: one row a map and cell, and one for all cells that are not shown."""
     places = maps[0].places
     centers: list[tuple[float | None, float | None]] = [(None, None)] * len(places.shown)
     if not places.pairs:
@@ -144,7 +144,7 @@ def density_table(maps: Sequence[Density]) -> Any:
         for axis in zip(*centers, strict=True)
     )
     cells_alone = {"cell": pa.array(places.shown), "latitude": latitudes, "longitude": longitudes}
-    return pa.concat_tables([_rows(one, cells_alone) for one in maps])
+    return pa.concat_tables([_rows(density, cells_alone) for density in maps])
 
 
 def _rows(one: Density, cells: dict[str, Any]) -> Any:
@@ -188,8 +188,8 @@ def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
     shapes = [shape for shape in cell_geometries(maps[:1]) if shape is not None]
     names = ("slot", "first_day", "last_day", "detectable_share", "reports", "cell",
              *_NUMBERS, "detected", "note")  # fmt: skip
-    for one in maps:
-        table = density_table([one]).select(names).slice(0, len(shapes))
+    for density in maps:
+        table = density_table([density]).select(names).slice(0, len(shapes))
         for name in _NUMBERS:
             rounded = pa.array(_six_digits(table[name].to_numpy()))
             table = table.set_column(names.index(name), name, rounded)
@@ -210,17 +210,17 @@ def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dic
     return [
         {
             "name": name,
-            "metric": one.metric.base_name,
-            "slot": one.location.slot,
-            "first_day": one.first_day,
-            "last_day": one.last_day,
+            "metric": density.metric.base_name,
+            "slot": density.location.slot,
+            "first_day": density.first_day,
+            "last_day": density.last_day,
             "cells": round(float(cells), 4),
             "covered": round(float(covered), 6),
             **dict(zip(_NUMBERS, numbers, strict=True)),
             "detected": bool(detected),
-            "reports": one.num_reports,
+            "reports": density.num_reports,
         }
-        for one, found in zip(maps, shares, strict=True)
+        for density, found in zip(maps, shares, strict=True)
         for name, cells, covered, detected, *numbers in zip(
             found.areas.names,
             found.areas.weights.sum(axis=1),
@@ -267,9 +267,9 @@ def visible_text(one: Density) -> str:
 def grouped_warnings(maps: Sequence[Density]) -> list[str]:
     """Each warning once, whatever its figures, with the slots and windows that it concerns."""
     found: dict[str, dict[str, str]] = {}
-    for one in maps:
-        where = ", ".join(filter(None, (one.slot_text, window_text(one))))
-        for warning in one.warnings:
+    for density in maps:
+        where = ", ".join(filter(None, (density.slot_text, window_text(density))))
+        for warning in density.warnings:
             found.setdefault(re.sub(r"[0-9][0-9.,e-]*", "#", warning), {})[where] = warning
     texts = []
     for said in found.values():

@@ -182,8 +182,8 @@ def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
 def _pairs(maps: Sequence[Density]) -> Iterator[Pair]:
     """Base, later window and change, by bases and then windows in their order."""
     slots: dict[str, list[Density]] = defaultdict(list)
-    for one in maps:
-        slots[one.slot_text].append(one)
+    for density in maps:
+        slots[density.slot_text].append(density)
     most = max(len(windows) for windows in slots.values())
     for (base, number), windows in product(combinations(range(most), 2), slots.values()):
         if number < len(windows) and base < len(windows[number].since):
@@ -220,9 +220,12 @@ def _change_map(old: Density, new: Density, found: Differences, top: float) -> d
 
 
 def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of `changes_view.html.j2`. data: map.json, with `map_changes` of its maps."""
-    counts = [{"slot": one["slot"], "window": one["window"], "changed": len(one["detected"])}
-              for one in data["maps"] if one.get("base") in (None, data["reference"])]  # fmt: skip
+    """Prepare `changes_view.html.j2`. data: map.json, with `map_changes` of its maps."""
+    counts = [
+        {"slot": part["slot"], "window": part["window"], "changed": len(part["detected"])}
+        for part in data["maps"]
+        if part.get("base") in (None, data["reference"])
+    ]
     return {
         "counts": counts,
         "num_cells": len(data["cells"]),

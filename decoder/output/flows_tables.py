@@ -129,7 +129,7 @@ class FlowPlaces:
         zones = [tuple(centers[zone_of == one].mean(axis=0).tolist()) for one in np.unique(zone_of)]
 
         def named(points: Sequence[Point], wide: float) -> tuple[str, ...]:
-            return (*(place_name(one, base, wide) for one in points), *("" for _ in RESERVED))
+            return (*(place_name(point, base, wide) for point in points), *("" for _ in RESERVED))
 
         on_map = [(north, east - 360 * round(east / 360)) for north, east in flow.centers]
         return cls(

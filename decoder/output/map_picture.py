@@ -51,14 +51,14 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
         "height": height,
         "panels": [
             {
-                "title": f"{', '.join(filter(None, (one['slot'], one['window'])))}: "
-                f"{one['reports']:,} reports; {len(one['detected']):,} of {len(rings):,} cells "
+                "title": f"{', '.join(filter(None, (drawn['slot'], drawn['window'])))}: "
+                f"{drawn['reports']:,} reports; {len(drawn['detected']):,} of {len(rings):,} cells "
                 "detected",
-                "cells": _shaded(rings, one, project),
-                "detected": _border([rings[i] for i in one["detected"]], project),
+                "cells": _shaded(rings, drawn, project),
+                "detected": _border([rings[i] for i in drawn["detected"]], project),
             }
-            for one in data["maps"]
-            if one["window"] == data["first"]
+            for drawn in data["maps"]
+            if drawn["window"] == data["first"]
         ],
         "ground": _layers({"land": around["land"], "water": around["lakes"]}, project),
         "over": _layers(
@@ -187,7 +187,7 @@ def _ruler(view: View) -> tuple[float, str]:
 def _legend(data: Mapping[str, Any]) -> dict[str, Any]:
     """What the colors mean: steps of the scale with the texts below them, and of the pale ones."""
     top, scale = data["top"], data["scale"]
-    has_detected = any(one["detected"] for one in data["maps"])
+    has_detected = any(drawn["detected"] for drawn in data["maps"])
     first, steps = math.ceil(scale["detected_from"] * STEPS), scale["undetected_steps"]
     return {
         "title": "Share of all answers, detected cells" if has_detected else NONE_DETECTED,

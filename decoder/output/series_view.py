@@ -97,12 +97,12 @@ def latest(content: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def window_names(content: Mapping[str, Any]) -> tuple[str, ...]:
     """The days of each window, oldest first."""
-    return tuple(days(one["first_day"], one["last_day"]) for one in content["windows"])
+    return tuple(days(window["first_day"], window["last_day"]) for window in content["windows"])
 
 
 def window_reports(content: Mapping[str, Any]) -> tuple[int, ...]:
     """The number of reports of each window, oldest first."""
-    return tuple(int(one["reports"]) for one in content["windows"])
+    return tuple(int(window["reports"]) for window in content["windows"])
 
 
 def value_panels(content: Mapping[str, Any], values: Sequence[str]) -> tuple[ValuePanel, ...]:
@@ -131,7 +131,7 @@ def value_panel(
 
 def shares_of(content: Mapping[str, Any]) -> dict[str, list[Shares | None]]:
     """Share, low and high of each value in each window; None where there is none."""
-    number = {_ends(one): i for i, one in enumerate(content["windows"])}
+    number = {_ends(window): i for i, window in enumerate(content["windows"])}
     found: dict[str, list[Shares | None]] = {}
     for row in content["rows"]:
         shares = found.setdefault(row["string"], [None] * len(number))
@@ -151,9 +151,9 @@ def windows_between(
 ) -> list[tuple[int, dict[str, Any]]]:
     """The windows, with their numbers, that have a day from `first` to `last`, ISO days or ""."""
     return [
-        (number, one)
-        for number, one in enumerate(content["windows"])
-        if (not first or one["last_day"] >= first) and (not last or one["first_day"] <= last)
+        (number, window)
+        for number, window in enumerate(content["windows"])
+        if (not first or window["last_day"] >= first) and (not last or window["first_day"] <= last)
     ]
 
 
@@ -253,7 +253,7 @@ def _axis(known: Sequence[Shares], frame: Frame, log: bool) -> tuple[Axis, tuple
     lowest = min(math.floor(math.log10(smallest) + 1e-9), highest - 1)
     axis = Axis(10.0**lowest, 10.0**highest, frame.bottom, frame.top, log=True)
     marks = [factor * 10.0**power for power in range(lowest, highest + 1) for factor in (1, 2, 5)]
-    shown = [one for one in marks if one <= axis.high * 1.001]
+    shown = [mark for mark in marks if mark <= axis.high * 1.001]
     return axis, tuple(Tick(axis.at(one), f"{100 * one:.6g} %") for one in shown)
 
 

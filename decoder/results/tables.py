@@ -179,7 +179,7 @@ class Decoding(DecodedWindow):
 
     def to_frame(self) -> Any:
         """`detected` as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
-        names = [one.name for one in fields(Detected)]
+        names = [field.name for field in fields(Detected)]
         return to_frame([asdict(row) for row in self.detected], names)
 
 

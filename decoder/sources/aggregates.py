@@ -113,9 +113,9 @@ class GoogleTables:
 
 def check_metric(counts: Sequence[Aggregate], metric: str) -> None:
     """Raise DecodeError if counts are of another metric, named without slot and level."""
-    for one in counts:
-        name = one.metric.partition("/")[0]
-        if metric not in (name, one.metric):
+    for count in counts:
+        name = count.metric.partition("/")[0]
+        if metric not in (name, count.metric):
             raise DecodeError(
                 f"the counts are of metric {name!r}, not of {metric!r}: name that one, or give "
                 "its aggregates"

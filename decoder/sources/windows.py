@@ -132,9 +132,11 @@ def group_by_slot(
     level. Raises DecodeError for a slot without reports, and for reports that do not go together.
     """
     groups: Groups = defaultdict(list)
-    for one in aggregates:
-        if one.num_reports:
-            groups[location_of(one)[1].slot, (one.first_day, one.last_day)].append(one)
+    for aggregate in aggregates:
+        if aggregate.num_reports:
+            groups[
+                location_of(aggregate)[1].slot, (aggregate.first_day, aggregate.last_day)
+            ].append(aggregate)
     if not groups:
         raise DecodeError(
             f"no reports of {metric!r} in this window; choose another, or wait until its days close"

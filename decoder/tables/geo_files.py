@@ -47,7 +47,10 @@ def well_known_binary(geometry: Geometry) -> bytes:
         body = counted(map(points, coordinates))
     else:
         part = kind.removeprefix("Multi")
-        body = counted(well_known_binary({"type": part, "coordinates": one}) for one in coordinates)
+        body = counted(
+            well_known_binary({"type": part, "coordinates": coordinate})
+            for coordinate in coordinates
+        )
     return struct.pack("<BI", 1, _WKB[kind]) + body
 
 
@@ -56,17 +59,20 @@ def write_geoparquet(path: Path, table: Any, geometries: Sequence[Geometry | Non
     import pyarrow as pa  # GeoJSON needs it not
     from pyarrow import parquet
 
-    placed = [one for one in geometries if one is not None]
-    column = {"encoding": "WKB", "geometry_types": sorted({one["type"] for one in placed})}
+    placed = [geometry for geometry in geometries if geometry is not None]
+    column = {"encoding": "WKB", "geometry_types": sorted({mark["type"] for mark in placed})}
     if placed:
-        x, y = zip(*(corner for one in placed for corner in _corners(one["coordinates"])),
+        x, y = zip(*(corner for mark in placed for corner in _corners(mark["coordinates"])),
                    strict=True)  # fmt: skip
         column["bbox"] = [min(x), min(y), max(x), max(y)]
     text = json.dumps({"version": "1.1.0", "primary_column": GEOMETRY,
                        "columns": {GEOMETRY: column}})  # fmt: skip
     metadata = {**(table.schema.metadata or {}), b"geo": text.encode()}
     known: dict[int, bytes] = {}  # rows of several windows share their geometries
-    cells = [one and known.setdefault(id(one), well_known_binary(one)) for one in geometries]
+    cells = [
+        geometry and known.setdefault(id(geometry), well_known_binary(geometry))
+        for geometry in geometries
+    ]
     whole = table.append_column(GEOMETRY, pa.array(cells, pa.binary()))
     parquet.write_table(whole.replace_schema_metadata(metadata), path)
 

@@ -185,12 +185,12 @@ class TableSchema:
 def columns_of(schema: Any) -> tuple[Column, ...]:
     """The declared columns of a pyarrow.Schema that `Table.write_parquet` wrote, without shapes."""
     found = []
-    for one in schema:
-        if one.name == GEOMETRY:
+    for column in schema:
+        if column.name == GEOMETRY:
             continue
-        about = {key.decode(): value.decode() for key, value in (one.metadata or {}).items()}
+        about = {key.decode(): value.decode() for key, value in (column.metadata or {}).items()}
         kind = ColumnType(about["type"])
-        found.append(Column(one.name, kind, about["meaning"], about["title"], about["unit"],
+        found.append(Column(column.name, kind, about["meaning"], about["title"], about["unit"],
                             bool(about["shown"])))  # fmt: skip
     return tuple(found)
 

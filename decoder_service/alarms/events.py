@@ -144,16 +144,16 @@ class WindowEvents(Operations):
 def load_tests(db: Session, windows: list[WindowRow]) -> dict[WindowRow, WindowTests]:
     """Load the tests of the windows whose results exist."""
     tests = {}
-    for one in windows:
-        if one.state == WindowState.DONE and one.result_id is not None:
-            files = RESULT_FILES.all(db, one.result_id, (_CANDIDATES, RESULTS))
+    for window in windows:
+        if window.state == WindowState.DONE and window.result_id is not None:
+            files = RESULT_FILES.all(db, window.result_id, (_CANDIDATES, RESULTS))
             if len(files) < 2:
                 continue
             columns = ["value", *_NUMBERS, "detected", "same_bits_as"]
             table = parquet.read_table(io.BytesIO(files[_CANDIDATES]), columns=columns)
             table = table.filter(table["same_bits_as"].is_null())
             scores = json.loads(files[RESULTS])["diagnostics"]["cohort_z"]
-            tests[one] = WindowTests(
+            tests[window] = WindowTests(
                 values=tuple(table["value"].to_pylist()),
                 detected=np.asarray(table["detected"].to_numpy(zero_copy_only=False), dtype=bool),
                 cohort_z=np.array([np.nan if z is None else z for z in scores]),

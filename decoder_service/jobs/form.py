@@ -66,7 +66,7 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
         "flows": _given(form, "min_km", "top"),
         **{name: list_of_form(form, name) for name in ("weights", "areas", "known")},
     }
-    given |= {name: one for name, one in members.items() if name in kind.members}
+    given |= {name: member for name, member in members.items() if name in kind.members}
     given["options"] = choices_of_form(form)
     return parsed_in_labels(JobSpec, {n: v for n, v in given.items() if v != ""})
 

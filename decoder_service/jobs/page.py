@@ -162,8 +162,8 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         kind=asked.decoder,
         has_candidates=has_candidates(asked.kind),
         has_others=bool(aggregates),
-        tabs=[Asked(one, name) for name in kinds for one in decoder_of(name).operations
-              if one != "compare"],
+        tabs=[Asked(operation, name) for name in kinds for operation in decoder_of(name).operations
+              if operation != "compare"],
         known=known,
         needs_list=bool(known)
         and has_candidates(_kind_of(known) or "string")
@@ -172,11 +172,11 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         given=given,
         **lists_by_kind(service.lists.all(visit.person)),
         aggregates=[
-            one
-            for one in aggregates
-            if (one.kind or "string") in DECODERS
-            and decoder_of(one.kind or "string") is asked.decoder  # and so one form
-            and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
+            aggregate
+            for aggregate in aggregates
+            if (aggregate.kind or "string") in DECODERS
+            and decoder_of(aggregate.kind or "string") is asked.decoder  # and so one form
+            and (not metric or aggregate.metric.partition("/")[0] == metric.partition("/")[0])
         ],
         metrics=sorted({name.partition("/")[0] for name in names
                         if is_location == ("/" in name)}),

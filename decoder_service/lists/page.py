@@ -134,7 +134,7 @@ async def create_list(
 def get_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
     """A list and its versions."""
     row = service.lists.get(person, list_id)
-    return shown_list(row) | {"versions": [shown(one, VERSION) for one in row.versions]}
+    return shown_list(row) | {"versions": [shown(version, VERSION) for version in row.versions]}
 
 
 @api.get("/lists/{list_id}/content", operation_id="getListContent")

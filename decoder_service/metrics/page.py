@@ -120,7 +120,7 @@ def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str
         "query": query,
         "offered": list(dict.fromkeys([*query.values, *names[:OFFERED]])),
         "names": names[:MAX_LISTED],
-        "unknown": [visible(one[:80]) for one in asked.values if one not in names],
+        "unknown": [visible(value[:80]) for value in asked.values if value not in names],
         "rows": rows,
     }
 
@@ -210,7 +210,7 @@ def one(visit: Visit, name: str, asked: Asked) -> Response:
                                         *(row.params_id for row in results)])
     ]  # fmt: skip
     if any("/" in view.name for view in views):  # slots and levels of places: those with results
-        versions = [one for one in versions if one["results"]] or versions[:1]
+        versions = [version for version in versions if version["results"]] or versions[:1]
     series = next((row for row in results if row.operation == "series"), None)
     return visit.render(
         "metric.html.j2",

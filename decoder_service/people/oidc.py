@@ -250,7 +250,7 @@ def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | N
     peer = getattr(peer, "ipv4_mapped", None) or peer
     names = request.headers.getlist(settings.user_header)
     listed = request.headers.getlist(settings.groups_header or "")
-    if not names or not any(peer in one for one in settings.forwarded_allow_ips):
+    if not names or not any(peer in address for address in settings.forwarded_allow_ips):
         return None
     if len(names) > 1 or len(listed) > 1:
         raise AuthenticationError("the proxy must replace the headers of people, not add another")

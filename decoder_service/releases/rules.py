@@ -185,7 +185,7 @@ class Releases(Resources[ReleaseRow]):
             issued=issued.isoformat(),
             digest=sha256(files[MANIFEST]).hexdigest(),
             policy=asked.policy,
-            sources=json.dumps([one.model_dump(mode="json") for one in asked.sources]),
+            sources=json.dumps([source.model_dump(mode="json") for source in asked.sources]),
             note=asked.note,
             base=base,
             changes=len(changes.rows),
@@ -199,7 +199,7 @@ class Releases(Resources[ReleaseRow]):
             for metric, number in numbers.items():
                 place = {"release_id": row.id, "metric": metric, "number": number + 1}
                 db.execute(insert(release_metrics).values(approved=False, **place))
-            results = [one.result for one in asked.sources]
+            results = [source.result for source in asked.sources]
             detail = {"release": row.id, "name": row.name, "results": results}
             self.access.note(db, person, "propose-release", **detail, digest=row.digest)
             return visible_row(db, ReleaseRow, true(), row.id)

@@ -140,10 +140,10 @@ def _rows(old: Release, new: Release) -> Iterator[dict[str, str]]:
     none = np.zeros(0)
     columns: dict[str, Any] = dict.fromkeys(("estimate", "std_error", "low", "high"), none)
     tables = {table.name: table for table in new.tables}
-    for one in compare_releases(old, new):
-        yield asdict(one)
-        if one.change == "new table":
-            table = tables[one.table]
+    for difference in compare_releases(old, new):
+        yield asdict(difference)
+        if difference.change == "new table":
+            table = tables[difference.table]
             empty = replace(table, cells=(), kinds=(), symbols=(), **columns)
             before, after = (replace(new, tables=(each,)) for each in (empty, table))
             yield from map(asdict, compare_releases(before, after))
@@ -260,7 +260,7 @@ def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Fi
     digests = {one.name: one.sha256 for one in RELEASE_FILES.list(db, row.id)}
     manifest = files.get(MANIFEST, b"")
     try:
-        named = {name: str(one["sha256"]) for name, one in json.loads(manifest)["files"].items()}
+        named = {name: str(file["sha256"]) for name, file in json.loads(manifest)["files"].items()}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         named = {}  # it is not a manifest any more, which is found next
     for name in sorted({*digests, *named}):

@@ -287,7 +287,8 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
         raise RequestError("the two share days, so they are not independent; choose windows apart")
     manifests = [json.loads(one.manifest) for one in (before, after)]
     old, new = (
-        [sha for group in one["inputs"]["aggregates"] for sha in group] for one in manifests
+        [sha for group in manifest["inputs"]["aggregates"] for sha in group]
+        for manifest in manifests
     )
     fields = [("operation", "compare"), ("kind", after.kind)]
     fields += [("before_aggregates", sha) for sha in old]

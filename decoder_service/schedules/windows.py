@@ -99,7 +99,7 @@ def next_window(
     if not served:
         return waiting(f"the collector serves no day of it yet{days_held(version, None)}")
     key = (spec_digest, version["params_id"])
-    mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
+    mine = [window.last_day for window in windows if (window.digest, window.params_id) == key]
     every, first = Every(row.every), _first_day(row, str(served["first_day"]))
     if mine:
         first = date.fromisoformat(max(mine)) + DAY

@@ -82,7 +82,7 @@ def prometheus_text(service: DecoderService) -> bytes:
         ("oldest_queued_seconds", "Age of the job that waits longest", waiting),
         ("longest_running_seconds", "Age of the job that runs longest", running),
         ("workers", "Workers that live", len(workers)),
-        ("slots", "Jobs that they do at once", sum(one.slots for one in workers)),
+        ("slots", "Jobs that they do at once", sum(worker.slots for worker in workers)),
     ):
         Gauge(f"rappor_decoder_{name}", text, registry=registry).set(value)
     return generate_latest(registry)
@@ -189,7 +189,7 @@ async def _lifespan(service: DecoderService, log: Log, _app: FastAPI) -> AsyncIt
     ]
     if seconds:
         steps.append(_repeat(partial(_tick, service, log), "tick_failed", seconds, log))
-    chores = [asyncio.create_task(one) for one in steps]
+    chores = [asyncio.create_task(step) for step in steps]
     log.info("started", database=service.database.engine.dialect.name)
     try:
         yield

@@ -153,7 +153,7 @@ def shown(row: object, names: str) -> dict[str, Any]:
     names: of the properties, separated by blanks.
     """
     values = {name: getattr(row, name) for name in names.split()}
-    return {n: text_of(one) if isinstance(one, float) else one for n, one in values.items()}
+    return {n: text_of(value) if isinstance(value, float) else value for n, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ class ServiceSettings(ServerSettings):
         parse_url(self.database)
         self.map_tiles  # noqa: B018 (raises for an address that no tiles come from)
         proxies = self.forwarded_allow_ips
-        if self.user_header and (not proxies or any(one.prefixlen == 0 for one in proxies)):
+        if self.user_header and (not proxies or any(proxy.prefixlen == 0 for proxy in proxies)):
             raise ValueError(
                 f"user_header = {self.user_header!r} needs forwarded_allow_ips, the addresses of "
                 "the proxies that set it: others could name anybody"

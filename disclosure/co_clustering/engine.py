@@ -130,8 +130,8 @@ def merge_until_diverse(model: CoClustering, k: int, column: str, rule: Diversit
         grid = merge_small_clusters(model, k)
         counts = value_counts(grid.partition.rows, said)
         law = counts.sum(axis=0) / counts.sum()
-        failing = [size for size, one in zip(grid.cluster_sizes, counts, strict=True)
-                   if not rule.is_met(one, law)]  # fmt: skip
+        failing = [size for size, count in zip(grid.cluster_sizes, counts, strict=True)
+                   if not rule.is_met(count, law)]  # fmt: skip
         if not failing:
             return grid
         k = int(min(failing)) + 1

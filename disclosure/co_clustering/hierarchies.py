@@ -106,7 +106,7 @@ def learn_hierarchies(model: CoClustering) -> LearntHierarchies:
     trees = {}
     for column, (name, kind) in enumerate(model.recoded.parts.items()):
         own = list(model.recoded.parts_of(column))
-        trees[name] = _tree(name, kind, [one[own] for one in groups])
+        trees[name] = _tree(name, kind, [group[own] for group in groups])
     return LearntHierarchies(model.recoded.parts, trees)
 
 

@@ -48,8 +48,8 @@ def compare_releases(old: Release, new: Release) -> list[Difference]:
 
 def _in_rows(release: Release, other: Release) -> list[str]:
     """What a release has in synthetic rows, and the other one has not."""
-    rows = (one for one in release.rows if one not in other.rows)
-    return [table_name((one.metric, (), one.first_day, one.last_day)) for one in rows]
+    rows = (row for row in release.rows if row not in other.rows)
+    return [table_name((row.metric, (), row.first_day, row.last_day)) for row in rows]
 
 
 def policy_changes(old: Release, new: Release) -> dict[str, tuple[object, object]]:

@@ -55,7 +55,7 @@ def refuse_as_table(earlier: Iterable[Release], rows: Sequence[InRows]) -> None:
     """Raise ReleaseError where an earlier release has a table of what is to be published in
     rows."""
     for table in published_tables(earlier).values():
-        if any(one.meets(table.metric, table.first_day, table.last_day) for one in rows):
+        if any(row.meets(table.metric, table.first_day, table.last_day) for row in rows):
             raise ReleaseError(
                 f"{table.name} was published as a table: rows would reveal what it rounds and "
                 "suppresses; a decoding is published as a table or in rows, once"

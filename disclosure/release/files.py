@@ -99,7 +99,7 @@ def _schema_of(release: Release) -> TableSchema:
     step = release.policy.rounding
     columns = [
         Column("metric", _TEXT, "name of the metric"),
-        *(Column(f"stratum_{one}", _TEXT, f"stratum {one}") for one in release.policy.strata),
+        *(Column(f"stratum_{name}", _TEXT, f"stratum {name}") for name in release.policy.strata),
         Column("first_day", _DAY, "first day of the window (UTC)"),
         Column("last_day", _DAY, "last day of the window (UTC), in it"),
         Column("reports", _INTEGER, "reports of the table, rounded down to a multiple of "
@@ -134,8 +134,8 @@ def _rows_of(release: Release) -> Iterator[tuple[Any, ...]]:
 def _dictionary(columns: Sequence[Column]) -> list[dict[str, str]]:
     """The columns of release.csv as the fields of a Table Schema."""
     return [
-        {"name": one.name, "type": _OF_TABLE_SCHEMA[one.type], "description": one.meaning}
-        for one in columns
+        {"name": column.name, "type": _OF_TABLE_SCHEMA[column.type], "description": column.meaning}
+        for column in columns
     ]
 
 

@@ -175,7 +175,7 @@ def join_outlines(geometries: Sequence[Any]) -> dict[str, Any]:
         raise PolicyError(
             "pools of cells need the library shapely: pip install 'rappor-telemetry[geo]'"
         ) from None
-    whole = multipolygons(get_parts(union_all([shape(one) for one in geometries])))
+    whole = multipolygons(get_parts(union_all([shape(geometry) for geometry in geometries])))
     return dict(mapping(whole.normalize()))
 
 

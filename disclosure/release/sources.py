@@ -241,7 +241,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
         raise ReleaseError(
             f"{folder}: the stratum {PARTITION!r} of flows is zones or cells; name another"
         )
-    zone_of = {one.cell: one.zone for one in found.cells}
+    zone_of = {cell.cell: cell.zone for cell in found.cells}
     members: dict[str, list[str]] = {}
     with _numbers_of(path):
         flows = list(read_table(path, (*_SIDES, *NUMBERS, "detected")))
@@ -253,9 +253,9 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
             members.setdefault(pair, []).append(_pair(row))
         by_cell = {name: _column(flows, name) for name in NUMBERS} | {"detected": _flags(flows)}
     zones = found.zones
-    by_zone = {name: np.array([getattr(one, name) for one in zones]) for name in by_cell}
+    by_zone = {name: np.array([getattr(zone, name) for zone in zones]) for name in by_cell}
     held = {pair: tuple(pairs) for pair, pairs in members.items()}
-    names = [PAIR_SEPARATOR.join((one.origin, one.destination)) for one in zones]
+    names = [PAIR_SEPARATOR.join((zone.origin, zone.destination)) for zone in zones]
     for file, name, cells, columns, several in (
         (source, "zones", names, by_zone, held),
         (path, "cells", list(map(_pair, flows)), by_cell, {}),
@@ -327,7 +327,7 @@ def _shapes(path: Path) -> dict[str, Any]:
     """Outline by cell; none for a map of pairs."""
     if not path.is_file():
         return {}
-    return {one.cell: one.geometry for one in read_json(path, _Features).features}
+    return {feature.cell: feature.geometry for feature in read_json(path, _Features).features}
 
 
 _KINDS: dict[str, tuple[Callable[[Path, Mapping[str, str]], Iterator[CellTable]], str]] = {

@@ -160,7 +160,12 @@ def _joint_distances(original: Table, published: Table, seed: int) -> list[Measu
         sets = list(combinations(original, size))
         if len(sets) > _MAX_SETS:
             sets = [sets[place] for place in rng.choice(len(sets), _MAX_SETS, replace=False)]
-        mean = np.mean([hellinger(*column_shares(original, published, one)) for one in sets])
+        mean = np.mean(
+            [
+                hellinger(*column_shares(original, published, candidate_set))
+                for candidate_set in sets
+            ]
+        )
         text = f"mean over {len(sets)} sets of {size} columns"
         found.append(Measure(f"Hellinger of {size} columns", "all", float(mean), text))
     return found

@@ -58,7 +58,7 @@ def synthesize_decoded(
     check_size(wanted, len(estimates.columns), num_sets)
     source = rng or np.random.default_rng()
     shares = draw_shares(estimates, num_sets, source)
-    return [_rows(estimates, one, wanted, source) for one in shares]
+    return [_rows(estimates, share, wanted, source) for share in shares]
 
 
 def _rows(
@@ -139,14 +139,14 @@ def combine_shares(
         TableError: a column that is not there, and what `combine` refuses.
     """
     shares, rows = [], []
-    for one in sets:
-        missing = sorted(set(where) - set(one))
+    for candidate_set in sets:
+        missing = sorted(set(where) - set(candidate_set))
         if missing:
             raise TableError(f"columns {missing} are not in the rows")
-        inside = np.ones(num_rows(one), dtype=bool)
+        inside = np.ones(num_rows(candidate_set), dtype=bool)
         for name, values in where.items():
             wanted = frozenset(values)
-            inside &= np.array([value in wanted for value in one[name]], dtype=bool)
+            inside &= np.array([value in wanted for value in candidate_set[name]], dtype=bool)
         shares.append(float(inside.mean()))
         rows.append(len(inside))
     q, n = np.array(shares), np.array(rows, dtype=float)

@@ -179,24 +179,25 @@ def slot_estimates(maps: Sequence[CellTable]) -> DecodedCells:
     """
     if not maps:
         raise TableError("no maps")
-    first, *others = {one.first_day for one in maps}
+    first, *others = {density.first_day for density in maps}
     if others:
         raise TableError("the slots are of windows that begin on other days")
-    total = sum(one.num_reports for one in maps)
-    parts = [one.num_reports / total for one in maps]
+    total = sum(density.num_reports for density in maps)
+    parts = [density.num_reports / total for density in maps]
     return DecodedCells(
         ("slot", "cell"),
-        tuple((dict(one.strata)["slot"], cell) for one in maps for cell in one.cells),
-        np.concatenate([p * one.estimate for p, one in zip(parts, maps, strict=True)]),
-        np.concatenate([p * one.std_error for p, one in zip(parts, maps, strict=True)]) ** 2,
+        tuple((dict(density.strata)["slot"], cell) for density in maps for cell in density.cells),
+        np.concatenate([p * density.estimate for p, density in zip(parts, maps, strict=True)]),
+        np.concatenate([p * density.std_error for p, density in zip(parts, maps, strict=True)])
+        ** 2,
         total,
         first,
         maps[0].last_day,
-        np.repeat(np.arange(len(maps)), [len(one.cells) for one in maps]),
-        tuple(one.num_reports for one in maps),
-        tuple(dict.fromkeys(one.metric for one in maps)),
-        np.concatenate([one.detected for one in maps]),
-        np.concatenate([one.low for one in maps]),
+        np.repeat(np.arange(len(maps)), [len(density.cells) for density in maps]),
+        tuple(density.num_reports for density in maps),
+        tuple(dict.fromkeys(density.metric for density in maps)),
+        np.concatenate([density.detected for density in maps]),
+        np.concatenate([density.low for density in maps]),
     )
 
 

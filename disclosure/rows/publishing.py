@@ -108,13 +108,13 @@ class _Joint:
 def _of_joint(folder: Path) -> DecodedCells:
     try:
         found = read_json(folder / "results.json", _Joint)
-        low = np.array([one.low for one in found.cells])
+        low = np.array([cell.low for cell in found.cells])
         covariance = _covariance(folder / COVARIANCE)
         with naming(folder):
             return DecodedCells(
                 found.of,
-                tuple((one.first, one.second) for one in found.cells),
-                np.array([one.estimate for one in found.cells]),
+                tuple((cell.first, cell.second) for cell in found.cells),
+                np.array([cell.estimate for cell in found.cells]),
                 covariance,
                 found.reports,
                 found.first_day,
@@ -201,8 +201,8 @@ def release_of_rows(
     days = estimates.first_day, estimates.last_day
     rows = [InRows(metric, *days) for metric in estimates.metrics or estimates.columns]
     refuse_as_table(earlier, rows)
-    for one in rows:
-        refuse_in_rows(earlier, *one)
+    for row in rows:
+        refuse_in_rows(earlier, *row)
     return Release(policy, issued, (), digests, OF_DECODING, rows=tuple(rows))
 
 
@@ -235,8 +235,10 @@ def _write_files(
 ) -> None:
     digits = len(str(len(sets)))
     names = [f"rows-{number:0{digits}}.csv" for number in range(1, len(sets) + 1)]
-    for name, one in zip(names, sets, strict=True):
-        write_csv(folder / name, one, zip(*one.values(), strict=True), guarded=True)
+    for name, candidate_set in zip(names, sets, strict=True):
+        write_csv(
+            folder / name, candidate_set, zip(*candidate_set.values(), strict=True), guarded=True
+        )
     head = {"format": FORMAT, "version": VERSION, "files": names}
     text = json.dumps(head | dict(description) | {"notes": list(notes)}, indent=2)
     (folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")

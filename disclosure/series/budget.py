@@ -135,7 +135,7 @@ def read_ledger(path: Path) -> BudgetLedger:
     BudgetError."""
     try:
         found = parse(_File, path.read_bytes(), BudgetError)
-        entries = [(one.purpose, Charge(one.epsilon, one.delta)) for one in found.entries]
+        entries = [(entry.purpose, Charge(entry.epsilon, entry.delta)) for entry in found.entries]
         return BudgetLedger(Charge(found.limit.epsilon, found.limit.delta), entries)
     except OSError as error:
         raise BudgetError(f"{path} cannot be read: {file_problem(error)}") from None

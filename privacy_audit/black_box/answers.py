@@ -151,8 +151,8 @@ def _live(source: ClientSource, metric: Metric, devices: int) -> Lived:
     ]
     steps = [tuple((day, draw.choice(pool)) for day in days) for _ in range(devices)]
     lives = [
-        Life(os.urandom(32), tuple(Event(metric.name, day, value) for day, value in one))
-        for one in steps
+        Life(os.urandom(32), tuple(Event(metric.name, day, value) for day, value in step))
+        for step in steps
     ]
     with source.declaring(MetricsFile({metric.name: metric})).started() as client:
         seen = client.record(lives)
@@ -174,7 +174,7 @@ def _compared(metric: Metric, steps: list[tuple[Step, ...]], seen: list[list[See
     for life, reports in zip(steps, seen, strict=True):
         cohort = reports[0].cohort if reports else 0
         wanted = expected_answers(metric, cohort, life)
-        sent = {one.day: one for one in reports}
+        sent = {report.day: report for report in reports}
         extra += len(reports) - len(sent) + len(sent.keys() - wanted.keys())
         missing += len(wanted.keys() - sent.keys())
         last: dict[str, tuple[bytes, int]] = {}

@@ -84,7 +84,7 @@ def app_checks(chosen: list[Metric], command: str, processes: int, devices: int)
 
 
 def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> Iterator[Check]:
-    n, every = len(devices), [one for device in devices for one in device.requests]
+    n, every = len(devices), [request for device in devices for request in device.requests]
     checks = list(request_checks([[device.requests] for device in devices], PART, PAD_TO))
     yield from checks
     strange = [one.line for one in every if not one.line.startswith("POST /v1/reports ")]
@@ -107,7 +107,7 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
         "another request in its place"
         for device in devices
         if Counter(one.body for one in device.refused)
-        - Counter(one.body for one in device.requests)
+        - Counter(request.body for request in device.requests)
     ]
     tries = sum(len(device.refused) for device in devices)
     yield _exact("a request that failed is sent again, once, as it was", again, tries)
@@ -116,7 +116,9 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
     reports = [
         Counter(
             group.metric
-            for one in device.requests for group in batch_of(one.body).groups for _ in group.rows
+            for request in device.requests
+            for group in batch_of(request.body).groups
+            for _ in group.rows
         )
         for device in devices
     ]  # fmt: skip
@@ -124,7 +126,7 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
         m.name: min(2 * OFTEN, m.max_reports_per_period, m.max_reports or 2 * OFTEN)
         for m in file.metrics.values()
     }
-    wrong = [f"{dict(one)} in place of {wanted}" for one in reports if one != wanted]
+    wrong = [f"{dict(report)} in place of {wanted}" for report in reports if report != wanted]
     yield _exact(
         f"a value that is recorded {2 * OFTEN} times in a moment makes as many reports as its "
         "period has", wrong, n,

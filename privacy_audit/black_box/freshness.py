@@ -64,7 +64,7 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
     step = PIECE // 8
     pieces = [slice(0, width), *(slice(i, min(i + step, width)) for i in range(0, width, step))]
     found, seeds = [(1.0, "nothing to compare")], 0.0
-    for start, stop in dict.fromkeys((one.start, one.stop) for one in pieces):
+    for start, stop in dict.fromkeys((piece.start, piece.stop) for piece in pieces):
         alike, triples = (
             chance_alike(metric, permanent, 8 * start, 8 * stop, number) for number in (2, 3)
         )

@@ -56,14 +56,14 @@ def request_checks(
     if strays:
         return
     batches = [batch_of(one.body) for one in every]
-    mixed = sum(len({group.metric for group in one.groups}) > 1 for one in batches)
+    mixed = sum(len({group.metric for group in batch.groups}) > 1 for batch in batches)
     found = f"{mixed:,} batches held several: their cohorts are a fingerprint"
     yield counted("", "a batch holds one metric", part, mixed, found, total, "batches")
     odd = sum(len(one.body) % pad_to != 0 for one in every)
     odd += sum(dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every)
     what = f"bodies are filled up to {pad_to} bytes, and Content-Length says so"
     yield counted("", what, part, odd, f"{odd:,} of {total:,} were not", total, "requests")
-    unsorted = sum(not _in_order(one) for one in batches)
+    unsorted = sum(not _in_order(batch) for batch in batches)
     what = "the order of reports in a batch says no more than their contents"
     found = f"{unsorted:,} of {total:,} batches were in another order"
     yield counted("", what, part, unsorted, found, total, "batches")
@@ -74,7 +74,7 @@ def request_checks(
     yield counted("", what, part, shared, found, total, "requests")
     if not every:
         return
-    ids = [one.batch_id for one in batches]
+    ids = [batch.batch_id for batch in batches]
     repeated = total - len(set(ids))
     found = f"{repeated:,} of {total:,} ids came again"
     yield counted("", "every batch has another id", part, repeated, found, total, "batches")

@@ -380,7 +380,7 @@ def flow_symbol(params: RapporParams, question: str, class_index: int, cohort: i
 def flow_symbols(params: RapporParams, flow: Flow, question: str, cohort: int) -> list[int]:
     """The symbols of all classes of a question in a cohort, by class."""
     classes = range(flow.num_classes(question))
-    return [flow_symbol(params, question, one, cohort) for one in classes]
+    return [flow_symbol(params, question, class_, cohort) for class_ in classes]
 
 
 def _whole(number: float) -> int:

@@ -219,8 +219,8 @@ def _seen(decoding: Decoding, refused: float) -> Run:
 
 
 def _row(way: str, fraction: float, runs: list[Run]) -> Row:
-    shifts = np.array([one.shift for one in runs])
-    explained = np.array([one.explained for one in runs if one.found])
+    shifts = np.array([run.shift for run in runs])
+    explained = np.array([run.explained for run in runs if run.found])
     has_explained = len(explained) > 0
     error = float(shifts.std(ddof=1)) / len(runs) ** 0.5 if len(runs) > 1 else float("nan")
     return Row(
@@ -233,8 +233,8 @@ def _row(way: str, fraction: float, runs: list[Run]) -> Row:
         found=len(explained) / len(runs),
         explained=float(np.median(explained)) if has_explained else float("nan"),
         kept=float((explained <= fraction).mean()) if has_explained else float("nan"),
-        true_found=float(np.mean([one.true_found for one in runs])),
-        warned=float(np.mean([bool(one.warned) for one in runs])),
-        warnings={w: float(np.mean([w in one.warned for one in runs])) for w in WARNINGS},
-        refused=float(np.mean([one.refused for one in runs])),
+        true_found=float(np.mean([run.true_found for run in runs])),
+        warned=float(np.mean([bool(run.warned) for run in runs])),
+        warnings={w: float(np.mean([w in run.warned for run in runs])) for w in WARNINGS},
+        refused=float(np.mean([run.refused for run in runs])),
     )

@@ -94,7 +94,7 @@ def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
 def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[TableScope]) -> None:
     """Raise ReleaseError that names what cuts the population most."""
     if count > MAX_ATOMS:
-        names = [f"{len(one.values):,} of {shown(one.name)}" for one in splits]
+        names = [f"{len(split.values):,} of {shown(split.name)}" for split in splits]
         windows = len({(scope.first, scope.last) for scope in scopes})
         raise ReleaseError(
             f"strata and windows cut the population into more than {MAX_ATOMS:,} parts, by values "

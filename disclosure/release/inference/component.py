@@ -87,7 +87,7 @@ def one_of_alike(
     classes: dict[tuple[tuple[int, int], ...], list[str]] = {}
     for leaf, places in seen.items():
         classes.setdefault(tuple(places), []).append(leaf)
-    alike = {min(one): tuple(sorted(one)) for one in classes.values() if len(one) > 2}
+    alike = {min(class_): tuple(sorted(class_)) for class_ in classes.values() if len(class_) > 2}
     gone = {leaf for several in alike.values() for leaf in several[2:]}
     return [[row - gone if row & gone else row for row in several] for several in rows], alike
 
@@ -185,7 +185,9 @@ def _add_exclusion(model: ConeModel) -> None:
     is there already if a table holds everybody.
     """
     component, leaves = model.component, list(model.leaf_place)
-    open_tables = [(i, one) for i, one in enumerate(component.tables) if one.reports is not None]
+    open_tables = [
+        (i, table) for i, table in enumerate(component.tables) if table.reports is not None
+    ]
     slack = max(
         (max(one.step * (one.reports or (0.0,))[0], 1.0) for _, one in open_tables), default=1.0
     )

@@ -119,10 +119,12 @@ def _public(version: TableVersion) -> PublicTable:
     return PublicTable(
         key=table.key,
         scope=TableScope(
-            policy.with_outer(tuple(one for one in table.strata if one[0] != PARTITION)),
+            policy.with_outer(
+                tuple(stratum for stratum in table.strata if stratum[0] != PARTITION)
+            ),
             table.first_day,
             table.last_day,
-            {one: _outer(policy, one) for one in table.strata},
+            {stratum: _outer(policy, stratum) for stratum in table.strata},
         ),
         reports=None if reports is None else (reports, reports + policy.reports_rounding - 1.0),
         cells=table.cells,

@@ -132,7 +132,7 @@ def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
 def untabled_reports(component: Component) -> Iterator[Target]:
     """The numbers of reports of groups of atoms that no table is of, as targets."""
     floor = min(table.floor for table in component.tables)
-    withheld = {tuple(one for one in target.atoms if not component.empty[one])
+    withheld = {tuple(atom for atom in target.atoms if not component.empty[atom])
                 for target in withheld_reports(component)}  # fmt: skip
     for atoms in untold_groups(component, (1 << len(component.tables)) - 1):
         if atoms in withheld:
