@@ -1,15 +1,18 @@
 """The findings of `rappor metrics check` about a metrics file. Not needed on a device."""
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
 from decoder.grid_cells import num_cells
+from decoder.output.basemap import View, surroundings
 from metric_design.cohorts import reports_to_serve
 from metric_design.kind_design import Level, kind_design
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.errors import shown
+from rappor_core.grid.box import Box
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
 from rappor_core.metrics.keys import DEFAULT_MIN_REPORTS_PER_COHORT
 from rappor_core.metrics.metric import Metric
@@ -17,14 +20,18 @@ from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import WEB
 from rappor_core.risk import (
     CROWD,
+    believed,
     cohorts_affordable,
     groups_together,
     linked_by_groups,
+    percent_up,
     public_groups,
+    risk_of,
 )
 from rappor_core.text import counted
 
-HALF_TURN = 180.0  # degrees
+HALF_TURN, QUARTER_TURN = 180.0, 90.0  # degrees
+THINK, REFUSE = 0.2, 0.5  # how sure an answer may become that was thought 1 % likely
 MAX_DAYS_TO_WAIT = 7  # for the reports of a block, and a turn of all, before `check` says so
 SAFARI_DAYS = 7  # of use without a visit, after which Safari deletes what scripts stored
 LINKED = 0.05  # of devices, by the cohorts of several metrics
@@ -33,11 +40,15 @@ CELLS_AN_EQUATION = 32  # above which a map of two symbols is hardly better than
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A remark, warning or error of `rappor metrics check` about one metric."""
+    """A remark, warning or error of `rappor metrics check` about one metric.
+
+    short: for one line; the message up to its first colon or semicolon if "".
+    """
 
     level: Level
     metric: str
     message: str
+    short: str = ""
 
 
 def check_metrics(
@@ -62,6 +73,7 @@ def check_metrics(
                 metric.base_name,
                 f"no permanent response: {counted(metric.max_reports or 0, 'report')} may cost "
                 f"epsilon {metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
+                "only the number of reports bounds what they reveal",
             )
         yield from _web(metric, today)
         yield from _idle_days(metric)
@@ -82,6 +94,28 @@ def check_metrics(
             yield from _tracking(metric, population)
     if population is not None:
         yield from _together(file, population)
+
+
+def verdict_on(metric: Metric, findings: Iterable[Finding]) -> tuple[str, list[str]]:
+    """Sum up what was found about a metric.
+
+    Args:
+        metric: A declared metric.
+        findings: Of all metrics of its file.
+
+    Returns:
+        "ship", "think" or "do not", and the reasons, errors first, without their remedies.
+    """
+    sure = believed(risk_of(metric).worst)
+    own = [finding for finding in findings if finding.metric == metric.base_name]
+    errors, warnings = (
+        [each.short or re.split("[:;] ", each.message)[0] for each in own if each.level == level]
+        for level in ("error", "warning")
+    )
+    bound = [f"a suspicion can rise to {percent_up(sure)}"] if sure > THINK else []
+    if errors or sure > REFUSE:
+        return "do not", [*errors, *bound, *warnings]
+    return ("think" if bound or warnings else "ship"), [*bound, *warnings]
 
 
 def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
@@ -271,12 +305,37 @@ def _domain(metric: Metric, population: int | None) -> Iterator[Finding]:
     elif population is not None and values > population:
         message = f"about {values:,} {kind} for {population:,} devices, {coarser}"
         yield Finding("warning", metric.base_name, message)
+    if not _towns(grid.box) and _towns(_exchanged(grid.box)):
+        message = (
+            f"no town lies in box = {_ends(grid.box)}, and some do with latitude and longitude "
+            "exchanged: it is [south, west, north, east]"
+        )
+        yield Finding("warning", metric.base_name, message)
     if grid.box.west > grid.box.east and grid.box.width > HALF_TURN:
         message = (
             f"the box runs {grid.box.width:g} degrees to the east, over the antimeridian, from "
             f"west = {grid.box.west:g} to east = {grid.box.east:g}; are they swapped?"
         )
         yield Finding("warning", metric.base_name, message)
+
+
+def _ends(box: Box) -> list[float]:
+    return [box.south, box.west, box.north, box.east]
+
+
+def _exchanged(box: Box) -> Box | None:
+    """Exchange latitude and longitude; None if that is not a box."""
+    if max(abs(box.west), abs(box.east)) > QUARTER_TURN or box.west >= box.east:
+        return None
+    return Box(box.west, box.south, box.east, box.north)
+
+
+def _towns(box: Box | None) -> int:
+    """Count the towns of the packaged map in a box."""
+    if box is None:
+        return 0
+    view = View(box.west, box.south, box.west + box.width, box.north)
+    return len(surroundings(view)["cities"])
 
 
 def _tracking(metric: Metric, population: int) -> Iterator[Finding]:

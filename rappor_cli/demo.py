@@ -52,7 +52,7 @@ from simulations.experiments.demo import (
 from simulations.populations.fleet import encode_fleet
 
 DEFAULT_CLIENTS = 100_000  # the first table within 20 s of processor
-DEFAULT_DEVICES = 12_000  # of three values with falling shares, 1 in 4,000 runs has another order
+DEFAULT_DEVICES = 12_000  # of three values with falling shares, 1 in 1,000 runs has another order
 DEFAULT_PORT = 8100  # of the decoder service
 MAX_ROWS = 24
 _DATABASE = "collector.sqlite"
@@ -68,8 +68,8 @@ def demo(
     ] = Path("demo-output"),
     epsilon_infinity: Annotated[
         float, typer.Option(help="Nats for a memoized value, for life.")
-    ] = 4.0,
-    epsilon_one: Annotated[float, typer.Option(help="Nats for one report.")] = 2.0,
+    ] = 1.6,
+    epsilon_one: Annotated[float, typer.Option(help="Nats for one report.")] = 1.2,
     serve: Annotated[
         bool,
         typer.Option(

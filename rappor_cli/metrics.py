@@ -1,10 +1,12 @@
 """`rappor metrics`: check, compile, publish, list, push, pause and retire what devices report."""
 
 import json
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ import typer
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from metric_design.platforms import load_for_devices
-from metric_design.review import crowd_of
+from metric_design.review import Finding, crowd_of, verdict_on
 from metric_design.typed_accessors import python_text, typescript_text
 from rappor_cli import options as shared
 from rappor_cli.numbers import people
@@ -27,7 +29,7 @@ from rappor_core.metrics.compiled import COMPILED_ENDING, compiled_text, load_me
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import APP, WEB
-from rappor_core.risk import PRIOR, belief_text, risk_of
+from rappor_core.risk import PRIOR, belief_text, believed, percent_up, risk_of
 from rappor_core.sequence_risk import risk_text
 from rappor_core.text import counted
 from rappor_core.whole_files import write_whole
@@ -71,9 +73,12 @@ def check(
         ),
     ] = None,
     relay: shared.BehindRelay = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print each finding whole, with its remedy.")
+    ] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Say what a reviewer should know of FILE. Exit code 1 for errors, 0 for warnings alone."""
+    """Say of each metric of FILE: ship, think, or do not. Exit code 1 for errors, else 0."""
     if relay and population is None:
         raise typer.BadParameter("needs --population: a relay hides devices among each other")
     metrics, refused = load_for_devices(file)
@@ -81,18 +86,46 @@ def check(
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings]))
     else:
+        _print_verdicts(metrics.declared, findings)
+        for line in _shared_sentences(metrics.declared, population, guess=explain):
+            print(line)
         for finding in findings:
-            print(f"{finding.level}: {finding.metric or file}: {finding.message}")
-        for metric in metrics.declared:
-            print(f"risk: {metric.base_name}: {risk_text(metric, crowd_of(metric, population))}")
+            if explain or not finding.metric or finding.level == "error":
+                print(f"{finding.level}: {finding.metric or file}: {finding.message}")
+        hint = "" if explain or not findings else " (--explain prints them)"
         print(
-            f"{counted(len(metrics.declared), 'metric')}, {counted(len(findings), 'finding')}; "
-            "all metrics may cost a device up to "
-            f"epsilon {metrics.lifetime_epsilon:.3f} in its life{_by_platform(metrics)}"
+            f"{counted(len(metrics.declared), 'metric')}, {counted(len(findings), 'finding')}{hint}"
+            f"; all metrics may cost a device up to epsilon {metrics.lifetime_epsilon:.3f} "
+            f"in its lifetime{_by_platform(metrics)}"
         )
-    _say_refused(refused)
+    _say_refused(refused if explain else refused.partition(" To change that")[0])
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(1)
+
+
+def _print_verdicts(metrics: Sequence[Metric], findings: Sequence[Finding]) -> None:
+    """Print a line for each metric: the verdict, two figures, and what it rests on."""
+    headings = ("metric", "verdict", f"{100 * PRIOR:g} % sure: after a report", "after all", "why")
+    rows = []
+    for metric in metrics:
+        risk, (verdict, reasons) = risk_of(metric), verdict_on(metric, findings)
+        figures = (percent_up(believed(nats)) for nats in (risk.report, risk.worst))
+        more = f"; {len(reasons) - 1} more" if len(reasons) > 1 else ""
+        rows.append((metric.base_name, verdict, *figures, "".join(reasons[:1]) + more))
+    print_columns(headings, rows)
+
+
+def _shared_sentences(
+    metrics: Sequence[Metric], population: int | None, *, guess: bool
+) -> Iterator[str]:
+    """Yield what each metric reveals; a sentence that several share appears once."""
+    holders: dict[str, list[str]] = {}
+    for metric in metrics:
+        text = risk_text(metric, crowd_of(metric, population) if guess else None)
+        for sentence in re.split(r"(?<=\.) (?=[A-Z])", text):
+            holders.setdefault(sentence, []).append(metric.base_name)
+    for names, sentences in groupby(holders, key=lambda sentence: ", ".join(holders[sentence])):
+        yield f"{names}: {' '.join(sentences)}"
 
 
 def _by_platform(metrics: MetricsFile) -> str:

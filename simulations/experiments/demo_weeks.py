@@ -14,6 +14,8 @@ from simulations.populations.fleet import RecordedValue
 
 METRICS = """\
 # Made by `rappor demo`.
+budget = 9.6
+
 [metrics.start_page]
 kind = "string"
 description = "The page that a browser opens with"
@@ -22,9 +24,9 @@ expires = {expires}
 num_bits = 64
 num_hashes = 2
 num_cohorts = 32
-epsilon_infinity = 4.0
-epsilon_one = 3.0
-max_memoized_values = 3
+epsilon_infinity = 1.6
+epsilon_one = 1.2
+max_memoized_values = 2
 fallback = "other"
 accept_days = {accept_days}
 
@@ -34,8 +36,8 @@ description = "The colors that an app is shown in"
 owner = "demo@example.org"
 expires = {expires}
 categories = ["light", "dark", "high contrast"]
-epsilon_infinity = 4.0
-epsilon_one = 3.0
+epsilon_infinity = 1.6
+epsilon_one = 1.2
 max_memoized_values = 2
 fallback = "light"
 accept_days = {accept_days}
@@ -56,16 +58,16 @@ mode = "window"
 window = 12
 turn = "fresh"
 hold = 4
-max_reports = 4
+max_reports = 2
 num_bits = 32
 num_cohorts = 64
-epsilon = 2.0
+epsilon = 1.6
 """
 PAGES = ("news", "mail", "search", "video", "school", "bank", "maps", "chat", "shop", "weather")
 THEMES = ("light", "dark", "high contrast")
 DAYS = 14
 WEEKS = 4
-DAILY = 8_000  # devices that report their start page; others do on the next day
+DAILY = 16_000  # devices that report their start page; others do on the next day
 THEMES_DAILY = 3_000
 WEEKLY = 60_000  # answers a slot: of 1.4 million devices, each of which answers one in 24
 
@@ -112,7 +114,7 @@ def _pages() -> list[str]:
 def _page_weights(number: int) -> Floats:
     """How many open each page on a day, up to a factor; number: of the day, from 0."""
     weights = 1 / np.arange(1, len(_pages()) + 1)
-    weights[_pages().index("https://video.example/")] *= 1 + 1.6 * (number >= DAYS // 2)
+    weights[_pages().index("https://video.example/")] *= 1 + 3 * (number >= DAYS // 2)
     return np.asarray(weights)
 
 

@@ -190,7 +190,7 @@ def test_check_warns_of_devices_that_can_be_followed(
 ) -> None:
     path = tmp_path / "metrics.toml"
     path.write_text(DECLARED)
-    assert main(["metrics", "check", str(path), "--population", "1,200"]) == 0
+    assert main(["metrics", "check", str(path), "--population", "1,200", "--explain"]) == 0
     printed = capsys.readouterr().out
     assert "about 150 devices in each of 8 cohorts" in printed
     linked = re.search(r"reports of each of 2 slots on each side, (\d+)% of devices", printed)

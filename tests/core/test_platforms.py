@@ -185,7 +185,7 @@ def test_every_kind_says_where_it_runs(
     assert metric.lifetime_epsilon_on("web") == 7 * metric.lifetime_epsilon
     path = tmp_path / "metrics.toml"
     path.write_text(text)
-    assert main(["metrics", "check", str(path)]) == 0
+    assert main(["metrics", "check", str(path), "--explain"]) == 0
     printed = capsys.readouterr().out
     one, all_lives = metric.lifetime_epsilon, 7 * metric.lifetime_epsilon
     assert f"note: one: in a browser up to epsilon {one:.3f} in each life" in printed
