@@ -97,7 +97,7 @@ class Problem(NamedTuple):
     penalty: float
 
     def ours(self) -> np.ndarray:
-        """Shares of all candidates, (M,), from the index tensor."""
+        """Return the shares of all candidates, (M,), from the index tensor."""
         seen, random = self.observed, Uncentered(PARAMS.num_bits, PARAMS.num_hashes)
         found = fit_lasso(seen.bit_shares, seen.positions, self.weights, random, self.penalty)
         shares = np.zeros(len(seen.positions))
@@ -105,7 +105,7 @@ class Problem(NamedTuple):
         return shares
 
     def scikit_learn(self) -> np.ndarray:
-        """The same on the explicit matrix, rows scaled by sqrt(w), building included."""
+        """Return the same on the explicit matrix, rows scaled by sqrt(w), building included."""
         X = design_matrix(self.observed.positions, PARAMS.num_bits)
         root = np.sqrt(self.weights).ravel()
         X.data *= root[X.indices]

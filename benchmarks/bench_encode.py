@@ -27,7 +27,7 @@ NOISES = [((0.5, 0.5, 0.75), 50.0), ((0.3, 0.35, 0.65), 20.0)]
 
 
 def per_bit(declared: Metric) -> Callable[[str], Report]:
-    """The straightforward way, as google/rappor's Python client does it, for k = 128.
+    """Return the straightforward way, as google/rappor's Python client does it, for k = 128.
 
     The permanent response from HMAC-SHA256 of the bits, one byte a bit; for the instantaneous one a
     word of p-coins and one of q-coins, each bit drawn with `SystemRandom.random`.

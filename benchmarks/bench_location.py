@@ -76,7 +76,7 @@ def field(places: Places, shares: np.ndarray, users: int, params: RapporParams, 
 
 
 def once_ours(places: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps:
-    """The same protocol, and four bytes a report."""
+    """Return the same protocol, and four bytes a report."""
     osue = TwoRoundMechanism.optimized(2 * epsilon, epsilon)
     symbols = max(2, round(math.exp(epsilon)) + 1)
     loloha = TwoRoundMechanism.symbols(symbols, 2 * epsilon, epsilon)

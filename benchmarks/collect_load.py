@@ -78,7 +78,7 @@ def make_requests(load: Load, count: int) -> list[bytes]:
 
 
 def whole_answer(received: bytes) -> bytes | None:
-    """The body of an HTTP answer, once all of it is there."""
+    """Return the body of an HTTP answer, once all of it is there."""
     head, separator, body = received.partition(b"\r\n\r\n")
     if not separator:
         return None

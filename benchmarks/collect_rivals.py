@@ -45,7 +45,7 @@ class BatchModel(BaseModel):
 
 
 def plain(settings: Settings) -> FastAPI:
-    """A first version: a model, a row a report, a transaction a request."""
+    """Return a first version: a model, a row a report, a transaction a request."""
     engine = make_engine(settings.database, pool_size=32)
     writing = engine.execution_options(writes=True)
     metadata = MetaData()
@@ -91,7 +91,8 @@ Message = MutableMapping[str, Any]
 
 
 def bare(settings: Settings) -> Callable[..., Awaitable[None]]:
-    """The same decoder, writer and counters under an ASGI function, with no checks around them."""
+    """Return the same decoder, writer and counters under an ASGI function, with no checks around
+    them."""
     database = CollectorDatabase(make_engine(settings.database))
     prepare(database)
     metrics = load_metrics(str(settings.metrics)).metrics.values()

@@ -63,7 +63,7 @@ class Row:
         return 1 / ratio if self.more else ratio
 
     def cells(self) -> list[str]:
-        """The row as text, by heading."""
+        """Return the row as text, by heading."""
         ratio, target = self.ratio, ""
         if self.target is not None:
             missed = ratio is not None and ratio < self.target
@@ -75,7 +75,8 @@ class Row:
 
 
 def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
-    """The rows of a run of pytest-benchmark: each of ours alongside each rival of its group."""
+    """Yield the rows of a run of pytest-benchmark: each of ours alongside each rival of its
+    group."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for one in run["benchmarks"]:
         groups.setdefault(one["group"], []).append(one)
@@ -101,7 +102,7 @@ def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
 def _figures(
     one: Mapping[str, Any], unit: str | None = None
 ) -> Iterator[tuple[str, str, Sequence[float]]]:
-    """Name of a quantile or nothing, unit, and median, least and most of a benchmark."""
+    """Yield the name of a quantile or nothing, unit, and median, least and most of a benchmark."""
     info, stats = one["extra_info"], one["stats"]
     if "values" in info:
         values = info["values"]
@@ -118,7 +119,7 @@ _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 
 def page_of(machine: str, rows: Sequence[Row]) -> str:
-    """The page as Markdown. Raises ValueError for more than 60 rows."""
+    """Return the page as Markdown. Raises ValueError for more than 60 rows."""
     if len(rows) > MAX_ROWS:
         raise ValueError(f"{len(rows)} rows are more than the {MAX_ROWS} that the page may have")
     lines = [ABOUT, machine]
@@ -132,7 +133,7 @@ def page_of(machine: str, rows: Sequence[Row]) -> str:
 
 
 def figures_text(values: Sequence[float], unit: str) -> str:
-    """The median, and the least and the most where there are several."""
+    """Return the median, and the least and the most where there are several."""
     middle = f"{number_text(values[0])} {unit}"
     if len(values) == 1 or values[1] == values[2]:
         return middle
@@ -151,7 +152,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def read_rows() -> tuple[str, list[Row]]:
-    """The machine and the rows of docs/benchmarks.json."""
+    """Return the machine and the rows of docs/benchmarks.json."""
     held = json.loads(ROWS.read_text(encoding="utf-8"))
     return held["machine"], [Row(**row) for row in held["rows"]]
 

@@ -70,7 +70,7 @@ __all__ = sorted(_HOMES)
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not."""
+    """Return the public names, loaded or not."""
     return sorted({*globals(), *__all__})
 
 

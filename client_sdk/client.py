@@ -317,7 +317,8 @@ class Client:
         self._life.reset()
 
     def inspect(self) -> dict[str, Any]:
-        """The account of what is queued, was sent and can be inferred, as plain values for JSON.
+        """Return the account of what is queued, was sent and can be inferred, as plain values for
+        JSON.
 
         `inspection.render` makes text of it, as `python -m client_sdk inspect STATE_DIR` does.
         Where the state cannot be read there is `trouble`, a sentence, in place of what it holds.

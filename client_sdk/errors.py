@@ -26,7 +26,7 @@ class UnknownMetricError(ClientError, KeyError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        """The message alone (KeyError would quote it)."""
+        """Return the message alone (KeyError would quote it)."""
         return str(self.args[0])
 
 
@@ -69,7 +69,7 @@ class TransportError(ClientError):
 
 
 def detail_of(error: Exception) -> str:
-    """The type of an error; with its message if it is our own, which never holds a value."""
+    """Return the type of an error; with its message if it is our own, which never holds a value."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, RapporError) else name
 

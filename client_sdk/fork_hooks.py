@@ -80,7 +80,7 @@ forget = _registry.clients.discard  # a client that is closed
 
 
 def loading() -> threading.RLock:
-    """A lock to hold while a thread imports modules; forks wait for it."""
+    """Return a lock to hold while a thread imports modules; forks wait for it."""
     return _registry.loading
 
 

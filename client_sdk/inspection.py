@@ -36,7 +36,7 @@ FIXED = {
 
 
 def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, Any]:
-    """The whole account in plain values, for JSON. No writer is waited for.
+    """Return the whole account in plain values, for JSON. No writer is waited for.
 
     budget: nats that hold now, where a running client knows; None: what the state has stored.
 
@@ -144,7 +144,7 @@ def _kept(metric: str, text: str) -> dict[str, Any]:
 
 
 def _stopped(state: SqliteState) -> list[dict[str, Any]]:
-    """The metrics that the collector has stopped, each with a sentence."""
+    """Return the metrics that the collector has stopped, each with a sentence."""
     rows = state.rows("SELECT name FROM meta WHERE name LIKE ? ORDER BY 1", (f"{STOP}%",))
     names = [name.removeprefix(STOP) for (name,) in rows]
     return [
@@ -193,7 +193,7 @@ def sentence(
     detail: str = "",
     budget: float | None = None,
 ) -> str:
-    """The reason of a refusal in one sentence without a value.
+    """Return the reason of a refusal in one sentence without a value.
 
     reason: as `inspect` counts it, such as `full:homepage`.  metrics: the declared ones, by name.
     level: the person's, where it is known.  detail: of a mistake, what was wrong.
@@ -218,7 +218,7 @@ def sentence(
 
 
 def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
-    """The reports of the metric, as far as its definition says."""
+    """Return the reports of the metric, as far as its definition says."""
     if metric is None:
         return "all the reports that its period or its life may have"
     if metric.location is not None and metric.spaced:
@@ -235,7 +235,7 @@ def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
 
 
 def _spent(metric: Metric, level: PrivacyLevel | None, budget: float) -> str:
-    """The cap and the budget, one of which has no room for the metric, and the remedy."""
+    """Return the cap and the budget, one of which has no room for the metric, and the remedy."""
     cap: float = metric.max_permanent_responses
     if level is not None:
         cap = min(cap, level.max_values)

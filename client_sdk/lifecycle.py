@@ -188,7 +188,7 @@ class Lifecycle:
             self._counted = counted
 
     def account(self) -> dict[str, Any]:
-        """The account that `Client.inspect` returns: of the state, and of memory."""
+        """Return the account that `Client.inspect` returns: of the state, and of memory."""
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
 
         account: dict[str, Any] = {}

@@ -134,7 +134,8 @@ class NumberRecorder:
             self._state.count(f"{outcome}:{name}")
 
     def _is_due(self, name: str, period: int) -> bool:
-        """Whether the device reports a period: of mode `once` one in `spread`, drawn once."""
+        """Return whether the device reports a period: of mode `once` one in `spread`, drawn
+        once."""
         spread: int = self._metrics[name].details.spread
         return period % spread == self._phases[name]
 
@@ -189,7 +190,7 @@ class Collected:
             self.kept = [float(number) for number in fields["kept"]]
 
     def to_json(self) -> str:
-        """The whole state as JSON."""
+        """Return the whole state as JSON."""
         metric = self._device.metric
         saved = {"of": [metric.period, metric.params_id], "period": self.period, "kept": self.kept}
         return json.dumps(saved, separators=(",", ":"))
@@ -223,7 +224,7 @@ class Collected:
         self.kept = kept
 
     def bits(self) -> int:
-        """The bits B of the period's number, or of no data."""
+        """Return the bits B of the period's number, or of no data."""
         if not self.kept:
             return self._device.value_bits(None)
         if self._number.of_period == "median":

@@ -94,8 +94,8 @@ def folder_of(app: str) -> str:
 
 
 def _absolute(variable: str) -> str:
-    """The path in an environment variable; "" for a relative one, which the XDG base directory
-    specification has programs ignore."""
+    """Return the path in an environment variable; "" for a relative one, which the XDG base
+    directory specification has programs ignore."""
     path = os.environ.get(variable, "")
     return path if os.path.isabs(path) else ""
 

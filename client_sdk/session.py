@@ -65,7 +65,7 @@ class Setup(SenderSetup):
 
 
 def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
-    """The options of delivery, by a relay if there is one. Raises ParameterError."""
+    """Return the options of delivery, by a relay if there is one. Raises ParameterError."""
     options = Delivery() if delivery is None else delivery
     if not isinstance(options, Delivery):
         raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
@@ -73,7 +73,7 @@ def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
 
 
 def directory_of(state_dir: object) -> StateDirectory:
-    """The directory of a state. Raises ParameterError for what is not a path."""
+    """Return the directory of a state. Raises ParameterError for what is not a path."""
     if not isinstance(state_dir, str | os.PathLike) or not isinstance(os.fspath(state_dir), str):
         raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
     try:
@@ -236,7 +236,7 @@ class Session:
 
     @cached_property
     def numbers(self) -> NumberRecorder:
-        """The recorder of numbers."""
+        """Return the recorder of numbers."""
         with forks.loading():
             from client_sdk.numbers import NumberRecorder  # only where a metric needs it
 
@@ -244,7 +244,7 @@ class Session:
 
     @cached_property
     def places(self) -> LocationRecorder:
-        """The recorder of places."""
+        """Return the recorder of places."""
         with forks.loading():
             from client_sdk.location.recorder import LocationRecorder  # as above
 
@@ -269,5 +269,5 @@ class Session:
 
 
 def do_not_track() -> bool:
-    """Whether the environment has DO_NOT_TRACK set (https://consoledonottrack.com)."""
+    """Return whether the environment has DO_NOT_TRACK set (https://consoledonottrack.com)."""
     return os.environ.get(DO_NOT_TRACK, "").strip().lower() not in ("", "0", "false")

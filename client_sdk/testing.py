@@ -41,7 +41,7 @@ class FixedRandomness:
         self._calls = 0
 
     def __call__(self, num_bytes: int) -> bytes:
-        """The next bytes of the sequence."""
+        """Return the next bytes of the sequence."""
         self._calls += 1
         key = self._seed.to_bytes(8, "big") + self._calls.to_bytes(8, "big")
         return shake_256(key).digest(num_bytes)
@@ -78,7 +78,7 @@ class MemoryCollector:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def counted(self) -> Counter[str]:
-        """Number of counted reports of each metric."""
+        """Return the number of counted reports of each metric."""
         with self._lock:
             return Counter(report.metric for report in self.reports)
 

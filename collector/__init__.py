@@ -19,7 +19,7 @@ __all__ = ["Settings", "create_app"]
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not."""
+    """Return the public names, loaded or not."""
     return sorted({*globals(), *__all__})
 
 

@@ -117,7 +117,7 @@ class Telemetry:
             self.commit_failures.inc()
 
     def render(self) -> bytes:
-        """The counters in Prometheus's text format, of all workers together."""
+        """Return the counters in Prometheus's text format, of all workers together."""
         registry = self._registry
         if os.environ.get(MULTIPROCESS_DIR):
             registry = CollectorRegistry()

@@ -90,7 +90,7 @@ def claim_file(path: Path) -> None:
 
 
 def _has_key(path: Path, key: str) -> bool:
-    """Whether a file is an object of JSON with a key."""
+    """Return whether a file is an object of JSON with a key."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -143,7 +143,7 @@ def write_files(
 
 
 def finite(value: Any) -> Any:
-    """The plain values with NaN and infinities, which JSON does not have, as null."""
+    """Return the plain values with NaN and infinities, which JSON does not have, as null."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

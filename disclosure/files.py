@@ -103,13 +103,13 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def to_plain(value: object) -> dict[str, Any]:
-    """The fields of a dataclass as plain values for JSON."""
+    """Return the fields of a dataclass as plain values for JSON."""
     plain: dict[str, Any] = _adapter(type(value)).dump_python(value, mode="json")
     return plain
 
 
 def to_json(value: object, *, indent: int, exclude_none: bool = False) -> str:
-    """The fields of a dataclass as JSON, a line at the end."""
+    """Return the fields of a dataclass as JSON, a line at the end."""
     made = _adapter(type(value)).dump_json(value, indent=indent, exclude_none=exclude_none)
     return made.decode() + "\n"
 

@@ -227,7 +227,7 @@ def _level(setting: PlanSetting, held: Floats, left: float) -> float:
 
 
 def detection(setting: PlanSetting, shares: Floats, given: Theory) -> Floats:
-    """Probability that a value of each share is found, (n,).
+    """Return the probability that a value of each share is found, (n,).
 
     Args:
         setting: what is decoded.
@@ -298,7 +298,7 @@ def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:
 
 @lru_cache(maxsize=1024)
 def _least_count(level: float, total: int, chance: float) -> float:
-    """The least number of successes of which as many or more have probability <= level."""
+    """Return the least number of successes of which as many or more have probability <= level."""
 
     def enough(successes: int) -> bool:
         return bool(bdtrc(successes - 1, total, chance) <= level)

@@ -22,13 +22,13 @@ class DiscoverDesign(KindDesign):
     usual = {"max_reports": 1, "max_memoized_values": 2, "fallback": "other"}  # noqa: RUF012
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
-        """The largest number of cohorts that each have a crowd."""
+        """Yield the largest number of cohorts that each have a crowd."""
         step = question.whole_of("num_levels", DEFAULT_LEVELS) + 1
         for cohorts in numbers_of_cohorts(question.people, step, DEFAULT_NUM_COHORTS):
             yield {"epsilon_infinity": question.life, "num_cohorts": cohorts}
 
     def precision(self, metric: Metric, devices: float) -> float:
-        """The share of which nearly all strings are named, as the decoder predicts it."""
+        """Return the share of which nearly all strings are named, as the decoder predicts it."""
         discovery = import_module("decoder.discovery.discovery")  # numpy: not for the review alone
         noise = import_module("decoder.model.noise").BitNoise.of(metric.params.mechanism)
         repeats = float(metric.max_reports_per_period)
@@ -37,7 +37,7 @@ class DiscoverDesign(KindDesign):
         return float(named.most)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """The smallest share."""
+        """Return the smallest share."""
         return _found(precision)
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002

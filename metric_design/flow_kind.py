@@ -68,7 +68,7 @@ def _symbols(metric: Metric) -> tuple[Level, str]:
 
 
 def best_symbols(epsilon: float, bands: int) -> int:
-    """The best number of symbols. bands: distance bands, each with a symbol."""
+    """Return the best number of symbols. bands: distance bands, each with a symbol."""
     return min(max(round(math.exp(epsilon) + 1), bands, 2), MAX_SYMBOLS)
 
 
@@ -82,7 +82,7 @@ def class_error(metric: Metric, question: str, reports: float) -> float:
 
 
 def least_flow(metric: Metric, reports: float) -> float:
-    """The smallest flow that is detected 8 times in 10, by its own question alone."""
+    """Return the smallest flow that is detected 8 times in 10, by its own question alone."""
     errors = reach(ALPHA, len(metric.details.cells))
     return min(1.0, errors * class_error(metric, "pair", reports))
 
@@ -145,11 +145,11 @@ class FlowDesign(KindDesign):
                 yield {"epsilon": each, "num_symbols": symbols, "num_cohorts": cohorts}
 
     def precision(self, metric: Metric, devices: float) -> float:
-        """The smallest share of a flow that is detected."""
+        """Return the smallest share of a flow that is detected."""
         return least_flow(metric, devices)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """The smallest flow."""
+        """Return the smallest flow."""
         cells = len(metric.details.cells)
         return (
             f"tell a flow of {100 * precision:.3g} % of the devices, of those between {cells:,} "
@@ -157,7 +157,7 @@ class FlowDesign(KindDesign):
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """A flow that nothing else explains."""
+        """Return a flow that nothing else explains."""
         return (
             "the flow is detected by its own question alone, as one that distance does not "
             "explain; of five such flows at once simulations detected about 7 in 10"

@@ -55,7 +55,7 @@ def fixed_point_sum(
     *,
     full: bool,
 ) -> float:
-    """Sum of squared errors that the decoder's fit leaves as noise, at its fixed point.
+    """Return the sum of squared errors that the decoder's fit leaves as noise, at its fixed point.
 
     Args:
         variance_of: of an estimate, given that sum.
@@ -79,7 +79,7 @@ def fixed_point_sum(
 
 
 def _drawn(held: int, nobody: int) -> _Noise:
-    """The noise of the estimates of all lists."""
+    """Return the noise of the estimates of all lists."""
     rng = np.random.default_rng(0)
     chances = np.diff(ndtr(np.arange(-_FARTHEST, _FARTHEST + _CELL / 2, _CELL)))
     counts = rng.multinomial(nobody, chances / chances.sum(), _LISTS)
@@ -87,7 +87,7 @@ def _drawn(held: int, nobody: int) -> _Noise:
 
 
 def _cells(held: Floats, noise: _Noise, error: float) -> _Cells:
-    """The estimates of all lists, in units of a share, sorted into cells."""
+    """Return the estimates of all lists, in units of a share, sorted into cells."""
     known = np.floor(held[:, None] / (error * _CELL) + noise.deviates / _CELL).astype(np.int64)
     others = np.arange(len(noise.nobody)) - round(_FARTHEST / _CELL)
     used, place = np.unique(np.concatenate([known.ravel(), others]), return_inverse=True)

@@ -161,7 +161,7 @@ class KindDesign:
         raise NotImplementedError
 
     def mode(self, table: Mapping[str, Any]) -> str | None:
-        """The mode of a design; None if the kind has none."""
+        """Return the mode of a design; None if the kind has none."""
         return table.get("mode")
 
     def precision(self, metric: Metric, devices: float) -> float:
@@ -180,7 +180,7 @@ class KindDesign:
         return math.log(self.reached(metric, question))
 
     def max_epsilon(self, question: Question) -> float:  # noqa: ARG002
-        """The largest epsilon of a life that is tried, in nats."""
+        """Return the largest epsilon of a life that is tried, in nats."""
         return MAX_EPSILON
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:

@@ -85,7 +85,7 @@ class ListDesign(KindDesign):
         return "once" if table.get("max_reports") == 1 else "memo"
 
     def reached(self, metric: Metric, question: Question) -> float:
-        """The smallest share that is found with probability `POWER`; infinite if none is."""
+        """Return the smallest share that is found with probability `POWER`; infinite if none is."""
         share: float = import_module("metric_design.list_forecast").detected_share(metric, question)
         return share
 
@@ -95,7 +95,7 @@ class ListDesign(KindDesign):
         return rank
 
     def max_epsilon(self, question: Question) -> float:
-        """The largest epsilon of all values of a lifetime that probabilities can hold."""
+        """Return the largest epsilon of all values of a lifetime that probabilities can hold."""
         values = 1 if question.mode == "once" else held_values(question)
         return min(1e5, 2 * MAX_PAIR * values)
 
@@ -105,7 +105,7 @@ class ListDesign(KindDesign):
         return said
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """The shares that are expected, and the rule of the decoder."""
+        """Return the shares that are expected, and the rule of the decoder."""
         assert question.expected is not None  # noqa: S101 (`complete` has seen to it)
         return (
             f"{question.expected.words} over {question.listed:,} candidates (--shares), decoded by "
@@ -122,12 +122,12 @@ LISTED = ListDesign()
 
 
 def encoding_of(question: Question) -> Encoding:
-    """The usual encoding of the kind that a question is about."""
+    """Return the usual encoding of the kind that a question is about."""
     return encoding_named(kind_named(question.given["kind"]).encodings[0])
 
 
 def held_values(question: Question) -> int:
-    """Number of values that a device may answer with in its life."""
+    """Return the number of values that a device may answer with in its life."""
     return DEFAULT_VALUES if question.values is None else question.values
 
 

@@ -46,7 +46,7 @@ def setting_of(metric: Metric, question: Question) -> PlanSetting:
 
 
 def expected_shares(question: Question, candidates: int) -> Floats:
-    """Shares of the values that are expected, largest first, (candidates,) or fewer."""
+    """Return the shares of the values that are expected, largest first, (candidates,) or fewer."""
     return (question.expected or zipf_population(1.0))(candidates)
 
 
@@ -62,7 +62,7 @@ def rank(metric: Metric, question: Question) -> float:
 
 
 def detected_share(metric: Metric, question: Question) -> float:
-    """The smallest share that is found with probability `POWER`; infinite if none is."""
+    """Return the smallest share that is found with probability `POWER`; infinite if none is."""
     setting = setting_of(metric, question)
     share = detectable_share(setting, POWER, _theory(setting, question))
     return math.inf if share is None else share

@@ -90,7 +90,7 @@ def _cost(metric: Metric) -> str:
 
 
 def _binds(metric: Metric) -> bool:
-    """Whether a device can come to its cap, and answer `other` for a cell."""
+    """Return whether a device can come to its cap, and answer `other` for a cell."""
     params, cap = metric.params, metric.max_memoized_values
     all_fit = bool(params.scheme.symbols) and cap >= params.num_bits
     return params.mechanism.has_permanent_round and not all_fit
@@ -117,7 +117,7 @@ class LocationDesign(KindDesign):
         return map_error(metric, devices).total_variation
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """The map."""
+        """Return the map."""
         location = metric.location
         assert location is not None  # noqa: S101 (of this kind)
         cells = num_cells(location.grid, location.grid.finest)
@@ -128,7 +128,7 @@ class LocationDesign(KindDesign):
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """The reference map."""
+        """Return the reference map."""
         return (
             "the crowd is as uneven as the reference map of docs/method.md, of which a map without "
             f"a report is {map_error(metric, 1).even:.2f} off; the level is rough, maps of cities "

@@ -117,7 +117,7 @@ class NumberDesign(KindDesign):
         return Z * curve_error(metric, reports)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """The mean, or the shares above the edges."""
+        """Return the mean, or the shares above the edges."""
         number = metric.details
         span = f"numbers from {number.edges[0]:g} to {number.edges[-1]:g} {number.unit}"
         if number.ask == "edges":
@@ -135,7 +135,7 @@ class NumberDesign(KindDesign):
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """The worst shapes."""
+        """Return the worst shapes."""
         if metric.details.ask == "edges":
             return "half of the devices are above the edge, where its share is known worst"
         return (
@@ -179,7 +179,7 @@ class NumberDesign(KindDesign):
 
 
 def _edges(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The edges: as they are given; of a mean without `bins` with several numbers of them."""
+    """Yield the edges: as they are given; of a mean without `bins` with several numbers of them."""
     edges = given.get("edges")
     if given.get("ask") != "mean" or not isinstance(edges, Mapping) or "bins" in edges:
         yield {}

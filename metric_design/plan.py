@@ -247,7 +247,7 @@ def make_plan(
 
 
 def file_with(existing: MetricsFile, planned: Iterable[Metric]) -> MetricsFile:
-    """The metrics that a device has, and those that are planned: what a budget must hold."""
+    """Return the metrics that a device has, and those that are planned: what a budget must hold."""
     return MetricsFile(dict(existing.metrics) | {metric.name: metric for metric in planned})
 
 
@@ -271,7 +271,7 @@ def _room(question: Question, budget: float | None, known: MetricsFile) -> float
 
 
 def _rounded_up(epsilon: float) -> float:
-    """The `budget` of a file that costs so many nats."""
+    """Return the `budget` of a file that costs so many nats."""
     return math.ceil(1e3 * epsilon - 1e-6) / 1e3
 
 

@@ -94,7 +94,7 @@ def advice(document: Mapping[str, Any], today: date) -> str:
 def _for_browsers(
     name: str, table: Mapping[str, Any], tables: Mapping[str, Any], today: date
 ) -> tuple[dict[str, Any], tuple[Metric, ...]]:
-    """The keys that a table lacks for browsers, and its metrics with them."""
+    """Return the keys that a table lacks for browsers, and its metrics with them."""
     added: dict[str, Any] = {}
     if WEB not in table.get("platforms", []):
         added["platforms"] = [*table.get("platforms", [APP]), WEB]

@@ -41,7 +41,7 @@ def zipf_population(exponent: float) -> ExpectedShares:
 
 
 def given_population(shares: Floats, words: str = "the shares given") -> ExpectedShares:
-    """A population with these shares, whatever the length of the candidate list."""
+    """Return a population with these shares, whatever the length of the candidate list."""
     return ExpectedShares(lambda candidates: np.asarray(shares[:candidates]), words)
 
 

@@ -67,8 +67,8 @@ class DesignSearch:
     question: Question
 
     def best(self, **numbers: float) -> Candidate | MetricsFileError | str | None:
-        """The best candidate of which the review warns of nothing; else why there is none: an error
-        of the table, or what the review warns of. None where the kind has no design.
+        """Return the best candidate of which the review warns of nothing; else why there is none:
+        an error of the table, or what the review warns of. None where the kind has no design.
 
         Of candidates that are as good the first in the order of the kind is taken.
         """
@@ -86,12 +86,12 @@ class DesignSearch:
         return min(alike, key=found.index) if alike else error or warned
 
     def reaches(self, target: float, **numbers: float) -> bool:
-        """Whether some design that the review warns of nothing of is as precise as asked."""
+        """Return whether some design that the review warns of nothing of is as precise as asked."""
         one = self.best(**numbers)
         return isinstance(one, Candidate) and self._precision(one, numbers) <= target
 
     def solution(self, **numbers: float) -> Solution | None:
-        """The best candidate as a solution; None where there is none."""
+        """Return the best candidate as a solution; None where there is none."""
         one = self.best(**numbers)
         if not isinstance(one, Candidate):
             return None
@@ -142,7 +142,7 @@ def reviewed(file: MetricsFile, population: int) -> Iterable[Finding]:
 
 
 def with_budget(file: MetricsFile) -> MetricsFile:
-    """A file whose budget is what its metrics cost, where it has none."""
+    """Return a file whose budget is what its metrics cost, where it has none."""
     budget = file.lifetime_epsilon if file.budget is None else file.budget
     return MetricsFile(file.metrics, budget)
 
@@ -228,14 +228,14 @@ def _warned(one: Solution, review: Review) -> str | None:
 
 
 def _modes(kind: KindDesign, question: Question) -> list[str | None]:
-    """The modes in which the kind has designs."""
+    """Return the modes in which the kind has designs."""
     unknown = {key: value for key, value in _SUPPOSED.items() if getattr(question, key) is None}
     supposed = replace(question, **unknown)  # type: ignore[arg-type]
     return list(dict.fromkeys(map(kind.mode, DesignSearch(kind, supposed).tables(supposed))))
 
 
 def _solved(search: DesignSearch, solved: str) -> Solution | str:
-    """The solution in one mode; or why there is none, and what would reach the target."""
+    """Return the solution in one mode; or why there is none, and what would reach the target."""
     question = search.question
     target = math.inf if question.target is None else question.target
     if solved == search.kind.asks:
@@ -256,7 +256,7 @@ def _solved(search: DesignSearch, solved: str) -> Solution | str:
 
 
 def _numbers(search: DesignSearch, solved: str) -> list[float]:
-    """The values of three digits that are tried for a number, rising."""
+    """Return the values of three digits that are tried for a number, rising."""
     low, high = _LIMITS[solved]
     if solved == "epsilon":
         high = search.kind.max_epsilon(search.question)
@@ -266,7 +266,7 @@ def _numbers(search: DesignSearch, solved: str) -> list[float]:
 
 
 def _of_three_digits(place: int) -> int:
-    """The whole numbers with at most three digits that are not 0, rising: place 0 is 0."""
+    """Return the whole numbers with at most three digits that are not 0, rising: place 0 is 0."""
     if place < _THOUSAND:
         return place
     power, digits = divmod(place - _THOUSAND, 900)
@@ -303,7 +303,7 @@ def _impossible(search: DesignSearch, how: str, **numbers: float) -> str:
 
 
 def _least(search: DesignSearch, name: str, target: float, **others: float) -> float | None:
-    """The least number that reaches a target, others as given; None if none does."""
+    """Return the least number that reaches a target, others as given; None if none does."""
     now = getattr(search.question, name)
     numbers = [number for number in _numbers(search, name) if now < number <= _MORE * now]
 
@@ -316,7 +316,7 @@ def _least(search: DesignSearch, name: str, target: float, **others: float) -> f
 
 
 def about(number: float) -> str:
-    """A number to three digits."""
+    """Return a number to three digits."""
     if number < _THOUSAND:
         return f"{number:.4g}"
     digits = len(f"{number:.0f}") - 3
@@ -324,14 +324,14 @@ def about(number: float) -> str:
 
 
 def toml_table(name: str, keys: Mapping[str, Any]) -> str:
-    """The table `[metrics.NAME]` with these keys, a line each."""
+    """Return the table `[metrics.NAME]` with these keys, a line each."""
     lines = [f"[metrics.{toml_key(name)}]"]
     lines += [f"{toml_key(key)} = {toml_value(value)}" for key, value in keys.items()]
     return "\n".join(lines) + "\n"
 
 
 def toml_key(name: str) -> str:
-    """A key, in quotes where it needs them."""
+    """Return a key, in quotes where it needs them."""
     return name if _BARE.fullmatch(name) else json.dumps(name)
 
 

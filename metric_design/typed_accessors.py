@@ -33,7 +33,7 @@ class Language(NamedTuple):
     methods: Mapping[str, str]
 
     def type_of(self, metric: Metric) -> str:
-        """The type of what a metric takes."""
+        """Return the type of what a metric takes."""
         if metric.rules.takes_numbers:
             return self.number
         chosen = [self.choice(values) for values in metric.rules.takes(metric)]
@@ -42,7 +42,7 @@ class Language(NamedTuple):
         return chosen[0] if chosen else self.text
 
     def methods_of(self, metric: Metric) -> list[str]:
-        """The methods of a metric's accessor."""
+        """Return the methods of a metric's accessor."""
         if metric.location is not None and metric.location.pairs:
             recorded = ["trip"]
         elif metric.rules.takes_fixes:
@@ -158,7 +158,7 @@ def python_text(file: MetricsFile) -> str:
 
 
 def _attribute(metric: Metric) -> str:
-    """The name of a metric as an attribute, never a keyword."""
+    """Return the name of a metric as an attribute, never a keyword."""
     name = _NOT_IN_NAMES.sub("_", metric.base_name).strip("_")
     return f"{name}_" if iskeyword(name) else name
 
@@ -207,7 +207,7 @@ def typescript_text(file: MetricsFile) -> str:
 
 
 def _imports(file: MetricsFile) -> Iterator[str]:
-    """An import of each part that the metrics need, and of the libraries that parts need."""
+    """Yield an import of each part that the metrics need, and of the libraries that parts need."""
     parts, places = _kind_parts(file), _place_options(file)
     names = dict.fromkeys([*parts, *(option for options in parts.values() for option in options)])
     for name in names:
@@ -221,7 +221,7 @@ def _imports(file: MetricsFile) -> Iterator[str]:
 
 
 def _parts(file: MetricsFile) -> str:
-    """The function `parts`: options of the client by name."""
+    """Return the function `parts`: options of the client by name."""
     rows, places = [], _place_options(file)
     if parts := _kind_parts(file):
         calls = ", ".join(f"{part}({_given(options)})" for part, options in parts.items())

@@ -71,7 +71,7 @@ class AuditOptions:
     apps: int = apps.DEVICES
 
     def trials_of(self, scenario: Scenario) -> int:
-        """Number of trials of a scenario."""
+        """Return the number of trials of a scenario."""
         if scenario.part == "device":
             few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
             return max(MIN_DEVICES, few, min(MAX_DEVICES, round(self.trials * DEVICE_SHARE)))

@@ -170,5 +170,5 @@ def log_evidence(
 
 
 def ln(chance: float) -> float:
-    """The logarithm of a chance, finite for 0."""
+    """Return the logarithm of a chance, finite for 0."""
     return float(np.log(max(chance, _MIN_CHANCE)))

@@ -65,12 +65,12 @@ def can_be_watched(metric: Metric) -> bool:
 
 
 def dates_are_reported(metric: Metric) -> bool:
-    """Whether a device reports in the periods alone in which the app records something."""
+    """Return whether a device reports in the periods alone in which the app records something."""
     return metric.location is None and metric.no_data is None and not metric.rules.collected
 
 
 def _values_are_scored(metric: Metric) -> bool:
-    """Whether reports are attacked by what they say; else by their dates alone."""
+    """Return whether reports are attacked by what they say; else by their dates alone."""
     params = metric.params
     return (
         (metric.rules.takes_numbers or metric.rules.details is None)
@@ -80,8 +80,8 @@ def _values_are_scored(metric: Metric) -> bool:
 
 
 def bound_of_fresh(metric: Metric, world: World, periods: int, crowd: int) -> float:
-    """The largest share of first guesses that are right, whatever is known, after some periods
-    from the start of a block; 1 if there is no bound.
+    """Return the largest share of first guesses that are right, whatever is known, after some
+    periods from the start of a block; 1 if there is no bound.
 
     A right guess has a chance of at most sum_o max_i P(o | i) / n over what may be seen, so each
     period in which an answer may arrive, or that it never does, adds at most the bound of one.
@@ -206,8 +206,8 @@ def same_periods(used: Bools, targets: int) -> Floats:
 def _memoized(
     metric: Metric, lives: Lives, rng: np.random.Generator
 ) -> tuple[RapporParams, Integers, Integers, Integers]:
-    """The parameters, the bits of each value and of `other`, the last, what each device memoizes
-    in each slot and period, and what its times reveal about that."""
+    """Return the parameters, the bits of each value and of `other`, the last, what each device
+    memoizes in each slot and period, and what its times reveal about that."""
     params, values = metric.params, len(lives.shares) + 1
     if params.scheme.own_bits:
         params = params.replace(num_bits=values)  # bits that nobody sets tell of no life

@@ -108,7 +108,7 @@ def _scores(params: RapporParams, reports: int, first: Integers, second: Integer
 
 
 def _log_ratios(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
-    """The same of one bit (n, 1), or of all that one symbol shows (n, g)."""
+    """Return the same of one bit (n, 1), or of all that one symbol shows (n, g)."""
     logs = [log_shown(params, counts, reports)[:, 0] for counts in (first, second)]
     a, b = (np.exp(log - log.max(axis=1, keepdims=True)) for log in logs)
     prior = state_chances(params)[0]

@@ -46,7 +46,7 @@ def consequence(check: Check) -> str:
 
 
 def to_dict(result: AuditResult, day: date, audited: "AuditedCode") -> dict[str, Any]:
-    """The result as plain values for JSON; infinities are null.
+    """Return the result as plain values for JSON; infinities are null.
 
     Args:
         result: of an audit.
@@ -71,7 +71,7 @@ def to_dict(result: AuditResult, day: date, audited: "AuditedCode") -> dict[str,
 
 
 def page(result: AuditResult, day: date, audited: "AuditedCode") -> str:
-    """The page: verdict, findings, what was not tested, and all claims, by promise."""
+    """Return the page: verdict, findings, what was not tested, and all claims, by promise."""
     template = page_template("audit.html.j2", "privacy_audit", nats=nats, percent=percent)
     return template.render(
         result=result,
@@ -90,7 +90,7 @@ def page(result: AuditResult, day: date, audited: "AuditedCode") -> str:
 
 
 def nats(value: float | None) -> str:
-    """An epsilon with three decimals; a word for one that has no bound."""
+    """Return an epsilon with three decimals; a word for one that has no bound."""
     if value is None or math.isinf(value):
         return "no bound"
     return f"{value:.3f}"

@@ -401,7 +401,7 @@ def _source(
 
 
 def _window(metric: str, words: list[str], collector: str | None) -> AggregateSource:
-    """A window of a comparison: files, or days of a collector."""
+    """Return a window of a comparison: files, or days of a collector."""
     found = _RANGE.fullmatch(words[0])
     if len(words) == 1 and found is not None and found["days"]:
         if not collector:

@@ -110,7 +110,7 @@ def _root(
 
 
 def _as_command(target: Any) -> Any:
-    """The click command of a typer application, or of a plain function."""
+    """Return the click command of a typer application, or of a plain function."""
     if not isinstance(target, typer.Typer):
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         app.command()(target)

@@ -136,7 +136,7 @@ def _show_metric(question: DemoMetric, url: str, folder: Path, console: Console)
 
 
 def _table(question: DemoMetric, decoding: Decoding) -> Table:
-    """The most frequent true values, and whatever was found that nobody holds."""
+    """Return the most frequent true values, and whatever was found that nobody holds."""
     name, truth = question.metric.name, question.true_shares
     found = {row.value: row for row in decoding.detected}
     ranked = sorted(truth, key=lambda value: -truth[value])
@@ -213,7 +213,7 @@ def quickstart(
 def _reports(
     metrics: MetricsFile, devices: int, today: date, rng: np.random.Generator
 ) -> Iterator[Report]:
-    """The reports of virtual devices, of the last period of each metric."""
+    """Yield the reports of virtual devices, of the last period of each metric."""
     by_day = defaultdict[date, dict[str, Metric]](dict)
     for name, metric in metrics.metrics.items():
         by_day[report_day(metric, today)][name] = metric
@@ -222,7 +222,7 @@ def _reports(
 
 
 def _commands(metrics: MetricsFile, url: str, output: Path) -> Iterator[Sequence[str]]:
-    """The command that shows each declared metric."""
+    """Yield the command that shows each declared metric."""
     for metric in metrics.declared:
         name, command = metric.base_name, decoder_of(metric.kind).command
         words = ["--metric", name] if command == "decode" else [name]
@@ -231,12 +231,12 @@ def _commands(metrics: MetricsFile, url: str, output: Path) -> Iterator[Sequence
 
 
 def _lists_itself(metric: Metric) -> bool:
-    """Whether its values need no list of candidates."""
+    """Return whether its values need no list of candidates."""
     return not has_candidates(metric.kind) or bool(metric.rules.all_values(metric))
 
 
 def _candidates(metric: Metric, output: Path) -> str:
-    """A file of what the devices hold, and of as many values that nobody holds."""
+    """Return a file of what the devices hold, and of as many values that nobody holds."""
     held = list(map(str, held_values(metric)))
     path = output / f"{metric.base_name}-candidates.txt"
     write_whole(path, "\n".join([*held, *(f"nobody-{value}" for value in held)]) + "\n")

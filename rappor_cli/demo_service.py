@@ -267,7 +267,8 @@ def filled_collector(
 
 
 def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> ScheduleRow:
-    """A schedule that decodes each closed day, with an alarm, and one that makes a series."""
+    """Return a schedule that decodes each closed day, with an alarm, and one that makes a
+    series."""
     asked = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
         options=Choices(correction="bonferroni"),
@@ -327,8 +328,8 @@ def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, 
 
 
 def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow) -> bool:
-    """Whether the schedule has decoded each closed day and its alarm was sent, and
-    the series by day of two metrics are there."""
+    """Return whether the schedule has decoded each closed day and its alarm was sent, and the
+    series by day of two metrics are there."""
     series = service.results.all(person, ResultRow.operation == "series")
     windows = service.schedules.windows(person, schedule.id)
     events = service.alarms.events(person, schedule.id)

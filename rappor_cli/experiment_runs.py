@@ -103,8 +103,8 @@ def _present(
 def manifest_of(
     name: str, outcome: ExperimentOutcome, settings: Mapping[str, Any], seed: int
 ) -> dict[str, Any]:
-    """The manifest of an experiment: settings, versions and every figure; null where one is not
-    defined."""
+    """Return the manifest of an experiment: settings, versions and every figure; null where one is
+    not defined."""
     return {
         "experiment": name,
         "seed": seed,
@@ -117,6 +117,6 @@ def manifest_of(
 
 
 def markdown_lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table as in the docs."""
+    """Return the lines of a table as in the docs."""
     lines = [headings, ("---",) * len(headings), *rows]
     return [f"| {' | '.join(line)} |" for line in lines]

@@ -112,7 +112,8 @@ def flow_coverage(
 
 
 def _flow_metric(path: Path, name: str | None) -> Metric:
-    """The metric of flows of a file. Raises ParameterError where there is none, or several."""
+    """Return the metric of flows of a file. Raises ParameterError where there is none, or
+    several."""
     found = [metric for metric in load_metrics(path).declared if isinstance(metric.details, Flow)]
     found = [one for one in found if name in (None, one.name)]
     if len(found) != 1:

@@ -149,7 +149,7 @@ def plan(
 
 
 def _options(kind: str) -> tuple[str, ...]:
-    """The numbers that a plan of a kind has a use for; none of an unknown one."""
+    """Return the numbers that a plan of a kind has a use for; none of an unknown one."""
     return kind_design(kind).options if kind in DESIGNS else ()
 
 
@@ -184,7 +184,7 @@ def _table(kind: str, period: PeriodName | None, keys: Iterable[str]) -> dict[st
 
 
 def _expected(shares: Path | None) -> ExpectedShares | None:
-    """The shares of a file."""
+    """Return the shares of a file."""
     if shares is None:
         return None
     return given_population(read_shares(shares), f"the shares of {shares.name}")

@@ -183,7 +183,7 @@ def read_earlier(
 
 
 def _read(source: str) -> list[CellTable]:
-    """The tables of FOLDER or FOLDER@name=value,name=value."""
+    """Return the tables of FOLDER or FOLDER@name=value,name=value."""
     folder, at, strata = source.rpartition("@")
     if not at or "=" not in strata:
         return read_source(Path(source))
@@ -212,7 +212,7 @@ def _trees(given: list[str] | None) -> dict[str, Hierarchy]:
 
 
 def name_and_value(text: str) -> tuple[str, str]:
-    """The parts of NAME=VALUE. Wrong usage for anything else."""
+    """Return the parts of NAME=VALUE. Wrong usage for anything else."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE")

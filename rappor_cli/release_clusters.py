@@ -287,7 +287,8 @@ def _published(
 def _sorted(
     table: Mapping[str, Sequence[str]], shown: Sequence[bool] | None = None
 ) -> dict[str, list[str]]:
-    """The rows that are shown, sorted: their order in TABLE could be that of another table."""
+    """Return the rows that are shown, sorted: their order in TABLE could be that of another
+    table."""
     rows = list(zip(*table.values(), strict=True))
     kept = sorted(row for place, row in enumerate(rows) if shown is None or shown[place])
     return dict(zip(table, map(list, zip(*kept, strict=True)), strict=True))

@@ -45,7 +45,7 @@ def print_result(
 
 
 def _table(table: Table) -> TextTable:
-    """The first rows of a table, for the console."""
+    """Return the first rows of a table, for the console."""
     headings, rows = table.shown(MAX_ROWS)
     cells = [[short(cell, MAX_LETTERS) for cell in row] for row in rows]
     made = text_table(table.title, headings, cells)

@@ -60,7 +60,7 @@ def train(
 
 
 def _read(path: Path) -> list[bytes]:
-    """The distinct strings of a file, normalized. Raises ParameterError with its name."""
+    """Return the distinct strings of a file, normalized. Raises ParameterError with its name."""
     try:
         with (
             gzip.open(path, "rt", encoding="utf-8")

@@ -31,7 +31,7 @@ __all__ = ["Aggregate", "Metric", "RapporError", "RapporParams", "Report", "load
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not."""
+    """Return the public names, loaded or not."""
     return sorted({*globals(), *__all__})
 
 

@@ -89,8 +89,8 @@ class Aggregate:
         )
 
     def without(self, cohorts: Collection[int]) -> Aggregate:
-        """A copy without the reports of some cohorts. Raises AggregateError for unknown ones, and
-        where no report would stay."""
+        """Return a copy without the reports of some cohorts. Raises AggregateError for unknown
+        ones, and where no report would stay."""
         if not cohorts:
             return self
         unknown = [cohort for cohort in cohorts if not 0 <= cohort < self.params.num_cohorts]
@@ -228,7 +228,7 @@ def _row(name: str, value: Any) -> tuple[int, ...]:
 
 
 def day_of_field(text: Any) -> date | None:
-    """A day of an aggregate file, None for null. Raises WireFormatError."""
+    """Return a day of an aggregate file, None for null. Raises WireFormatError."""
     if text is None:
         return None
     try:

@@ -10,12 +10,12 @@ MEAN_DAYS = {"day": 1.0, "week": 7.0, "month": 30.436875}
 
 
 def date_of(day: int) -> date:
-    """The date of a day since 1970-01-01."""
+    """Return the date of a day since 1970-01-01."""
     return date.fromordinal(day + EPOCH_ORDINAL)
 
 
 def day_of(date_: date) -> int:
-    """Number of days from 1970-01-01 to a date."""
+    """Return the number of days from 1970-01-01 to a date."""
     return date_.toordinal() - EPOCH_ORDINAL
 
 

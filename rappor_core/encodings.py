@@ -69,7 +69,7 @@ class Encoding:
         return max_values
 
     def set_bits(self, params: RapporParams) -> tuple[int, int]:
-        """The fewest and the most bits that a value sets in B."""
+        """Return the fewest and the most bits that a value sets in B."""
         return self.fewest_set, min(params.num_hashes, params.num_bits)
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
@@ -128,7 +128,8 @@ class Encoding:
         """
 
     def names_of_bits(self, params: RapporParams) -> Sequence[str]:  # noqa: ARG002
-        """Names of the values of a metric whose definition is not known; none where not listed."""
+        """Return the names of the values of a metric whose definition is not known; none where not
+        listed."""
         return self.value_names
 
 
@@ -138,7 +139,7 @@ class HashedEncoding(Encoding):
     hashed = True
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """The bits of a value: hashes of its normalized text in a cohort."""
+        """Return the bits of a value: hashes of its normalized text in a cohort."""
         text = metric.rules.text(metric, value)
         return bloom_bits(normalize(text), cohort, metric.params)
 
@@ -167,7 +168,7 @@ class OneHot(Encoding):
     own_bits = True
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:  # noqa: ARG002
-        """The one bit position of a value: its index in the list of values."""
+        """Return the one bit position of a value: its index in the list of values."""
         return (index,)
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
@@ -199,7 +200,7 @@ class Boolean(Encoding):
             raise ParameterError(f"num_bits = {params.num_bits}: a boolean is one bit, use 1")
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:  # noqa: ARG002
-        """The one bit for true (index 0), none for false (index 1)."""
+        """Return the one bit for true (index 0), none for false (index 1)."""
         return (0,) if index == 0 else ()
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:  # noqa: ARG002
@@ -251,11 +252,11 @@ class Ordered(SymbolEncoding):
     name = "ordered"
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """The symbol of a value, as one set bit. Raises ValueRefusedError."""
+        """Return the symbol of a value, as one set bit. Raises ValueRefusedError."""
         return self.jittered_bits(metric, value, cohort, 0.0)
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:
-        """The bit of a number's symbol, with cuts moved by the device's secret constant."""
+        """Return the bit of a number's symbol, with cuts moved by the device's secret constant."""
         number, symbols = metric.rules.number(metric, value), metric.params.num_bits
         symbol: int = metric.details.symbol(number, cohort, symbols, jitter)
         return 1 << symbol
@@ -284,7 +285,7 @@ class CodedPrefix(Encoding):
             )
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """The bit of a string: the hash of as many code bits as the cohort's group takes."""
+        """Return the bit of a string: the hash of as many code bits as the cohort's group takes."""
         groups, params = metric.details, metric.params
         data = normalize(metric.rules.text(metric, value))
         group = groups.group_of(cohort, params.num_cohorts)
@@ -307,7 +308,7 @@ class FlowSymbol(SymbolEncoding):
     one_entry = True
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """The symbol of a pair, as one set bit. Raises ValueRefusedError."""
+        """Return the symbol of a pair, as one set bit. Raises ValueRefusedError."""
         pair = metric.rules.index(metric, value)
         symbol: int = metric.details.symbol(metric.params, pair, cohort)
         return 1 << symbol

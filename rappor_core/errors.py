@@ -73,7 +73,7 @@ def toml_problem(error: ValueError, text: str = "") -> str:
 
 
 def file_problem(error: OSError | UnicodeDecodeError) -> str:
-    """The reason why a file cannot be read, without error numbers and Python's words."""
+    """Return the reason why a file cannot be read, without error numbers and Python's words."""
     if isinstance(error, OSError):
         return (error.strerror or "it is not a file").lower()
     return "it is not UTF-8"

@@ -39,7 +39,8 @@ _PATH = re.compile(r"\[Errno \d+\] ([^:]*)(?:: .*)?", re.S)
 
 
 def failure_reason(error: BaseException) -> str:
-    """The reason why a file or text cannot be read or written, as a clause: "it is not UTF-8".
+    """Return the reason why a file or text cannot be read or written, as a clause: "it is not
+    UTF-8".
 
     Where the error is none of those that the interpreter and its libraries raise for files and
     texts, its own message, in one line of at most 200 characters.
@@ -69,7 +70,7 @@ def _in_plain_words(error: BaseException) -> str:
 
 
 def failure_sentence(error: BaseException) -> str:
-    """A sentence on what went wrong, with the file's name if known, and what to do."""
+    """Return a sentence on what went wrong, with the file's name if known, and what to do."""
     if isinstance(error, BrokenPipeError):
         return "whoever read the output has gone: it is not complete"
     names = [getattr(error, name, None) for name in ("filename", "filename2")]

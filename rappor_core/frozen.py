@@ -41,7 +41,7 @@ class Frozen:
         return type(self)(**{**self.to_fields(), **changes})
 
     def to_fields(self) -> dict[str, Any]:
-        """The fields by name, in order."""
+        """Return the fields by name, in order."""
         return {name: self.__dict__[name] for name in self.field_names}
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

@@ -51,7 +51,8 @@ def normalize(text: str) -> bytes:
 
 
 def value_hash(data: bytes) -> tuple[int, int]:
-    """The 128-bit MurmurHash3 (x64 variant, seed 0) of a value, as two unsigned 64-bit halves."""
+    """Return the 128-bit MurmurHash3 (x64 variant, seed 0) of a value, as two unsigned 64-bit
+    halves."""
     halves: tuple[int, int] = mmh3.hash64(data, signed=False)
     return halves
 
@@ -75,7 +76,7 @@ def mix64(word: int) -> int:
 
 
 def mmh3_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> tuple[int, ...]:
-    """Positions of a value in one cohort, h integers in [0, num_bits), family `mmh3`.
+    """Return the positions of a value in one cohort, h integers in [0, num_bits), family `mmh3`.
 
     Word w = cohort * ceil(h/2) + i is mix64(low + (w + 1) * (high | 1)): a SplitMix64 stream whose
     start and step are the value's own. Its upper and lower halves give positions 2i and 2i + 1,
@@ -94,7 +95,7 @@ def mmh3_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> 
 
 
 def md5_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> tuple[int, ...]:
-    """Positions of a value in one cohort as google/rappor's clients compute them.
+    """Return the positions of a value in one cohort as google/rappor's clients compute them.
 
     Byte i of MD5(cohort as 4 bytes, big-endian, then the value), modulo num_bits.
     """

@@ -54,7 +54,7 @@ class RapporParams(Frozen):
 
     @cached_property
     def scheme(self) -> Encoding:
-        """The encoding of these parameters: positions, checks, epsilons."""
+        """Return the encoding of these parameters: positions, checks, epsilons."""
         return encoding_named(self.encoding)
 
     @classmethod
@@ -139,7 +139,7 @@ class RapporParams(Frozen):
         return (self.num_bits + 7) // 8
 
     def to_dict(self) -> dict[str, Any]:
-        """The parameters as plain values, for files and digests; `from_dict` reads them."""
+        """Return the parameters as plain values, for files and digests; `from_dict` reads them."""
         return {name: getattr(self, name) for name in _OWN} | self.mechanism.to_fields()
 
     @classmethod
@@ -158,5 +158,5 @@ _OWN = ("encoding", "hash", "num_bits", "num_hashes", "num_cohorts")
 
 
 def is_positive(value: object) -> bool:
-    """Whether a value is a number of nats that a device could spend."""
+    """Return whether a value is a number of nats that a device could spend."""
     return type(value) in (int, float) and 0 < value < MAX_EPSILON  # type: ignore[operator]

@@ -64,7 +64,7 @@ def rise_text(epsilon: float) -> str:
 
 
 def risk_of(*metrics: Metric) -> Risk:
-    """The risk of several metrics together: the sum of what each can tell.
+    """Return the risk of several metrics together: the sum of what each can tell.
 
     Of a location any slot and level represents the whole: its parts share one line of the ledger.
     """
@@ -88,7 +88,7 @@ CERTAIN = f"Someone who is {100 * PRIOR:g} % sure an answer is yours can be at m
 
 
 def believed(epsilon: float, prior: float = PRIOR) -> float:
-    """The most that a suspicion can become, by Bayes' rule.
+    """Return the most that a suspicion can become, by Bayes' rule.
 
     Args:
         epsilon: nats by which what was seen is bounded, 0 or more; infinite gives 1.
@@ -104,7 +104,7 @@ def belief_text(epsilon: float) -> str:
 
 
 def percent_up(share: float) -> str:
-    """A share in per cent, rounded up, since it is stated as a bound."""
+    """Return a share in per cent, rounded up, since it is stated as a bound."""
     digits = 2 if share < 0.1 else 1
     factor = 10**digits
     return f"{min(math.ceil(100 * share * factor - 1e-9) / factor, 100):g} %"
@@ -114,7 +114,8 @@ CROWD = 1_000  # devices that should share what is public of each
 
 
 def public_groups(metric: Metric) -> int:
-    """Number of groups into which a metric divides devices by what its reports show for certain.
+    """Return the number of groups into which a metric divides devices by what its reports show for
+    certain.
 
     A device that reports once for life shows its cohort once, which nothing later is compared with.
     """
@@ -135,7 +136,8 @@ def place_groups(metric: Metric) -> int:
 
 
 def groups_together(metrics: Sequence[Metric]) -> int:
-    """Number of groups into which all metrics of a device together divide the devices."""
+    """Return the number of groups into which all metrics of a device together divide the
+    devices."""
     return math.prod(map(public_groups, metrics))
 
 

@@ -46,7 +46,7 @@ class SequenceRisk(NamedTuple):
     shown: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The risk as plain values for JSON; None for infinite."""
+        """Return the risk as plain values for JSON; None for infinite."""
         epsilon = self.epsilon if math.isfinite(self.epsilon) else None
         return {"epsilon": epsilon, "bounded": self.bounded, "periods": self.periods}
 
@@ -136,7 +136,8 @@ def first_guess(epsilon: float, crowd: int) -> float:
 
 
 def guess_sentence(metric: Metric, crowd: int) -> str:
-    """A sentence on how probably the whole sequence identifies its device within a cohort."""
+    """Return a sentence on how probably the whole sequence identifies its device within a
+    cohort."""
     risk = sequence_risk(metric)
     if not risk.bounded:
         return (
@@ -171,7 +172,7 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
 
 @lru_cache(maxsize=256)  # pages and checks ask again and again, .1 s a time
 def memoized_nats(params: RapporParams, reports: int) -> float:
-    """A lower bound, in nats, of what memoized reports tell between two lives.
+    """Return a lower bound, in nats, of what memoized reports tell between two lives.
 
     For j reports of the other value, 1 <= j < reports, the largest; 0 for fewer than two reports,
     infinite where the second round never lies.

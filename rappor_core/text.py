@@ -12,7 +12,7 @@ _STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{FORMULA_CHARACTERS}])")
 
 
 def visible(text: str) -> str:
-    """The text with escapes for characters that steer a terminal, turn the writing, or hide.
+    """Return the text with escapes for characters that steer a terminal, turn the writing, or hide.
 
     Control, format (the bidirectional marks among them), surrogate and unassigned characters,
     but the two that join letters and emoji.
@@ -21,7 +21,7 @@ def visible(text: str) -> str:
 
 
 def safe_cell(text: str) -> str:
-    """A text for a CSV file: no hidden characters, and nothing that a spreadsheet computes.
+    """Return a text for a CSV file: no hidden characters, and nothing that a spreadsheet computes.
 
     A text that begins as a formula does, or with an apostrophe, gets an apostrophe before it, and
     so does what begins so after a semicolon. A finite number stays as it is.
@@ -32,7 +32,7 @@ def safe_cell(text: str) -> str:
 
 
 def without_formula(text: str) -> str:
-    """A cell of a CSV file with an apostrophe before what a spreadsheet would compute.
+    """Return a cell of a CSV file with an apostrophe before what a spreadsheet would compute.
 
     That begins the cell, or what some read as the next one: in some countries a semicolon ends a
     cell, also within the quotes of one that does not begin its line.

@@ -239,13 +239,13 @@ class Database:
         self._is_closed = False
 
     def read(self) -> AbstractContextManager[Connection]:
-        """A transaction that reads one consistent view of the tables."""
+        """Return a transaction that reads one consistent view of the tables."""
         level: Any = {"isolation_level": "REPEATABLE READ"} if self.is_postgresql else {}
         return self._transaction(**level)
 
     def change(self) -> AbstractContextManager[Connection]:
-        """A transaction that writes; on SQLite it holds the one write lock from its start. Raises
-        StorageError where its commit would not last."""
+        """Return a transaction that writes; on SQLite it holds the one write lock from its start.
+        Raises StorageError where its commit would not last."""
         return self.locked()
 
     @contextmanager

@@ -17,5 +17,5 @@ def hash_secret(secret: str) -> bytes:
 
 
 def is_secret(secret: str, stored: bytes) -> bool:
-    """Whether a stored hash is that of a secret, compared in constant time."""
+    """Return whether a stored hash is that of a secret, compared in constant time."""
     return hmac.compare_digest(hash_secret(secret), bytes(stored))

@@ -101,7 +101,7 @@ _DEFECT = ProblemRule(Exception, 500, "internal", "the server failed; nothing wa
 
 
 def rule_of(error: Exception, rules: Iterable[ProblemRule]) -> ProblemRule:
-    """The first rule of a class that an error is an instance of; a defect has none."""
+    """Return the first rule of a class that an error is an instance of; a defect has none."""
     return next((rule for rule in rules if isinstance(error, rule.kind)), _DEFECT)
 
 
@@ -116,7 +116,7 @@ class Problems:
         self._retry_after = retry_after
 
     def answer(self, error: Exception, more: Mapping[str, Any] | None = None) -> Response:
-        """The problem document for an error, which has no traceback afterwards.
+        """Return the problem document for an error, which has no traceback afterwards.
 
         more: further members of the document.
         """
@@ -141,7 +141,7 @@ class Problems:
             app.add_exception_handler(kind, self._of_error)
 
     async def of_http(self, request: Request, error: Exception) -> Response:
-        """The answer to an error of FastAPI itself, such as a route that does not exist."""
+        """Return the answer to an error of FastAPI itself, such as a route that does not exist."""
         if isinstance(error.__cause__, RapporError):  # a body that could not be read
             return self.answer(error.__cause__)
         known = cast(HTTPException, error)

@@ -56,7 +56,7 @@ class BodyBounds:
             raise BodyTooLargeError(text)
 
     def bounded(self, receive: Receive) -> Receive:
-        """An ASGI `receive` that refuses a body which is too large or arrives too slowly; it
+        """Return an ASGI `receive` that refuses a body which is too large or arrives too slowly; it
         stores no byte of it. The time begins when the first message is asked for.
 
         It raises BodyTooLargeError, BodyTimeoutError, and RequestError where the body ends early.

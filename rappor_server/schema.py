@@ -86,6 +86,6 @@ def _config(program: Program, connection: Connection | None = None) -> Config:
 
 @cache
 def _known(program: Program) -> list[str]:
-    """The program's revisions, newest first; read once a process."""
+    """Return the program's revisions, newest first; read once a process."""
     scripts = ScriptDirectory.from_config(_config(program))
     return [script.revision for script in scripts.walk_revisions()]

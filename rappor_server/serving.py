@@ -29,7 +29,7 @@ _PROXY_HINT = (
 def server_config(
     app: Any, *, host: str, port: int, drain_seconds: int, workers: int = 1
 ) -> uvicorn.Config:
-    """The uvicorn configuration of both services, with bounded connections.
+    """Return the uvicorn configuration of both services, with bounded connections.
 
     app: the application, or where it is made, as "module:function".  drain_seconds: for requests
     that have begun when the server stops.

@@ -29,7 +29,7 @@ class ServerSettings(BaseSettings):
     def settings_customise_sources(  # type: ignore[override]
         cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The order of sources: arguments before environment before the file."""
+        """Return the order of sources: arguments before environment before the file."""
         chosen = sources["init_settings"], sources["env_settings"]
         file = os.environ.get(cls.FILE_VARIABLE)
         return (*chosen, TomlConfigSettingsSource(settings_cls, Path(file))) if file else chosen
@@ -63,7 +63,7 @@ def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySett
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine only."""
+    """Return whether a host name or address means this machine only."""
     if host == "localhost":
         return True
     try:

@@ -164,7 +164,7 @@ class FleetMetric:
     def aggregate(
         self, reports: Counts, bit_counts: Counts, first: date | None, last: date | None
     ) -> Aggregate:
-        """The aggregate that a collector would serve. reports: (m,). bit_counts: (m, k)."""
+        """Return the aggregate that a collector would serve. reports: (m,). bit_counts: (m, k)."""
         if self.metric is None:
             plain = plain_aggregate("simulated", self.params, reports, bit_counts)
             return replace(plain, first_day=first, last_day=last)
@@ -172,7 +172,7 @@ class FleetMetric:
 
 
 def declared_metric(file: Path | None, name: str | None) -> FleetMetric:
-    """The metric of a file, or strings in 128 bits and 64 cohorts at epsilons 4.4 and 1.1.
+    """Return the metric of a file, or strings in 128 bits and 64 cohorts at epsilons 4.4 and 1.1.
 
     Raises FleetError for a name that the file does not have.
     """
@@ -191,7 +191,8 @@ def declared_metric(file: Path | None, name: str | None) -> FleetMetric:
 def listed_values(
     declared: FleetMetric, file: Path | None, exponent: float, number: int, absent: int
 ) -> tuple[Candidates, Floats]:
-    """The candidates of a fleet, and the shares of the first V of them, which are held, (V,).
+    """Return the candidates of a fleet, and the shares of the first V of them, which are held,
+    (V,).
 
     Args:
         declared: metric, whose own values are taken where its definition has some.
@@ -220,7 +221,8 @@ class Drawn:
     counts: FleetCounts
 
     def aggregate(self, first: int, last: int, declared: FleetMetric, start: date) -> Aggregate:
-        """The aggregate of weeks `first` up to but without `last`, as a collector serves it."""
+        """Return the aggregate of weeks `first` up to but without `last`, as a collector serves
+        it."""
         weeks = slice(first, last)
         reports, bits = (
             counts[weeks].sum(axis=0) for counts in (self.counts.reports, self.counts.bit_counts)
@@ -229,7 +231,7 @@ class Drawn:
         return declared.aggregate(reports, bits, *days)
 
     def week_files(self, declared: FleetMetric, start: date) -> dict[str, str]:
-        """The aggregate of each week as a JSON text, by the name of its file."""
+        """Return the aggregate of each week as a JSON text, by the name of its file."""
         return {
             f"{start + timedelta(weeks=week)}.json": self.aggregate(
                 week, week + 1, declared, start
@@ -268,7 +270,7 @@ def draw_fleet(fleet: Fleet, seed: int, advance: Advance = lambda _: None) -> Dr
 
 
 def horizons(periods: int) -> list[int]:
-    """The numbers of periods to decode: 1, 2, 4, ... and all of them."""
+    """Return the numbers of periods to decode: 1, 2, 4, ... and all of them."""
     doubled = (1 << power for power in range(periods.bit_length()))
     return sorted({*(number for number in doubled if number <= periods), periods})
 
@@ -276,7 +278,8 @@ def horizons(periods: int) -> list[int]:
 def decode_rows(
     drawn: Drawn, candidates: Candidates, declared: FleetMetric, options: DecodeOptions, start: date
 ) -> Iterator[Row]:
-    """A row for each horizon. The first V candidates are the fleet's values, in their order."""
+    """Yield a row for each horizon. The first V candidates are the fleet's values, in their
+    order."""
     for periods in horizons(drawn.fleet.periods):
         yield _row(drawn, periods, candidates, declared, options, start)
 

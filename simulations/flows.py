@@ -46,7 +46,7 @@ class FlowWorld(StrEnum):
 
 
 def city_metric(epsilon: float = 2.0, devices: int = 100_000, **changes: Any) -> Metric:
-    """A metric of flows of the city: 10 by 10 cells in 5 by 5 zones, unless changed.
+    """Return a metric of flows of the city: 10 by 10 cells in 5 by 5 zones, unless changed.
 
     Args:
         epsilon: of the one answer, for life.
@@ -82,7 +82,7 @@ def city_metric(epsilon: float = 2.0, devices: int = 100_000, **changes: Any) ->
 
 
 def city_matrix(flow: Flow, rng: np.random.Generator, departure: float = DEPARTURE) -> Floats:
-    """Shares of people (P,), row by row of the K + 2 sides, of sum 1.
+    """Return the shares of people (P,), row by row of the K + 2 sides, of sum 1.
 
     People and jobs of a cell are lognormal, flows fall with the distance and depart from that by
     a lognormal factor, `departure` its standard deviation in the logarithm; two fifths work in
@@ -112,7 +112,7 @@ def draw_flows(
     days: tuple[date, date] = (START, END),
     asked: frozenset[str] | None = None,
 ) -> Aggregate:
-    """The counts of devices that answer once: exact draws, cohort by cohort.
+    """Return the counts of devices that answer once: exact draws, cohort by cohort.
 
     Args:
         metric: of kind `flow`.

@@ -69,7 +69,8 @@ def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats
 
 
 def has_map(metric: Metric) -> bool:
-    """Whether a metric's values are places; those of trips are pairs of places and have no map."""
+    """Return whether a metric's values are places; those of trips are pairs of places and have no
+    map."""
     return metric.location is not None and not metric.location.pairs
 
 
@@ -114,7 +115,8 @@ def map_coverage(
 
 
 def covered_part(held: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
-    """The share of true values in intervals, its Monte-Carlo error, and that of the worst map.
+    """Return the share of true values in intervals, its Monte-Carlo error, and that of the worst
+    map.
 
     held, counted: cells of each map, (maps,). The error is that of a ratio of two sums over maps
     (Cochran 1977, section 6.3): cells of one map are not independent. None if unknown.

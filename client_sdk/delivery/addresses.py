@@ -39,7 +39,7 @@ def split_url(url: str) -> tuple[str, str, str]:
 
 
 def address_of(scheme: str, host: str) -> Address:
-    """The host and the port in `host[:port]`. Raises ParameterError."""
+    """Return the host and the port in `host[:port]`. Raises ParameterError."""
     if host.startswith("["):
         name, bracket, port = host[1:].partition("]")
         digits, _, zone = name.partition("%")
@@ -80,7 +80,7 @@ def check_key_is_hidden(key: str | None, url: str) -> None:
 
 
 def _in_ascii(name: str) -> str:
-    """An international name as DNS has it; the codec is loaded for nothing else."""
+    """Return an international name as DNS has it; the codec is loaded for nothing else."""
     if name.isascii():
         return name
     try:
@@ -90,7 +90,7 @@ def _in_ascii(name: str) -> str:
 
 
 def _is_name(name: str) -> bool:
-    """A host name (RFC 1123, and `_`, which internal names have), or an IPv4 address."""
+    """Return a host name (RFC 1123, and `_`, which internal names have), or an IPv4 address."""
     labels = name.removesuffix(".").split(".")
     return len(name) <= MAX_NAME_CHARS and all(
         0 < len(label) <= MAX_LABEL_CHARS and label.replace("-", "").replace("_", "").isalnum()

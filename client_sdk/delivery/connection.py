@@ -95,7 +95,7 @@ class Connection:
             response.fp = None  # type: ignore[assignment]  # whose end would close `_file`
 
     def makefile(self, *_: Any) -> io.BufferedIOBase:
-        """The buffered reader over the connection that `HTTPResponse` asks for."""
+        """Return the buffered reader over the connection that `HTTPResponse` asks for."""
         return self._file
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class Connection:
         self._sock.close()
 
     def _through(self, action: Callable[..., _Result], *arguments: Any) -> _Result:
-        """A step of TLS, with what it wants received and what it wants sent."""
+        """Return a step of TLS, with what it wants received and what it wants sent."""
         while True:
             try:
                 result = action(*arguments)

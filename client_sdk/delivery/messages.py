@@ -56,7 +56,7 @@ def gzip_padded(data: bytes, pad_to: int) -> bytes:
 
 
 def shuffled(items: Sequence[int], randomness: Randomness) -> list[int]:
-    """The items in random order: sorted by 8 random bytes each."""
+    """Return the items in random order: sorted by 8 random bytes each."""
     draws = randomness(8 * len(items))
     keys = [draws[start : start + 8] for start in range(0, len(draws), 8)]
     return [item for _, item in sorted(zip(keys, items, strict=True))]
@@ -153,7 +153,7 @@ def _result(fields: Any) -> Ack:
 
 
 def _problem(status: int, body: bytes, content_type: str | None) -> dict[str, Any] | None:
-    """The fields of a problem document (RFC 9457) of the collector, or None."""
+    """Return the fields of a problem document (RFC 9457) of the collector, or None."""
     if (content_type or "").partition(";")[0].strip().lower() != PROBLEM_TYPE:
         return None
     try:

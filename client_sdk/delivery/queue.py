@@ -181,7 +181,7 @@ class ReportQueue:
             database.execute(INSERT, batch)
 
     def _row(self, reports: Sequence[Report]) -> tuple[object, ...]:
-        """A new batch of some reports, as a row of the state."""
+        """Return a new batch of some reports, as a row of the state."""
         batch_id = self._randomness(BATCH_ID_BYTES)
         body = make_body(batch_id, reports, pad_to=self._delivery.pad_to)
         return batch_id, len(reports), max(day_of(report.day) for report in reports), body

@@ -69,7 +69,7 @@ class Relay:
             raise ParameterError(f"keys: {error}") from error
 
     def __repr__(self) -> str:
-        """The address and the number of the key."""
+        """Return the address and the number of the key."""
         return f"Relay({self.url!r}, key {self.config.key_id})"
 
     def transport(self, collector: str, key: str | None, **options: Any) -> RelayTransport:

@@ -253,7 +253,7 @@ class Pauses:
 
 
 def uniform(randomness: Randomness) -> float:
-    """A number in [0, 1), uniform over multiples of 2**-53."""
+    """Return a number in [0, 1), uniform over multiples of 2**-53."""
     return (int.from_bytes(randomness(8), "big") >> 11) / (1 << 53)
 
 

@@ -211,7 +211,7 @@ class Transport:
 
 
 def _head(target: str, host: str, headers: dict[str, str], num_bytes: int) -> bytes:
-    """The head of a POST: what is in it is all that is sent in addition to the body."""
+    """Return the head of a POST: what is in it is all that is sent in addition to the body."""
     fixed = {"Host": host, "Accept-Encoding": "identity", "Content-Length": str(num_bytes)}
     fields = "".join(f"{name}: {text}\r\n" for name, text in {**fixed, **headers}.items())
     return f"POST {target} HTTP/1.1\r\n{fields}\r\n".encode("ascii")

@@ -101,12 +101,13 @@ def moment_at(now: float) -> Moment:
 
 
 def _day(local: date) -> int:
-    """The local date as days since 1970-01-01; a clock without a battery shows no date before."""
+    """Return the local date as days since 1970-01-01; a clock without a battery shows no date
+    before."""
     return max(0, day_of(local))
 
 
 def is_weekend(day: int) -> bool:
-    """Whether a day since 1970-01-01 is a Saturday or Sunday."""
+    """Return whether a day since 1970-01-01 is a Saturday or Sunday."""
     return (day + EPOCH_ORDINAL - 1) % 7 >= 5
 
 

@@ -61,7 +61,7 @@ class FlowVisits(Visits):
         return answers >= (self._metric.max_reports or 1)
 
     def _is_first(self, period: int, present: int) -> bool:
-        """Whether a period is one whose pair this device reports, as it looks in `present`.
+        """Return whether a period is one whose pair this device reports, as it looks in `present`.
 
         Of mode `once` the first drawn one that can still be answered: only one is kept of.
         """

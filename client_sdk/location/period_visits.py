@@ -118,7 +118,7 @@ class Visits:
         return closed
 
     def refuses(self, moment: Moment, clock: Moment | None = None) -> Refusal | None:
-        """The reason to refuse a fix of this time, or None to take it.
+        """Return the reason to refuse a fix of this time, or None to take it.
 
         `ahead`: further ahead of the device's clock than a day, so that one wrong time cannot end
         periods that have not begun. `late`: of a period that was reported, or that both the clock
@@ -181,7 +181,7 @@ class Visits:
         return closed
 
     def to_json(self) -> str:
-        """The whole state as JSON."""
+        """Return the whole state as JSON."""
         return json.dumps(self._saved(), separators=(",", ":"))
 
     def _saved(self) -> dict[str, Any]:
@@ -245,7 +245,7 @@ class Visits:
         return self._assignment.every == 0 and bool(self._reported.runs())
 
     def _place(self, latitude: float, longitude: float) -> Place:
-        """The code of a point's cell at this device's level."""
+        """Return the code of a point's cell at this device's level."""
         grid: Grid = self._location.grid
         cell = grid.locate(latitude, longitude)
         if cell is None:
@@ -306,12 +306,13 @@ class Visits:
         self._reported.add(period)
 
     def _known_at(self, turn: int, slot: str) -> Place | None:
-        """The last known place of a slot, where the answer of this period may be made from it."""
+        """Return the last known place of a slot, where the answer of this period may be made from
+        it."""
         seen, place = self._known.get(slot, (turn, None))
         return place if (turn, slot) in self._assignment.answers_from(seen) else None
 
     def _value(self, place: Place | None) -> str:
-        """The text that is encoded."""
+        """Return the text that is encoded."""
         if place is None:
             return self._metric.no_data or OTHER
         if place == OUTSIDE:

@@ -32,7 +32,7 @@ Taken = Literal["queued", "elsewhere"] | Refusal | None
 def visits_of(
     parts: Sequence[Metric], secret: bytes, send: Send, saved: str | None = None
 ) -> Visits:
-    """The state of a metric of fixes during a period, by its kind; see `Visits`."""
+    """Return the state of a metric of fixes during a period, by its kind; see `Visits`."""
     kind = Visits if parts[0].location is not None else FlowVisits
     return kind(parts, secret, send, saved)
 
@@ -106,7 +106,8 @@ class LocationRecorder:
             self._save()
 
     def times(self, at: datetime | None, now: float | None) -> tuple[Moment, Moment | None]:
-        """The moment of a fix at a time (None: now), and what the clock shows, where given."""
+        """Return the moment of a fix at a time (None: now), and what the clock shows, where
+        given."""
         clock = None if now is None else self._now(now)
         if at is not None:
             return moment_of(at), clock

@@ -23,7 +23,8 @@ def new_secret(randomness: Randomness) -> bytes:
 
 
 def keyed_input(secret: bytes, purpose: bytes, *fields: bytes) -> bytes:
-    """The bytes to hash for a derivation: each field after its length in 4 bytes, big-endian."""
+    """Return the bytes to hash for a derivation: each field after its length in 4 bytes,
+    big-endian."""
     parts = (DOMAIN, purpose, secret, *fields)
     return b"".join([len(part).to_bytes(4, "big") + part for part in parts])
 
@@ -34,7 +35,7 @@ def derive(secret: bytes, purpose: bytes, *fields: bytes, length: int) -> bytes:
 
 
 def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
-    """The device's cohort for a metric, in [0, m). Public: it travels with every report.
+    """Return the device's cohort for a metric, in [0, m). Public: it travels with every report.
 
     Independent between metrics, so that stored counters of two metrics cannot be linked by it.
     The bias of the multiplication is below num_cohorts / 2**64.
@@ -52,7 +53,8 @@ def draw(secret: bytes, purpose: bytes, metric: str, choices: int, *fields: byte
 
 
 def jitter_of(secret: bytes, metric: str, params_id: str) -> float:
-    """A constant of the device for a metric, of 53 bits in [0, 1). Private, and never sent."""
+    """Return a constant of the device for a metric, of 53 bits in [0, 1). Private, and never
+    sent."""
     word = derive(secret, b"jitter", metric.encode(), bytes.fromhex(params_id), length=8)
     return float((int.from_bytes(word, "big") >> 11) * 2.0**-53)
 

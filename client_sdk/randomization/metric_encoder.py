@@ -89,7 +89,7 @@ class MetricEncoder:
         self._digest_of = _Remembered(digest)
 
     def value_bits(self, value: object) -> int:
-        """The bits B of a value, k bits. Raises ValueRefusedError. Private."""
+        """Return the bits B of a value, k bits. Raises ValueRefusedError. Private."""
         if not ((type(value) is str and len(value) <= MAX_REMEMBERED_CHARS) or type(value) is bool):
             self._check_length(value)
             scheme = self.metric.params.scheme
@@ -98,7 +98,7 @@ class MetricEncoder:
         return bits
 
     def cuts(self) -> list[float]:
-        """The rising cuts with which this device compares its numbers. Private."""
+        """Return the rising cuts with which this device compares its numbers. Private."""
         number, symbols = self.metric.details, self.metric.params.num_bits
         cuts: list[float] = number.thresholds(self.cohort, symbols, self._jitter)
         return cuts
@@ -111,17 +111,19 @@ class MetricEncoder:
             )
 
     def report_bits(self, bloom_bits: int) -> bytes:
-        """The report bits S as on the wire, from both rounds; the second is fresh at each call."""
+        """Return the report bits S as on the wire, from both rounds; the second is fresh at each
+        call."""
         permanent_bits: int = self._permanent_of[bloom_bits]
         # `__call__` by its name is a plain method, without the interpreter's detour over C
         return self._instantaneous.__call__(permanent_bits).to_bytes(self._bits_bytes, "little")
 
     def permanent_bits(self, bloom_bits: int) -> int:
-        """The permanent bits B' of B. Private: for audits."""
+        """Return the permanent bits B' of B. Private: for audits."""
         return self._permanent(bloom_bits)
 
     def digest(self, bloom_bits: int) -> bytes:
-        """The keyed digest, 16 bytes, under which the ledger keeps a memoized response. Private.
+        """Return the keyed digest, 16 bytes, under which the ledger keeps a memoized response.
+        Private.
 
         Two values with the same bits share one permanent response, and so one digest; all values
         do whose encoding has `one_entry`.
@@ -130,11 +132,12 @@ class MetricEncoder:
         return digest
 
     def fallback_bits(self) -> int:
-        """The bits B of the declared fallback. Only for a metric that has one."""
+        """Return the bits B of the declared fallback. Only for a metric that has one."""
         return self.value_bits(self.metric.fallback)
 
     def reserved_bits(self) -> list[int]:
-        """The bits of the values to memoize first, because they may have to be sent at any time.
+        """Return the bits of the values to memoize first, because they may have to be sent at any
+        time.
 
         The fallback, and what represents no data; or all values where there is no fallback.
 

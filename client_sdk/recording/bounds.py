@@ -21,7 +21,7 @@ NAME = "budget"  # of the value in the state's table `meta`; infinite where none
 
 
 def stored_budget(state: SqliteState) -> float | None:
-    """The stored budget, nats; infinite where none was declared; None if nothing is stored.
+    """Return the stored budget, nats; infinite where none was declared; None if nothing is stored.
 
     Raises StateError where the state holds something else.
     """

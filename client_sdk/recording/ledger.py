@@ -77,7 +77,7 @@ class Promise(Frozen):
         )
 
     def weaker_than(self, first: Promise) -> list[str]:
-        """Names of what this one promises less of than `first`."""
+        """Return the names of what this one promises less of than `first`."""
         then, now = first.to_fields(), self.to_fields()
         weaker = [name for name in _BOUNDS if now[name] > then[name] * ROUNDING]
         if first.period and self.period:
@@ -205,7 +205,7 @@ class Ledger:
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:
-    """The most that all reports ever made from the memoized responses can cost, nats."""
+    """Return the most that all reports ever made from the memoized responses can cost, nats."""
     by_values = line.past_cost + sum(entry.cost for entry in entries)
     promise = Promise.from_json(line.agreed)
     by_reports = (
@@ -215,7 +215,8 @@ def committed(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def spent(line: Line, entries: Iterable[Entry]) -> float:
-    """The cost of the reports made so far, nats: epsilon_n of each memoized value, added up."""
+    """Return the cost of the reports made so far, nats: epsilon_n of each memoized value, added
+    up."""
     return line.past_spent + sum(
         RapporParams.from_dict(json.loads(entry.params)).epsilon_n(entry.reports)
         for entry in entries
@@ -223,7 +224,7 @@ def spent(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def past(line: Line, entries: list[Entry]) -> Line:
-    """A ledger line without its entries: their numbers are added to the line's own."""
+    """Return a ledger line without its entries: their numbers are added to the line's own."""
     return line._replace(
         past_values=line.past_values + len(entries),
         past_cost=line.past_cost + sum(entry.cost for entry in entries),

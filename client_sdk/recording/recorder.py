@@ -143,7 +143,8 @@ class Recorder:
         return decision.bits
 
     def _is_stopped(self, metric: MetricState, now: float) -> bool:
-        """Whether the collector has stopped a metric; one report a day of a paused one is not."""
+        """Return whether the collector has stopped a metric; one report a day of a paused one is
+        not."""
         stop = metric.stop
         if stop is None or stop.params_id != metric.encoder.params_id:
             return False
@@ -189,7 +190,7 @@ class Recorder:
         return (self._metric_states.get(name) or self._prepare(name)).encoder
 
     def runs_here(self, metric: Metric) -> bool:
-        """Whether a metric is declared for the platform on which this runs."""
+        """Return whether a metric is declared for the platform on which this runs."""
         return self._platform in metric.platforms
 
     @property
@@ -198,7 +199,7 @@ class Recorder:
         return self._ledger.budget
 
     def why_closed(self, name: str) -> str:
-        """The reason, in one word, why a metric records nothing any more; "" if it does."""
+        """Return the reason, in one word, why a metric records nothing any more; "" if it does."""
         state = self._metric_states.get(name)
         return "" if state is None else state.closed
 
@@ -251,7 +252,8 @@ class MetricState:
         self._latest: tuple[int, Limits] | None = None  # replaced as a whole: threads share it
 
     def limits(self, day: int) -> Limits:
-        """The limits on the number of reports that apply on a day: of its period, and for life.
+        """Return the limits on the number of reports that apply on a day: of its period, and for
+        life.
 
         What bounds a life is counted by the declared name, so that new slots or levels do not
         start over; so is the one report in a window.

@@ -200,7 +200,7 @@ def wipe_state(state: SqliteState) -> None:
 
 
 def ledger_text(state: SqliteState) -> str:
-    """The ledger in numbers, for a tombstone: JSON, by line."""
+    """Return the ledger in numbers, for a tombstone: JSON, by line."""
     lines = {}
     for line in state.lines():
         entries = state.entries(line.name)
@@ -266,7 +266,7 @@ def _read(database: sqlite3.Connection) -> Account:
 def _rows(
     database: sqlite3.Connection, table: str, is_sound: Callable[[Row], bool] | None = None
 ) -> Iterator[Row]:
-    """The sound rows of a table, up to a page that cannot be read."""
+    """Yield the sound rows of a table, up to a page that cannot be read."""
     try:
         query = f"SELECT * FROM {table} WHERE NOT ({reference()[1][table]})"  # noqa: S608
         yield from (row for row in database.execute(query) if is_sound is None or is_sound(row))
@@ -275,7 +275,7 @@ def _rows(
 
 
 def _is_sound(row: Row) -> bool:
-    """Whether counts are from 0 on, other numbers from -1 (a life), and a ledger is JSON."""
+    """Return whether counts are from 0 on, other numbers from -1 (a life), and a ledger is JSON."""
     *others, last = row
     if isinstance(last, str):  # of a tombstone
         with suppress(*PARSERS):

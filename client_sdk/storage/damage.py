@@ -64,7 +64,7 @@ def reading(path: str) -> Iterator[None]:
 
 
 def trouble(path: str, error: Exception) -> StateError:
-    """The StateError for an error met while reading or writing the state at `path`."""
+    """Return the StateError for an error met while reading or writing the state at `path`."""
     if isinstance(error, StateError):
         return error
     text = f"{type(error).__name__}: {error}"
@@ -84,12 +84,12 @@ def trouble(path: str, error: Exception) -> StateError:
 
 
 def busy(path: str) -> StateBusyError:
-    """The error for a state that another connection holds."""
+    """Return the error for a state that another connection holds."""
     return StateBusyError(f"{path} is locked by another process or thread")
 
 
 def damaged(path: str, found: str) -> StateError:
-    """The error for a file that holds what this SDK never wrote."""
+    """Return the error for a file that holds what this SDK never wrote."""
     return StateError(
         f"{path} is damaged ({found}); call reset() to start over, with a new secret, which spends "
         "the privacy budget again",
@@ -136,7 +136,8 @@ def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
 
 @cache
 def reference() -> tuple[set[tuple[str, str, str, str]], dict[str, str]]:
-    """The schema of a new file; by table the condition that a row has a value of another type."""
+    """Return the schema of a new file; by table the condition that a row has a value of another
+    type."""
     with closing(sqlite3.connect(":memory:")) as database:
         create_tables(database)
         schema = _schema_of(database)
@@ -156,5 +157,5 @@ def _wrong_types(database: sqlite3.Connection, table: str) -> str:
 
 
 def unavailable(path: str, text: object) -> StateError:
-    """The error for a file or directory of which the system gives no use now."""
+    """Return the error for a file or directory of which the system gives no use now."""
     return StateError(f"{path} cannot be used: {text}; it is tried again every minute")

@@ -36,7 +36,7 @@ class StateDirectory:
         self._withdrawal_path = os.path.join(self.path, WITHDRAWAL_FILE)
 
     def open(self, lock: threading.RLock, check_ledger: LedgerCheck | None = None) -> SqliteState:
-        """The state, made if this is the first time, and checked. Raises StateError.
+        """Return the state, made if this is the first time, and checked. Raises StateError.
 
         check_ledger: decodes what the ledger keeps, as `recording.ledger.check_ledger`.
         """
@@ -85,7 +85,7 @@ class StateDirectory:
         return os.path.exists(self._withdrawal_path)
 
     def has_state(self) -> bool:
-        """Whether the state file is in its place."""
+        """Return whether the state file is in its place."""
         return os.path.exists(self.state_path)
 
     def file_id(self) -> tuple[int, int] | None:
@@ -97,7 +97,7 @@ class StateDirectory:
         return found.st_dev, found.st_ino
 
     def missing(self) -> StateError:
-        """The error for a state that was there before."""
+        """Return the error for a state that was there before."""
         return StateError(
             f"{self.state_path} is missing, though it was there before; restore it, or call "
             "reset(), which draws a new secret and spends the privacy budget again",
@@ -105,7 +105,7 @@ class StateDirectory:
         )
 
     def exists(self) -> bool:
-        """Whether the directory has files of an earlier run."""
+        """Return whether the directory has files of an earlier run."""
         return self.has_state() or self._was_used()
 
     def begin_withdrawal(self) -> None:

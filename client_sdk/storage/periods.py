@@ -38,7 +38,7 @@ class Periods:
         self._runs: list[list[int]] = [list(run) for run in runs]
 
     def __contains__(self, period: int) -> bool:
-        """Whether a period was added, or lies in a gap that was closed to save room."""
+        """Return whether a period was added, or lies in a gap that was closed to save room."""
         return any(first <= period <= last for first, last in self._runs)
 
     def add(self, first: int, last: int | None = None) -> None:

@@ -128,7 +128,7 @@ def wait_for(database: sqlite3.Connection, seconds: float) -> None:
 
 @cache
 def _blank_image() -> bytes:
-    """A new state, to be copied into memory: much faster than to create its tables again."""
+    """Return a new state, to be copied into memory: much faster than to create its tables again."""
     with closing(sqlite3.connect(MEMORY)) as database:
         database.execute("PRAGMA page_size = 512")  # fleets have many
         create_tables(database)

@@ -163,7 +163,8 @@ class SqliteState(StateFile):
         return secret
 
     def source(self, metric: str, params_id: str, cohort: int) -> int:
-        """The number of what queued reports of a metric have in common, given at the first call."""
+        """Return the number of what queued reports of a metric have in common, given at the first
+        call."""
         source = metric, params_id, cohort
         with self.transaction() as database:
             database.execute(
@@ -174,7 +175,8 @@ class SqliteState(StateFile):
         return int(number)
 
     def last_period(self, metric: str, latest: int) -> int | None:
-        """The last period up to `latest` in which a report of `metric` was counted, or None."""
+        """Return the last period up to `latest` in which a report of `metric` was counted, or
+        None."""
         query = "SELECT max(period) FROM periods WHERE metric = ? AND period BETWEEN 0 AND ?"
         ((period,),) = self.rows(query, (metric, latest))
         return None if period is None else int(period)
@@ -191,7 +193,7 @@ class SqliteState(StateFile):
                 use_up(database, name, present)
 
     def line(self, name: str) -> Line | None:
-        """A line of the ledger, or None."""
+        """Return a line of the ledger, or None."""
         rows = self.rows("SELECT * FROM lines WHERE name = ?", (name,))
         return Line(*rows[0]) if rows else None
 
@@ -205,8 +207,8 @@ class SqliteState(StateFile):
             database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?)", line)
 
     def entries(self, line: str, query: str = ENTRIES) -> list[Entry]:
-        """The memoized responses of a line, with the reports made from each; by COMPOSED without
-        those that are queued and so never left the device."""
+        """Return the memoized responses of a line, with the reports made from each; by COMPOSED
+        without those that are queued and so never left the device."""
         return [Entry(*row) for row in self.rows(query, (line,))]
 
     def add_entry(self, entry: Entry) -> None:
@@ -240,7 +242,7 @@ class SqliteState(StateFile):
         self.put(STOP + metric, text)
 
     def has_waiting(self) -> bool:
-        """Whether any report is queued or in a batch."""
+        """Return whether any report is queued or in a batch."""
         query = "SELECT EXISTS (SELECT 1 FROM queue) OR EXISTS (SELECT 1 FROM batches)"
         return bool(self.rows(query)[0][0])
 

@@ -99,7 +99,7 @@ class StateFile:
             raise busy(self.path)
 
     def _translated(self, error: sqlite3.OperationalError) -> Exception:
-        """A StateBusyError where SQLite waited in vain; otherwise the error itself."""
+        """Return a StateBusyError where SQLite waited in vain; otherwise the error itself."""
         is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY
         return busy(self.path) if is_busy else error
 
@@ -176,7 +176,7 @@ class StateFile:
         return dict(self.rows("SELECT name, number FROM counters"))
 
     def get(self, name: str) -> Any:
-        """A value of the meta table, or None."""
+        """Return a value of the meta table, or None."""
         rows = self.rows("SELECT value FROM meta WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
@@ -189,7 +189,7 @@ class StateFile:
                 database.execute("REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def note(self, name: str) -> str | None:
-        """The text kept under a name, or None. Private."""
+        """Return the text kept under a name, or None. Private."""
         rows = self.rows("SELECT text FROM notes WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
 

@@ -49,7 +49,7 @@ def sum_bits(rows: Bytes, num_bits: int) -> Counts:
 
 
 def rows_in_group(report_bytes: int) -> int:
-    """Number of reports in a Parquet row group, for reports of a given size in bytes."""
+    """Return the number of reports in a Parquet row group, for reports of a given size in bytes."""
     return max(1, min(MAX_ROWS, MAX_BYTES // report_bytes))
 
 
@@ -112,7 +112,7 @@ def _joined(held: list[tuple[int, Bytes]]) -> tuple[Cohorts, Bytes]:
 
 
 def _shuffled_within(cohorts: Cohorts, random_bytes: RandomBytes) -> NDArray[np.intp]:
-    """A random order of the rows of each cohort, cohorts staying in their order.
+    """Return a random order of the rows of each cohort, cohorts staying in their order.
 
     Sorting by 64 random bits is a uniform permutation, but for ties (a chance of 3e-8 a million).
     """
@@ -153,7 +153,7 @@ def reading(file: IO[bytes], name: str) -> Iterator[pq.ParquetFile]:
 
 
 def read_group(opened: pq.ParquetFile, group: int) -> tuple[Cohorts, Bytes]:
-    """The rows of a row group: cohorts (n,), and bits (n, report_bytes)."""
+    """Return the rows of a row group: cohorts (n,), and bits (n, report_bytes)."""
     table = opened.read_row_group(group, use_threads=False)
     bits = table.column("bits").combine_chunks()
     if isinstance(bits, pa.ChunkedArray):  # of no rows, or of more than one chunk

@@ -75,18 +75,18 @@ class ArchivedPart:
         return RapporParams.from_dict(self.definition["params"])
 
     def touches(self, first_day: date | str, last_day: date | str) -> bool:
-        """Whether the part and a window have a day in common."""
+        """Return whether the part and a window have a day in common."""
         return self.first_day <= str(last_day) and str(first_day) <= self.last_day
 
 
 def folder_of(metric: str, params_id: str | None = None) -> str:
-    """The partition of a metric, or of a version of it; names with `/` are quoted."""
+    """Return the partition of a metric, or of a version of it; names with `/` are quoted."""
     folder = f"metric={quote(metric, safe='')}"
     return folder if params_id is None else f"{folder}/params_id={params_id}"
 
 
 def entry_name(metric: str, params_id: str, first_day: str) -> str:
-    """The name of an entry."""
+    """Return the name of an entry."""
     return f"{ENTRIES}/{folder_of(metric, params_id)}/{first_day}.json"
 
 
@@ -122,7 +122,7 @@ def read_entry(store: Store, name: str) -> ArchivedPart:
 
 
 def _digest(entry: ArchivedPart) -> str:
-    """The digest of every field of an entry, in one spelling."""
+    """Return the digest of every field of an entry, in one spelling."""
     fields = {"version": VERSION} | asdict(entry)
     content = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     return sha256(b"rappor archive entry\x00" + content).hexdigest()
@@ -153,7 +153,7 @@ class PartCounts:
         return tuple(self.reports_per_cohort.tolist()), tuple(map(tuple, self.bit_counts.tolist()))
 
     def plus(self, other: PartCounts) -> PartCounts:
-        """The sum of two counts."""
+        """Return the sum of two counts."""
         return PartCounts(
             self.reports_per_cohort + other.reports_per_cohort, self.bit_counts + other.bit_counts
         )

@@ -122,8 +122,8 @@ class FolderStore(Store):
 
 
 def open_store(url: str) -> Store:
-    """The store of a path or of an fsspec URL (`s3://bucket/archive`). Raises ArchiveError for a
-    scheme that is not installed."""
+    """Return the store of a path or of an fsspec URL (`s3://bucket/archive`). Raises ArchiveError
+    for a scheme that is not installed."""
     if "://" not in url or url.startswith("file://"):
         return FolderStore(Path(url.removeprefix("file://")))
     try:

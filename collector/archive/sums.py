@@ -164,7 +164,7 @@ def count_part(task: SpanTask) -> PartCounts:
 
 
 def _version(store: Store, metric: str, params_id: str | None) -> list[ArchivedPart]:
-    """The entries of the one version that is asked for."""
+    """Return the entries of the one version that is asked for."""
     every = list(read_entries(store, folder_of(metric)))
     versions = sorted({entry.params_id for entry in every})
     if not versions:

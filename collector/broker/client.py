@@ -51,7 +51,7 @@ def largest_message(settings: Settings) -> int:
 
 
 def make_producer(settings: Settings, log: Log) -> Any:
-    """A producer that reports a message as stored when all in-sync replicas have it. Raises
+    """Return a producer that reports a message as stored when all in-sync replicas have it. Raises
     SettingsError."""
     own = {
         "acks": "all",
@@ -64,7 +64,8 @@ def make_producer(settings: Settings, log: Log) -> Any:
 
 
 def make_consumer(settings: Settings, log: Log) -> Any:
-    """A consumer whose positions are in our database and nowhere else. Raises SettingsError."""
+    """Return a consumer whose positions are in our database and nowhere else. Raises
+    SettingsError."""
     own = {
         "group.id": settings.broker_group,
         "enable.auto.commit": False,
@@ -80,7 +81,8 @@ def make_consumer(settings: Settings, log: Log) -> Any:
 
 
 def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> list[int]:
-    """The partitions of a topic. Raises SettingsError where it is not there, or StorageError."""
+    """Return the partitions of a topic. Raises SettingsError where it is not there, or
+    StorageError."""
     library = load_library()
     try:
         found = client.list_topics(topic, timeout=seconds).topics[topic]
@@ -97,7 +99,8 @@ def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> lis
 
 
 def ends_of(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
-    """The first offset that the broker still has in a partition, and the one after the last."""
+    """Return the first offset that the broker still has in a partition, and the one after the
+    last."""
     library = load_library()
     where = library.TopicPartition(topic, partition)
     try:
@@ -117,7 +120,7 @@ def ends_of_all(client: Any, topic: str) -> dict[int, int]:
 
 
 def reason_of(error: Exception) -> str:
-    """The library's error in a few words."""
+    """Return the library's error in a few words."""
     cause = error.args[0] if error.args else error
     return str(cause.str()) if hasattr(cause, "str") else type(error).__name__
 
@@ -125,7 +128,7 @@ def reason_of(error: Exception) -> str:
 def _made(
     kind: str, given: dict[str, Any], own: dict[str, Any], settings: Settings, log: Log
 ) -> Any:
-    """A client. given: properties that may be set otherwise.  own: those on which we rely.
+    """Return a client. given: properties that may be set otherwise.  own: those on which we rely.
 
     The library names the property that it refuses, with its value: a password, maybe. Only names
     are repeated.

@@ -197,7 +197,7 @@ class Consumer:
             raise StorageError(f"{waits}; nobody counted meanwhile")
 
     def _counted_by_all(self) -> int:
-        """The sum of the stored positions; -1 where they cannot be read."""
+        """Return the sum of the stored positions; -1 where they cannot be read."""
         try:
             with self._database.read() as connection:
                 return sum(positions(connection, self._topic).values())

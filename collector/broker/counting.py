@@ -52,7 +52,7 @@ class Message:
 
 
 def encode_message(content: Content, received: Day, accepted: int) -> bytes:
-    """The value of a message."""
+    """Return the value of a message."""
     kind = _KINDS.index(content.kind)
     return _HEAD.pack(VERSION, kind, received.today, received.latest, accepted) + content.body
 

@@ -45,8 +45,8 @@ KeyRing = Mapping[str, Row[Any]]  # the keys that hold, by id
 
 
 def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scope]) -> str:
-    """The id of the key in an `Authorization` header. The key itself is in no message. Raises
-    AuthenticationError without a key that holds, ScopeError for one of another scope."""
+    """Return the id of the key in an `Authorization` header. The key itself is in no message.
+    Raises AuthenticationError without a key that holds, ScopeError for one of another scope."""
     scopes = " or ".join(scope.value for scope in allowed)
     if authorization is None:
         raise AuthenticationError(f"send a key of scope {scopes} as Authorization: Bearer KEY")
@@ -102,7 +102,7 @@ def revoke(connection: Connection, key_id: str, today: int) -> None:
 
 
 def shown(row: Row[Any]) -> dict[str, Any]:
-    """The public properties of a key, for a list of keys."""
+    """Return the public properties of a key, for a list of keys."""
     return {
         "key_id": row.key_id,
         "scope": row.scope,
@@ -132,7 +132,7 @@ class KeyKeeper:
         self._loaded = float("-inf")
 
     def is_stale(self, max_age: float = MAX_AGE) -> bool:
-        """Whether the keys were last read more than `max_age` seconds ago."""
+        """Return whether the keys were last read more than `max_age` seconds ago."""
         return self._seconds() - self._loaded >= max_age
 
     def refresh(self) -> None:
@@ -145,5 +145,5 @@ class KeyKeeper:
                 raise
 
     def check(self, authorization: str | None, *scopes: Scope) -> str:
-        """The id of the key. Raises AuthenticationError or ScopeError."""
+        """Return the id of the key. Raises AuthenticationError or ScopeError."""
         return check_key(self._ring or {}, authorization, scopes)

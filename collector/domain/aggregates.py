@@ -36,9 +36,9 @@ def read_aggregate(
     first: date | None = None,
     last: date | None = None,
 ) -> Aggregate:
-    """The counts of a window of closed days, whole blocks only. Raises NotFoundError for an unknown
-    metric or version, NotServedError for a window that is not served. The caller has closed what is
-    due."""
+    """Return the counts of a window of closed days, whole blocks only. Raises NotFoundError for an
+    unknown metric or version, NotServedError for a window that is not served. The caller has closed
+    what is due."""
     entry = load_registry(connection).current(name, params_id)
     blocks = blocks_of_window(entry, load_blocks(connection, entry.series_id), first, last)
     sums = sum_blocks(connection, [block.id for block in blocks])
@@ -105,7 +105,7 @@ def _iso(day: int) -> str:
 def blocks_of_window(
     entry: RegisteredSeries, blocks: Sequence[BlockRow], first: date | None, last: date | None
 ) -> list[BlockRow]:
-    """The sealed blocks that make up a window, oldest first; without bounds, all of them.
+    """Return the sealed blocks that make up a window, oldest first; without bounds, all of them.
 
     blocks: those of the series, oldest first. Raises NotServedError: why, and what is served.
     """
@@ -152,7 +152,8 @@ def _nothing_yet(entry: RegisteredSeries, blocks: Sequence[BlockRow]) -> NotServ
 def _not_yet(
     entry: RegisteredSeries, blocks: Sequence[BlockRow], sealed: Sequence[BlockRow], end: int
 ) -> NotServedError:
-    """The window reaches beyond what is served: into open days, or into days with too few."""
+    """Explain that the window reaches beyond what is served: into open days, or into days with too
+    few."""
     served = f"served are {_span(sealed)}"
     if end > entry.closed_through:
         return NotServedError(
@@ -189,7 +190,7 @@ def _cut(
 
 
 def waiting_days(pending: BlockRow) -> dict[str, object]:
-    """The closed days that are not served yet, with their numbers of reports."""
+    """Return the closed days that are not served yet, with their numbers of reports."""
     return {
         "first_day": _iso(pending.first_day),
         "last_day": _iso(pending.last_day),

@@ -135,12 +135,13 @@ def _key(one: Submission) -> tuple[bytes, bytes]:
 
 
 def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
-    """The receipt of a batch that was not counted before, by the verdict on its reports."""
+    """Return the receipt of a batch that was not counted before, by the verdict on its reports."""
     return Receipt(batch.batch_id, False, verdict.results, verdict.accepted, verdict.implausible)
 
 
 def too_large(batch: GroupedBatch, max_reports: int) -> BatchTooLargeError:
-    """The refusal of a batch that was not counted before, so that its sender may split it."""
+    """Return the refusal of a batch that was not counted before, so that its sender may split
+    it."""
     return BatchTooLargeError(
         f"{batch.num_reports} reports in a batch; at most {max_reports} are accepted here, and "
         "none was counted: send it in parts",

@@ -12,7 +12,7 @@ TOLERANCE = timedelta(hours=1)  # corrections of a clock that runs
 
 
 def utc_now() -> datetime:
-    """The present time of the system's clock, UTC."""
+    """Return the present time of the system's clock, UTC."""
     return datetime.now(UTC)
 
 
@@ -46,7 +46,7 @@ class GuardedClock:
         self._start: tuple[datetime, float] | None = None
 
     def __call__(self) -> datetime:
-        """The time that is borne out."""
+        """Return the time that is borne out."""
         now = self.unguarded()
         return min(now, self._borne_out()) if self._is_beyond(now) else now
 
@@ -84,8 +84,8 @@ class GuardedClock:
 
 
 def _first_moment(now: datetime, seen: int) -> datetime:
-    """The moment from which elapsed time counts after a start: now, on the last day seen and the
-    next; else, where the clock is ahead, the beginning of the last day.
+    """Return the moment from which elapsed time counts after a start: now, on the last day seen and
+    the next; else, where the clock is ahead, the beginning of the last day.
 
     A clock that is behind may be put right, so it is borne out through the day after the last.
     """
@@ -97,12 +97,12 @@ def _first_moment(now: datetime, seen: int) -> datetime:
 
 
 def today(clock: Clock) -> int:
-    """The current day, UTC, since 1970-01-01."""
+    """Return the current day, UTC, since 1970-01-01."""
     return day_of(clock().astimezone(UTC).date())
 
 
 def latest_day(clock: Clock, skew: timedelta) -> int:
-    """The latest day that a device whose clock is fast by `skew` may state.
+    """Return the latest day that a device whose clock is fast by `skew` may state.
 
     A suspect clock may be right, as after a long stop, so that reports of its day are accepted.
     """

@@ -42,8 +42,8 @@ class Closed:
 def metrics_to_close(
     registry: Registry, day: int, today: int, metric: str | None = None
 ) -> dict[str, int]:
-    """The metrics of which closing `day` would close days that are open now, with the day. Raises
-    RequestError for a day that has not come, NotFoundError for an unknown metric."""
+    """Return the metrics of which closing `day` would close days that are open now, with the day.
+    Raises RequestError for a day that has not come, NotFoundError for an unknown metric."""
     if day > today:
         raise RequestError(
             f"day {date_of(day)} has not come yet (today is {date_of(today)}, UTC); "
@@ -59,7 +59,8 @@ def metrics_to_close(
 
 
 def due_metrics(registry: Registry, today: int) -> dict[str, int]:
-    """The metrics with days whose time to take reports is over, with the last of these days."""
+    """Return the metrics with days whose time to take reports is over, with the last of these
+    days."""
     return {
         entry.root: entry.due_through(today)
         for entry in registry
@@ -104,8 +105,8 @@ def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> i
 
 
 def closing_day(connection: Connection, today: int) -> int:
-    """The day that closing takes for today; with a broker, no later than the day before which
-    all messages are counted.
+    """Return the day that closing takes for today; with a broker, no later than the day before
+    which all messages are counted.
 
     today: read from the clock before this is called.
     """
@@ -185,7 +186,8 @@ def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
 
 
 def would_close(connection: Connection, day: int, today: int, metric: str | None = None) -> Closed:
-    """The effect of closing a day, without closing it. Raises what `metrics_to_close` does."""
+    """Return the effect of closing a day, without closing it. Raises what `metrics_to_close`
+    does."""
     registry = load_registry(connection)
     metrics = metrics_to_close(registry, day, today, metric)
     folded = sum(

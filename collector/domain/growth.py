@@ -35,7 +35,7 @@ class Growth(NamedTuple):
 
 
 def highest_usual(history: Sequence[float], alike: Sequence[float] = ()) -> float:
-    """The number of reports above which a day counts as unusual, from the numbers of earlier
+    """Return the number of reports above which a day counts as unusual, from the numbers of earlier
     days.
 
     Six robust standard deviations above the median (at least those of a Poisson count), half as
@@ -63,7 +63,8 @@ class _Days:
         self.most[block.last_day] = block.num_reports
 
     def usual_of(self, day: int, period: str) -> tuple[float, float] | None:
-        """The highest usual number of a day, and the median; None where too little is known."""
+        """Return the highest usual number of a day, and the median; None where too little is
+        known."""
         history = [self.usual[d] for d in range(day - HISTORY_DAYS, day) if d in self.usual]
         if len(history) < MIN_DAYS:
             return None

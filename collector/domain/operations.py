@@ -160,7 +160,7 @@ class Collector:
         return max(spans, default=0)
 
     def read_aggregate(self, actor: str, name: str, **window: Unpack[ServedWindow]) -> Aggregate:
-        """The aggregate of a window of closed days. The audit log has the read before it is
+        """Return the aggregate of a window of closed days. The audit log has the read before it is
         returned."""
         return self._read_window(aggregates.read_aggregate, actor, "aggregate", name, window)
 
@@ -265,18 +265,18 @@ class Collector:
             return load_keys(connection)
 
     def read_audit(self, limit: int) -> list[CollectorAuditRow]:
-        """The latest acts, newest first."""
+        """Return the latest acts, newest first."""
         with self.database.read() as connection:
             return read_audit(connection, limit)
 
     def registry(self) -> Registry:
-        """The present metrics; they are read again if they have changed."""
+        """Return the present metrics; they are read again if they have changed."""
         with self.database.read() as connection:
             self._registry = registry = load_registry(connection, self._registry)
         return registry
 
     def key_ring(self) -> KeyRing:
-        """The keys that are not revoked."""
+        """Return the keys that are not revoked."""
         return {row.key_id: row for row in self.list_keys() if row.revoked is None}
 
     def _note_alone(self, actor: str, act: str, **detail: Any) -> None:

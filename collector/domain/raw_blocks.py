@@ -80,7 +80,7 @@ class RawBlock:
 def find_expiring(
     connection: Connection, registry: Registry, now: int
 ) -> list[tuple[RegisteredSeries, int]]:
-    """The days whose raw reports are deleted within `SOON` days, so that an export is due.
+    """Return the days whose raw reports are deleted within `SOON` days, so that an export is due.
 
     now: the clock's day.
     """
@@ -94,7 +94,7 @@ def find_expiring(
 
 
 def find_damaged(connection: Connection, registry: Registry) -> list[tuple[RegisteredSeries, str]]:
-    """The series with a block that is damaged, and why."""
+    """Return the series with a block that is damaged, and why."""
     by_series: defaultdict[int, list[BlockRow]] = defaultdict(list)
     for row in read_rows(connection):
         by_series[row.series_id].append(row)
@@ -144,7 +144,7 @@ class RawBlocks:
             )
 
     def _read(self, entry: RegisteredSeries, block: BlockRow, doubt: Doubt | None) -> RawBlock:
-        """A block; one that cannot be read must not stop those after it.
+        """Return a block; one that cannot be read must not stop those after it.
 
         doubt: of its row. Where either of two rows may be damaged, and all reports of this one's
         counters are there, it is the other.
@@ -171,7 +171,7 @@ class RawBlocks:
         return RawBlock(entry.metric, entry.series_id, days, 0, (), (), reason)
 
     def reports(self, block: RawBlock, cohort: int) -> Iterator[bytes]:
-        """The reports of a cohort, end to end, in pieces of up to `PAGE`."""
+        """Yield the reports of a cohort, end to end, in pieces of up to `PAGE`."""
         first, last = block.days
         page = max(_MIN_PAGE, PAGE // (last - first + 1))
         days = (self._of_day(block, day, cohort, page) for day in range(first, last + 1))
@@ -273,7 +273,8 @@ def _none_kept(entry: RegisteredSeries, waiting: int | None) -> NotServedError:
 
 
 def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
-    """The reports by day and cohort, else in random order; `opened` begins a short transaction."""
+    """Yield the reports by day and cohort, else in random order; `opened` begins a short
+    transaction."""
     metric, after = export.entry.metric, FIRST
     while True:
         with opened() as connection:

@@ -30,7 +30,7 @@ class WeightRange:
 
 @lru_cache(maxsize=1024)  # a registry asks it of every version each time it is read
 def weight_range(params: RapporParams) -> WeightRange:
-    """The numbers of set bits that an honest report may have, against crude forgeries.
+    """Return the numbers of set bits that an honest report may have, against crude forgeries.
 
     Given B, the k bits of a report are independent, P(S=1) = q_star where B is set and p_star
     elsewhere, so its weight has mean s*q_star + (k-s)*p_star, where s bits of B are set. With m
@@ -51,7 +51,7 @@ def weight_range(params: RapporParams) -> WeightRange:
 
 
 def _range(params: RapporParams, bits_set: int) -> tuple[int, int]:
-    """The least and the greatest weight of which Chernoff's bound leaves more than TAIL."""
+    """Return the least and the greatest weight of which Chernoff's bound leaves more than TAIL."""
     num_bits = params.num_bits
     mean = (bits_set * params.q_star + (num_bits - bits_set) * params.p_star) / num_bits
     middle = min(num_bits, max(0, round(mean * num_bits)))
@@ -64,7 +64,7 @@ def _range(params: RapporParams, bits_set: int) -> tuple[int, int]:
 
 
 def _is_rare(weight: int, num_bits: int, mean: float) -> bool:
-    """Whether so few, or so many, bits have a probability below TAIL by the bound."""
+    """Return whether so few, or so many, bits have a probability below TAIL by the bound."""
     share = weight / num_bits
     divergence = _term(share, mean) + _term(1 - share, 1 - mean)
     return num_bits * divergence > -math.log(TAIL)
@@ -102,11 +102,11 @@ class RegisteredSeries:
         return self.metric.params_id
 
     def closes(self, day: int) -> int:
-        """The day on which the clock closes an open day."""
+        """Return the day on which the clock closes an open day."""
         return day + self.patience + 1
 
     def due_through(self, today: int) -> int:
-        """The last day that the clock has closed by today, where nobody closed more."""
+        """Return the last day that the clock has closed by today, where nobody closed more."""
         return today - self.patience - 1
 
 
@@ -123,15 +123,16 @@ class Registry:
             self._names.setdefault(entry.metric.name, []).append(entry)
 
     def find(self, name: str, params_id: str) -> RegisteredSeries | None:
-        """The series that a report is for, or None."""
+        """Return the series that a report is for, or None."""
         return self.entries.get((name, params_id))
 
     def knows(self, name: str) -> bool:
-        """Whether any version of the name was ever declared."""
+        """Return whether any version of the name was ever declared."""
         return name in self._names
 
     def current(self, name: str, params_id: str | None = None) -> RegisteredSeries:
-        """The version asked for, or the latest one. Raises NotFoundError that names what is."""
+        """Return the version asked for, or the latest one. Raises NotFoundError that names what
+        is."""
         versions = self._names.get(name)
         if not versions:
             parts = ", ".join(one for one in self._names if one.partition("/")[0] == name)
@@ -151,7 +152,8 @@ class Registry:
 
 @lru_cache(maxsize=1 << 16)
 def _metric(definition: str) -> Metric:
-    """The metric of a stored definition; most are the same when the registry is read again."""
+    """Return the metric of a stored definition; most are the same when the registry is read
+    again."""
     return Metric.from_dict(json.loads(definition))
 
 
@@ -184,5 +186,5 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
 
 
 def declared_name(name: str) -> str:
-    """The name in metrics.toml: the part of a sub-metric's name before the first `/`."""
+    """Return the name in metrics.toml: the part of a sub-metric's name before the first `/`."""
     return name.partition("/")[0]

@@ -52,7 +52,8 @@ class _KeyFile(BaseModel):
 
 
 def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
-    """The keys of a file, oldest first. Raises SettingsError, which shows nothing of the keys."""
+    """Return the keys of a file, oldest first. Raises SettingsError, which shows nothing of the
+    keys."""
     try:
         mode, text = file.stat().st_mode, file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -122,7 +123,7 @@ class RelayKeys:
         self.trouble = ""
 
     def private_keys(self) -> Mapping[int, X25519PrivateKey]:
-        """The private keys that hold, by their numbers."""
+        """Return the private keys that hold, by their numbers."""
         if self._seconds() - self._looked >= RELOAD_SECONDS:
             self._looked, stamp = self._seconds(), _stamp(self._file)
             if stamp != self._stamp:

@@ -209,7 +209,8 @@ def _refuse_group(
 
 
 def closed_by_time(entry: RegisteredSeries, today: int) -> int:
-    """The last day that takes no more reports of this version: a day does until day + accept_days.
+    """Return the last day that takes no more reports of this version: a day does until day +
+    accept_days.
 
     Where another version takes them for longer, the day closes later.
     """
@@ -224,7 +225,7 @@ def encode_results(results: Sequence[Refusal | None]) -> bytes:
 
 
 def decode_results(stored: bytes, num_reports: int) -> list[Refusal | None]:
-    """The inverse of `encode_results`, with general details."""
+    """Return the inverse of `encode_results`, with general details."""
     if stored == RESULTS_ALL_ACCEPTED:
         return [None] * num_reports
     return [_STORED_REFUSALS[code] for code in stored]

@@ -48,7 +48,7 @@ Last = Annotated[Day | None, Query(alias="to")]
 
 
 def _body_of(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """A body that is read after the key is checked."""
+    """Return a body that is read after the key is checked."""
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
 
 

@@ -95,8 +95,8 @@ class AppComponents:
         return queue, Readiness(partial(check_writable, self.writing))
 
     def sender_of(self, scope: ASGIScope) -> str:
-        """The name by which limits know the sender of a request: what a trusted proxy says, or the
-        address (of IPv6, its /64); "" for one through a relay."""
+        """Return the name by which limits know the sender of a request: what a trusted proxy says,
+        or the address (of IPv6, its /64); "" for one through a relay."""
         header = self.settings.sender_header
         if header is not None:
             return Headers(scope=scope).get(header, "")[:64]
@@ -104,12 +104,12 @@ class AppComponents:
 
 
 def parts_of(request: Request) -> AppComponents:
-    """The parts of the app that this request came to."""
+    """Return the parts of the app that this request came to."""
     return cast(AppComponents, request.app.state.parts)
 
 
 def actor(request: Request, *scopes: Scope) -> str:
-    """The id of the key that sent a request, which must have one of the scopes; `open` where
+    """Return the id of the key that sent a request, which must have one of the scopes; `open` where
     keys are not required.
 
     For analysts and admins, on a worker thread: for a key of theirs the keys are read afresh, so
@@ -129,7 +129,7 @@ def actor(request: Request, *scopes: Scope) -> str:
 
 
 def needs(*scopes: Scope) -> Callable[[Request], str]:
-    """A dependency of routes that need a key of one of these scopes: the id of the key."""
+    """Return a dependency of routes that need a key of one of these scopes: the id of the key."""
 
     described = HTTPBearer(
         scheme_name=f"{'-or-'.join(scopes)}-key",

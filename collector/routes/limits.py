@@ -103,7 +103,7 @@ class SenderShares:
             self._counts[sender] += amount
 
     def largest(self) -> float:
-        """The largest share since the last look, from 0 to 1; 0 where too little arrived."""
+        """Return the largest share since the last look, from 0 to 1; 0 where too little arrived."""
         now, counts = self._seconds(), self._counts
         rate = counts.total() / max(now - self._since, 1.0)
         self._counts, self._since = Counter(), now
@@ -111,7 +111,7 @@ class SenderShares:
 
 
 def network_of(address: str) -> str:
-    """The unit that a limit applies to: an IPv4 address, or the /64 of an IPv6 address.
+    """Return the unit that a limit applies to: an IPv4 address, or the /64 of an IPv6 address.
 
     A socket for both gives IPv4 addresses as IPv6 ones, all in one /64: they are read as IPv4.
     """

@@ -103,8 +103,8 @@ def refuse_shown_sender(names: Iterable[bytes]) -> None:
 
 
 def _scope_of(request: BinaryRequest) -> Scope:
-    """The request within, as one of the route for batches that has no sender. Raises NotFoundError
-    for another route, RequestError for a header that reveals more."""
+    """Return the request within, as one of the route for batches that has no sender. Raises
+    NotFoundError for another route, RequestError for a header that reveals more."""
     if (request.method, request.path) != (b"POST", REPORTS_PATH.encode()):
         raise NotFoundError(f"through a relay there is only POST {REPORTS_PATH}")
     for name, _ in request.fields:

@@ -70,7 +70,7 @@ class ReportsEndpoint:
         await send_answer(send, *await self.respond(scope, receive))
 
     async def respond(self, scope: Scope, receive: Receive) -> Answer:
-        """The status, headers and body of the answer to a request."""
+        """Return the status, headers and body of the answer to a request."""
         digesting = DigestingReceive(receive)
         try:
             receipt = await accept_reports(scope, digesting, self._parts)
@@ -84,7 +84,7 @@ class ReportsEndpoint:
 
 
 def headers_of(kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
-    """The headers of an answer. kind: its content type."""
+    """Return the headers of an answer. kind: its content type."""
     return [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
 
 
@@ -109,14 +109,14 @@ class DigestingReceive:
         self._is_whole = False
 
     async def __call__(self) -> Message:
-        """The next message."""
+        """Return the next message."""
         message = await self._receive()
         self._digest.update(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)
         return message
 
     def details(self) -> dict[str, str]:
-        """The member `body_sha256` of a problem document, once the body was read whole."""
+        """Return the member `body_sha256` of a problem document, once the body was read whole."""
         return {"body_sha256": self._digest.hexdigest()} if self._is_whole else {}
 
 
@@ -143,7 +143,8 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
 
 
 async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
-    """The id of a key of scope `report`; keys are read again, on another thread, when old."""
+    """Return the id of a key of scope `report`; keys are read again, on another thread, when
+    old."""
     keys = parts.keys
     given = None if authorization is None else authorization.decode("latin-1")
     if keys.is_stale():
@@ -158,7 +159,7 @@ async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
 
 
 def answer(receipt: Receipt) -> bytes:
-    """The answer as JSON, a result for each report in their order.
+    """Return the answer as JSON, a result for each report in their order.
 
     A refusal is explained the first time that it occurs, and of MAX_DETAILS different ones;
     the others have their reason alone, so that a small body cannot ask for a huge answer.

@@ -14,7 +14,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 def _day(text: object) -> object:
-    """A day of a path or query has one form; pydantic alone would read numbers as well."""
+    """Return a day of a path or query has one form; pydantic alone would read numbers as well."""
     if isinstance(text, str) and not _DAY.fullmatch(text):
         raise ValueError(f"{text[:40]!a} is not a date YYYY-MM-DD")
     return text

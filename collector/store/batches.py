@@ -36,13 +36,13 @@ class BatchRow(NamedTuple):
 
 
 def hash_of_id(batch_id: bytes) -> bytes:
-    """The key under which a batch is remembered, 16 bytes: SHA-256 of a fixed name and the batch
-    id, cut."""
+    """Return the key under which a batch is remembered, 16 bytes: SHA-256 of a fixed name and the
+    batch id, cut."""
     return sha256(_NAME_OF_ID + batch_id).digest()[:_HASH_BYTES]
 
 
 def keyed_digest(batch_id: bytes, digest: bytes) -> bytes:
-    """A digest of a batch's body, keyed by the batch id, 16 bytes: equal for the same id and
+    """Return a digest of a batch's body, keyed by the batch id, 16 bytes: equal for the same id and
     body only.
 
     batch_id, digest: 16 bytes each, so that no two pairs give the same text.

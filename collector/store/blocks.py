@@ -32,7 +32,7 @@ def first_days(connection: Connection) -> dict[int, int]:
 
 
 def first_day(connection: Connection, series_id: int) -> int | None:
-    """The first day with reports of one series that is not folded yet."""
+    """Return the first day with reports of one series that is not folded yet."""
     statement = select(func.min(counters.c.day)).where(counters.c.series_id == series_id)
     day: int | None = connection.execute(statement).scalar()
     return day
@@ -69,7 +69,7 @@ def fold_day(
 
 
 def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
-    """The counts of several blocks of one series, by cohort."""
+    """Return the counts of several blocks of one series, by cohort."""
     columns = (block_counts.c.cohort, block_counts.c.num_reports, block_counts.c.counts)
     where = block_counts.c.block_id.in_(block_ids)
     return _summed(connection.execute(select(*columns).where(where)))
@@ -87,7 +87,7 @@ def counts_by_cohort(
 
 
 def count_unserved(connection: Connection) -> int:
-    """Number of reports of the days that are not in a sealed block."""
+    """Return the number of reports of the days that are not in a sealed block."""
     waiting = select(func.sum(counters.c.num_reports))
     pending = select(func.sum(blocks.c.num_reports)).where(blocks.c.sealed.is_(False))
     return sum(int(connection.execute(one).scalar() or 0) for one in (waiting, pending))
@@ -104,7 +104,8 @@ def delete_unserved(connection: Connection) -> int:
 
 
 def accepted_totals(connection: Connection) -> dict[int, int]:
-    """Number of reports accepted so far, by series: open days and closed ones together."""
+    """Return the number of reports accepted so far, by series: open days and closed ones
+    together."""
     totals: dict[int, int] = {}
     for table in (counters, blocks):
         count = func.sum(table.c.num_reports)
@@ -115,7 +116,7 @@ def accepted_totals(connection: Connection) -> dict[int, int]:
 
 
 def _open_block(connection: Connection, series_id: int, day: int) -> int:
-    """The id of the unsealed block, or of a new one right after the last sealed one."""
+    """Return the id of the unsealed block, or of a new one right after the last sealed one."""
     known = load_blocks(connection, series_id)
     if known and not known[-1].sealed:
         return known[-1].id
@@ -172,8 +173,8 @@ class BlockRow:
 
 
 def load_blocks(connection: Connection, series_id: int) -> list[BlockRow]:
-    """The blocks of one series, oldest first. Raises DamagedBlocksError for rows that cannot be
-    blocks."""
+    """Return the blocks of one series, oldest first. Raises DamagedBlocksError for rows that cannot
+    be blocks."""
     rows = read_rows(connection, series_id)
     doubt = next(filter(None, damages(rows)), None)
     if doubt is not None:
@@ -232,7 +233,7 @@ def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt
 
 
 def count_strays(connection: Connection) -> int:
-    """Number of blocks that belong to no existing series."""
+    """Return the number of blocks that belong to no existing series."""
     known = select(series.c.id)
     statement = select(func.count()).where(blocks.c.series_id.not_in(known))
     return int(connection.execute(statement).scalar_one())

@@ -48,7 +48,7 @@ def leave(connection: Connection) -> None:
 
 
 def read_state(connection: Connection) -> Row[Any] | None:
-    """The row of `broker_state`; None where no broker feeds this database."""
+    """Return the row of `broker_state`; None where no broker feeds this database."""
     return connection.execute(select(broker_state)).one_or_none()
 
 
@@ -119,7 +119,7 @@ def note_skipped(connection: Connection, topic: str, skipped: Iterable[Skipped])
 
 
 def count_skipped(connection: Connection) -> int:
-    """Number of messages that were skipped so far, of all topics."""
+    """Return the number of messages that were skipped so far, of all topics."""
     many = broker_skipped.c.last_offset - broker_skipped.c.first_offset + 1
     return int(connection.execute(select(func.coalesce(func.sum(many), 0))).scalar_one())
 

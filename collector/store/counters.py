@@ -78,7 +78,7 @@ _WORD_BYTES = 4096  # of the cells that are summed side by side; wider words gai
 
 
 def lane_sums(cells: Mapping[int, Sequence[bytes]]) -> dict[int, bytes]:
-    """The lanes of each cell's reports, by cohort.
+    """Return the lanes of each cell's reports, by cohort.
 
     cells: one report or more each, fewer than 2**32, all of one length.
     """
@@ -143,12 +143,12 @@ def count_columns(words: list[int]) -> list[int]:
 
 
 def counts(stored: bytes, num_bits: int) -> tuple[int, ...]:
-    """The first `num_bits` counts of stored lanes."""
+    """Return the first `num_bits` counts of stored lanes."""
     return struct.unpack_from(f"<{num_bits}I", stored)
 
 
 def reports_by_day(connection: Connection) -> dict[tuple[int, int], int]:
-    """Number of reports of each (series, day) that is not folded yet."""
+    """Return the number of reports of each (series, day) that is not folded yet."""
     columns = (counters.c.series_id, counters.c.day)
     statement = select(*columns, func.sum(counters.c.num_reports)).group_by(*columns)
     return {(series_id, day): int(count) for series_id, day, count in connection.execute(statement)}

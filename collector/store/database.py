@@ -43,7 +43,7 @@ class CollectorDatabase(database.Database):
         super().__init__(engine, COLLECTOR, max_seconds=max_seconds)
 
     def add(self) -> AbstractContextManager[Connection]:
-        """A transaction that adds rows: many at once on PostgreSQL.
+        """Return a transaction that adds rows: many at once on PostgreSQL.
 
         Adding reports takes the gate first (`store.group_commit`), so that it never overlaps
         `change`.
@@ -51,11 +51,12 @@ class CollectorDatabase(database.Database):
         return self._transaction(writes=True)
 
     def change(self) -> AbstractContextManager[Connection]:
-        """A transaction that closes days or changes metrics and keys: alone."""
+        """Return a transaction that closes days or changes metrics and keys: alone."""
         return self.locked(f"pg_advisory_xact_lock({GATE_LOCK})")
 
     def fold(self) -> AbstractContextManager[Connection]:
-        """A transaction that moves counters of closed days: one at a time, alongside who adds.
+        """Return a transaction that moves counters of closed days: one at a time, alongside who
+        adds.
 
         Nobody adds to a closed day, so the gate is held shared: reports are still counted, where
         the database has more than one writer.

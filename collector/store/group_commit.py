@@ -40,7 +40,7 @@ Opened = tuple[int, dict[bytes, BatchRow]]  # version of the state, and batches 
 
 
 def statements(*, is_postgresql: bool) -> SqliteStatements | PostgresqlStatements:
-    """The statements for SQLite or for PostgreSQL."""
+    """Return the statements for SQLite or for PostgreSQL."""
     return PostgresqlStatements() if is_postgresql else SqliteStatements()
 
 
@@ -112,7 +112,7 @@ _Row = TypeVar("_Row")
 
 
 def _driver(connection: Connection) -> Any:
-    """The driver's own connection, in SQLAlchemy's transaction."""
+    """Return the driver's own connection, in SQLAlchemy's transaction."""
     return connection.connection.driver_connection
 
 
@@ -126,7 +126,7 @@ def _opened(rows: Iterable[Any]) -> Opened:
 
 
 def _totals(added: Mapping[Cell, CohortSum], stored: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """The rows to write: what is added, and what was stored of it before."""
+    """Return the rows to write: what is added, and what was stored of it before."""
     before = {row[:3]: CohortSum(*row[3:]) for row in stored}
     rows: list[tuple[Any, ...]] = []
     for cell, reports in added.items():

@@ -28,14 +28,15 @@ def delete_raw(connection: Connection, series_id: int, before: int) -> int:
 
 
 def count_raw(connection: Connection, series_id: int, first: int, last: int) -> int:
-    """Number of raw reports kept of a series, of days from `first` to `last`."""
+    """Return the number of raw reports kept of a series, of days from `first` to `last`."""
     which = _of_days(series_id, first, last)
     statement = select(func.count()).select_from(raw_reports).where(*which)
     return int(connection.execute(statement).scalar_one())
 
 
 def raw_days(connection: Connection, series_id: int, before: int) -> list[int]:
-    """The days before `before` of which reports are kept, each found by one look at the key."""
+    """Return the days before `before` of which reports are kept, each found by one look at the
+    key."""
     day, days = raw_reports.c.day, list[int]()
     of_series = select(func.min(day)).where(raw_reports.c.series_id == series_id)
     while True:
@@ -49,7 +50,8 @@ def raw_days(connection: Connection, series_id: int, before: int) -> list[int]:
 def raw_page(
     connection: Connection, series_id: int, first: int, last: int, after: Key, limit: int
 ) -> list[tuple[Key, bytes]]:
-    """The next keys and bits of reports behind the key `after`, in the order of their keys."""
+    """Return the next keys and bits of reports behind the key `after`, in the order of their
+    keys."""
     key = (raw_reports.c.day, raw_reports.c.cohort, raw_reports.c.mark)
     statement = (
         select(*key, raw_reports.c.bits)
@@ -64,7 +66,7 @@ def raw_page(
 def raw_cohort_page(
     connection: Connection, where: tuple[int, int, int], after: bytes, limit: int
 ) -> list[tuple[bytes, bytes]]:
-    """The next (mark, bits) behind a mark, by mark; where: (series_id, day, cohort)."""
+    """Return the next (mark, bits) behind a mark, by mark; where: (series_id, day, cohort)."""
     mark = raw_reports.c.mark
     statement = (
         select(mark, raw_reports.c.bits)

@@ -15,7 +15,7 @@ _NAMES_AT_ONCE = 500  # SQLite: 999 parameters a statement in its older versions
 
 
 def state_version(connection: Connection) -> int:
-    """A number that grows with every change of metrics, keys or closed days; -1 in an empty
+    """Return a number that grows with every change of metrics, keys or closed days; -1 in an empty
     database."""
     value = connection.execute(select(state.c.version)).scalar()
     return -1 if value is None else value
@@ -27,7 +27,7 @@ def touch_state(connection: Connection) -> None:
 
 
 def read_last_day(connection: Connection) -> tuple[int | None, datetime | None]:
-    """The last day that a collector has seen, and the time of PostgreSQL's own clock."""
+    """Return the last day that a collector has seen, and the time of PostgreSQL's own clock."""
     clock = func.now() if connection.dialect.name == "postgresql" else null()
     row = connection.execute(select(state.c.last_day, clock)).one()
     return row[0], row[1]
@@ -43,7 +43,7 @@ def save_last_day(connection: Connection, day: int | None, *, forward: bool = Fa
 
 
 def load_series(connection: Connection) -> dict[tuple[str, str], int]:
-    """The id of each series, by name and params_id."""
+    """Return the id of each series, by name and params_id."""
     statement = select(series.c.name, series.c.params_id, series.c.id)
     return {(row[0], row[1]): row[2] for row in connection.execute(statement)}
 
@@ -95,7 +95,7 @@ class MetricVersionRow:
 
 
 def current_version(metric: Metric, versions: Sequence[MetricVersionRow]) -> MetricVersionRow:
-    """The row that makes this the current version of its name, among `versions`."""
+    """Return the row that makes this the current version of its name, among `versions`."""
     top = versions[-1].position if versions else 0
     is_top = bool(versions) and versions[-1].params_id == metric.params_id
     return MetricVersionRow(
@@ -155,7 +155,7 @@ def write_audit(connection: Connection, row: CollectorAuditRow) -> None:
 
 
 def read_audit(connection: Connection, limit: int) -> list[CollectorAuditRow]:
-    """The latest entries, newest first."""
+    """Return the latest entries, newest first."""
     columns = [audit.c[name] for name in CollectorAuditRow.__slots__]
     rows = connection.execute(select(*columns).order_by(audit.c.id.desc()).limit(limit))
     return [CollectorAuditRow(*row) for row in rows]

@@ -166,7 +166,7 @@ class Weights:
         return np.asarray(kept / kept.mean())
 
     def to_csv(self) -> str:
-        """The canonical CSV that `read_weights` reads: sorted, that of all others last."""
+        """Return the canonical CSV that `read_weights` reads: sorted, that of all others last."""
         text, others = io.StringIO(), [] if self.others is None else [("", self.others)]
         rows = [(value, repr(weight)) for value, weight in [*sorted(self.of.items()), *others]]
         csv.writer(text, lineterminator="\n").writerows(rows)

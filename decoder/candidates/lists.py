@@ -219,7 +219,7 @@ class Candidates:
         return cls.from_strings((first + timedelta(days=day)).isoformat() for day in days)
 
     def direct(self, params: RapporParams) -> bool:
-        """Whether each value has its own bit, so that no regression is needed."""
+        """Return whether each value has its own bit, so that no regression is needed."""
         return params.scheme.own_bits or self.own_bits
 
     def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
@@ -282,8 +282,8 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
 
 
 def own_names(params: RapporParams, definition: Mapping[str, Any]) -> Sequence[str]:
-    """Names of the values that a definition (`Metric.to_dict`, or empty) lists; none where they
-    must be guessed. Raises RapporError for a damaged one."""
+    """Return the names of the values that a definition (`Metric.to_dict`, or empty) lists; none
+    where they must be guessed. Raises RapporError for a damaged one."""
     names: Sequence[str] = params.scheme.value_names
     if not names and definition:
         names = _kind_of(definition).names(definition)

@@ -35,7 +35,7 @@ class Differences:
     detected: Flags
 
     def of(self, rows: Indices) -> Differences:
-        """The differences of some rows."""
+        """Return the differences of some rows."""
         return Differences(*(part[rows] for part in vars(self).values()))
 
 

@@ -99,7 +99,7 @@ class Window:
         return np.array(self.aggregate.reports_per_cohort) > 0
 
     def observed(self, cohorts: Flags) -> Observed:
-        """The debiased counts of `cohorts`, with the positions of the values followed."""
+        """Return the debiased counts of `cohorts`, with the positions of the values followed."""
         followed = self.tensor if self.direct else self.tensor[self.found]
         return observe(self.aggregate, followed, self.repeats, cohorts)
 
@@ -153,7 +153,7 @@ def _direct(observed: Observed) -> tuple[Floats, Floats]:
 
 
 def _first_shares(observed: Observed, columns: Floats) -> Floats:
-    """Shares of a first, unweighted fit, by which the noise is known."""
+    """Return the shares of a first, unweighted fit, by which the noise is known."""
     return np.asarray(np.linalg.lstsq(columns, observed.centered.ravel(), rcond=None)[0])
 
 

@@ -76,7 +76,7 @@ def bases_of(number: int, windows: int) -> range:
 
 
 def _weights(pattern: Floats) -> Floats:
-    """The contrast (T,) of the mean of the windows of a pattern less that of the others."""
+    """Return the contrast (T,) of the mean of the windows of a pattern less that of the others."""
     return np.asarray(pattern / pattern.sum() - (1 - pattern) / (1 - pattern).sum())
 
 
@@ -157,8 +157,8 @@ def _contrast_cells(
 def _fit_variances(
     model: RandomCells, contrast: Floats, repeated: float
 ) -> tuple[float, float, float]:
-    """The height of the likelihood of a contrast (T,) at its most likely noise (1 if no device
-    repeated any) and tau^2, on a grid.
+    """Return the height of the likelihood of a contrast (T,) at its most likely noise (1 if no
+    device repeated any) and tau^2, on a grid.
 
     Devices that stay repeat noise in all windows, those that move only in some: the noise is at
     least as if all stayed, and at most as if all moved between the two sides of the contrast.

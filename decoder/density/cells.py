@@ -28,8 +28,8 @@ _PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a m
 
 
 def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
-    """The graph Laplacian (n, n), sparse, in which cells with two common corners, so with a common
-    edge, are neighbors. Reserved values, and pairs of cells, have none."""
+    """Return the graph Laplacian (n, n), sparse, in which cells with two common corners, so with a
+    common edge, are neighbors. Reserved values, and pairs of cells, have none."""
     owners: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, cell in enumerate(cells):
         if cell not in RESERVED:
@@ -198,7 +198,7 @@ def slot_readings(
 
 
 def missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
-    """A warning that names the declared levels of the slot that nobody reported of."""
+    """Return a warning that names the declared levels of the slot that nobody reported of."""
     metric, location = location_of(aggregates[-1])
     given = {location_of(aggregate)[1].level for aggregate in aggregates}
     declared = location.grid.levels

@@ -60,7 +60,7 @@ class Prior:
         return cls((bends + sparse.diags_array(own)).tocsr(), reserved)
 
     def precision(self, strength: float) -> Any:
-        """The precision (n, n) at a strength, sparse, positive definite."""
+        """Return the precision (n, n) at a strength, sparse, positive definite."""
         scaled = strength * self.structure
         if not self.reserved:
             return scaled
@@ -73,7 +73,7 @@ class Prior:
         return np.asarray(field - self._cells(field).mean(axis=0))
 
     def uncentered(self, pull: Floats) -> Floats:
-        """The slope in the log shares, from the slope in the centered ones."""
+        """Return the slope in the log shares, from the slope in the centered ones."""
         result, cells = pull.copy(), self._cells(pull)
         self._cells(result)[...] -= pull.sum(axis=0) / len(cells)
         return result
@@ -91,7 +91,7 @@ def softmax(field: Floats) -> Floats:
 def negative_log_posterior(
     misfit: Callable[[Floats], tuple[float, Floats]], prior: Prior, precision: Any
 ) -> Callable[[Floats], tuple[float, Floats]]:
-    """The objective of a fit, up to a constant.
+    """Return the objective of a fit, up to a constant.
 
     Args:
         misfit: from shares, half the weighted squares of the residuals, and their slopes.

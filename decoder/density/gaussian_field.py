@@ -122,7 +122,7 @@ def fit_field(
 def _highest(
     misfit: Misfit, prior: Prior, belief: Belief, even: Floats, near: Floats | None
 ) -> Field:
-    """The summit of the least loss, up to the first that explains the data."""
+    """Return the summit of the least loss, up to the first that explains the data."""
 
     def starts() -> Iterator[Floats]:  # each is found only when it is asked for
         if near is not None:
@@ -147,8 +147,8 @@ def _graphs(laplacian: Any | None) -> tuple[Graph, ...]:
 def _most_predictive(
     readings: Sequence[LevelEquations], laplacian: Any | None, even: Floats, reserved: int
 ) -> tuple[Belief, float]:
-    """The belief by which maps of each half of the rows fit the other best, and its gain in log
-    likelihood of rows left out; from strong priors to weak, until two in a row are worse."""
+    """Return the belief by which maps of each half of the rows fit the other best, and its gain in
+    log likelihood of rows left out; from strong priors to weak, until two in a row are worse."""
     halves = []
     for side in (0, 1):  # every other row; of symbols, every other cohort
         half = []
@@ -174,7 +174,7 @@ def _most_predictive(
 
 
 def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved: int) -> Field:
-    """The fit of the highest evidence, with its gain.
+    """Return the fit of the highest evidence, with its gain.
 
     That all cells are alike makes spikes cheap: it must gain more than a spike of noise can. Each
     from the middle strength to weaker ones, then to stronger ones, until two in a row are worse.

@@ -99,7 +99,7 @@ def read_aggregate(
 
 
 def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any:
-    """The design matrix X, sparse (m*k, n); of one cohort where every value has its own bit.
+    """Return the design matrix X, sparse (m*k, n); of one cohort where every value has its own bit.
 
     Args:
         positions: (M, m, h), of the values of a level.
@@ -132,11 +132,11 @@ class Misfit:
         return value, slope
 
     def own_information(self) -> Floats:
-        """The diagonal of the information about the shares, (n,); designs hold 0 and 1."""
+        """Return the diagonal of the information about the shares, (n,); designs hold 0 and 1."""
         return np.asarray(sum(weight @ design for design, _, weight in self._rows))
 
     def information(self) -> Floats:
-        """The information about the shares, (n, n)."""
+        """Return the information about the shares, (n, n)."""
         parts = [design.T @ design.multiply(w[:, None]) for design, _, w in self._rows]
         return np.asarray(sum(part.toarray() for part in parts))
 
@@ -158,8 +158,8 @@ class Misfit:
 
 
 def _within_bounds(information: Floats, products: Floats) -> Floats:
-    """The shares x (r,), one or two, of the least x' information x / 2 - x' products; each, and
-    what they leave to the cells, is at least MIN_RESERVED."""
+    """Return the shares x (r,), one or two, of the least x' information x / 2 - x' products; each,
+    and what they leave to the cells, is at least MIN_RESERVED."""
     most = 1 - MIN_RESERVED
     if len(products) == 1:
         return np.asarray(np.clip(products / information[0], MIN_RESERVED, most))

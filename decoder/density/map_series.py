@@ -78,8 +78,8 @@ def window_maps(
 def _merged(
     windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
 ) -> list[LevelEquations]:
-    """The readings of all windows together, in all of which a device may repeat; of windows that
-    overlap those of the one with the most reports."""
+    """Return the readings of all windows together, in all of which a device may repeat; of windows
+    that overlap those of the one with the most reports."""
     merged = []
     for level in zip(*windows, strict=True):
         try:
@@ -129,7 +129,7 @@ def _pooled(
 
 
 def _of_whole(whole: Field, readings: Sequence[LevelEquations], reserved: int) -> WindowMap:
-    """The map of all windows with the window's own reserved shares."""
+    """Return the map of all windows with the window's own reserved shares."""
     shares = own_reserved(Misfit(readings, whole.shares), whole.shares, reserved)
     check = check_map(readings, shares, reserved)
     return WindowMap(shares, "whole", whole.belief, check, whole.doubts)
@@ -138,8 +138,8 @@ def _of_whole(whole: Field, readings: Sequence[LevelEquations], reserved: int) -
 def _deviating(
     readings: WindowReadings, places: Places, whole: Field, most: float, *, independent: bool
 ) -> tuple[SpaceTimeField, Floats, Sequence[WindowChanges] | None]:
-    """The field, its maps of cells (T, n), and changes where all cells deviate; of more cells than
-    can be pooled blocks deviate. most, independent: as in `fit_space_time`."""
+    """Return the field, its maps of cells (T, n), and changes where all cells deviate; of more
+    cells than can be pooled blocks deviate. most, independent: as in `fit_space_time`."""
     shares, laplacian, reserved = whole.shares, places.laplacian, len(places.reserved)
     rows, cells = sum(len(one.target) for one in readings[0]), len(shares) - reserved
     prior = Prior.of(whole.belief.graph, laplacian, len(shares), reserved)
@@ -245,7 +245,7 @@ class Blocks:
         return cls(within, of_cell, None if laplacian is None else _touching(laplacian, of_cell))
 
     def reduced(self, windows: Sequence[Sequence[LevelEquations]]) -> list[list[LevelEquations]]:
-        """The readings of windows in the shares of the blocks."""
+        """Return the readings of windows in the shares of the blocks."""
         designs: dict[int, Any] = {}
 
         def of(one: LevelEquations) -> LevelEquations:
@@ -256,7 +256,7 @@ class Blocks:
         return [[of(one) for one in window] for window in windows]
 
     def summed(self, shares: Floats) -> Floats:
-        """The shares (b,) of the blocks in a map (n,)."""
+        """Return the shares (b,) of the blocks in a map (n,)."""
         return np.bincount(self.of_cell, shares).astype(np.float64)
 
     def precision(self, precision: Any) -> Any:

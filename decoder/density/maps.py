@@ -112,7 +112,7 @@ class Density:
         return self.places.shown
 
     def showing(self, cells: Collection[str]) -> Self:
-        """The same map of some cells and the reserved values; others become `unlisted`."""
+        """Return the same map of some cells and the reserved values; others become `unlisted`."""
         places = self.places.showing(cells)
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
         rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in _COLUMNS}
@@ -346,8 +346,8 @@ def cell_estimates(
 
 
 def _allowed(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -> Floats:
-    """The most that each cell can hold, (M,): what its first bit shows in any cohort, by one-sided
-    limits at the level of the intervals shared by the cohorts."""
+    """Return the most that each cell can hold, (M,): what its first bit shows in any cohort, by
+    one-sided limits at the level of the intervals shared by the cohorts."""
     positions = candidates.positions(aggregate.params)
     observed = observe(aggregate, positions, decoding.summary.repetition)
     noise, shares = observed.noise, np.clip(observed.bit_shares, 0.0, 1.0)

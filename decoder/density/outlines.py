@@ -168,7 +168,7 @@ def areas_of(
 
 
 def _cell_polygons(grid: Grid, cells: Sequence[str]) -> Any:
-    """The cells as polygons, longitude first, (n,)."""
+    """Return the cells as polygons, longitude first, (n,)."""
     return np.array(
         [shapely.polygons(np.array(cell_outline(grid, cell))[:, ::-1]) for cell in cells]
     )
@@ -182,7 +182,7 @@ def surface(polygons: Any) -> Floats:
 
 
 def _parts(geometry: Any, polygons: Any, tree: Any, surfaces: Floats) -> Floats:
-    """The part of each cell that is in an area, (n,); longitudes may be a turn apart."""
+    """Return the part of each cell that is in an area, (n,); longitudes may be a turn apart."""
     inside = np.zeros(len(polygons))
     for turn in _TURNS:
         moved = translate(geometry, xoff=turn)

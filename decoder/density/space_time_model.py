@@ -200,8 +200,8 @@ def _for_phi(
     phi: float,
     near: Strengths | None,
 ) -> Strengths:
-    """The best for one phi, as ln tau^2 and the logits of a / a_max, b, psi / .97 and g. near:
-    those of another phi, to start from."""
+    """Return the best for one phi, as ln tau^2 and the logits of a / a_max, b, psi / .97 and g.
+    near: those of another phi, to start from."""
     data, rest = modes.data / scale, modes.rest / np.outer(scale, scale)
     count = len(modes.information) + modes.rest_freedom
     log_usual = float(np.log(_USUAL_VARIANCE))

@@ -199,7 +199,7 @@ class GroupShares:
     num_bits: int
 
     def scores(self) -> Floats:
-        """The part of each bucket in the score of a prefix, of unit variance in sum, (m, k);
+        """Return the part of each bucket in the score of a prefix, of unit variance in sum, (m, k);
         clipped, so that a heavy string does not lift whatever falls on the same bucket."""
         scaled = (
             (self.shares - 1 / self.shares.shape[1]) * np.sqrt(self.reports)[:, None] / self._spread
@@ -283,7 +283,7 @@ class GroupShares:
         return np.repeat(self.reports, self.shares.shape[1])
 
     def _design(self, prefixes: Prefixes) -> sparse.csr_array:
-        """The buckets of each prefix, (P, m*k)."""
+        """Return the buckets of each prefix, (P, m*k)."""
         size, cohorts = self.shares.shape[1], len(self.cohorts)
         positions = prefix_positions(prefixes, self.num_bits, self.cohorts, size)
         columns = (positions + np.arange(cohorts) * size).ravel()

@@ -161,7 +161,7 @@ def named_shares(
 
 
 def declared_groups(metric: Metric) -> PrefixGroups:
-    """The groups of prefixes of a `discover` metric. Raises DecodeError for another kind."""
+    """Return the groups of prefixes of a `discover` metric. Raises DecodeError for another kind."""
     if not isinstance(metric.details, PrefixGroups):
         raise DecodeError(
             f"metric {metric.name!r} is not declared to find strings; use rappor decode with a "
@@ -198,7 +198,7 @@ def _named(
     options: DiscoverOptions,
     num_reports: int,
 ) -> tuple[tuple[FoundString, ...], int]:
-    """The strings that are detected and held by a crowd; and how many only the first."""
+    """Return the strings that are detected and held by a crowd; and how many only the first."""
     if counted is None:
         return (), 0
     p_values = counted.p_values

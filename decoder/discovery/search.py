@@ -83,7 +83,7 @@ def search(
 def _extended(
     groups: PrefixGroups, level: int, group: GroupShares, prefixes: Prefixes, parents: Floats
 ) -> tuple[Prefixes, Floats]:
-    """The prefixes of the next level that are kept, and the mean of their scores so far."""
+    """Return the prefixes of the next level that are kept, and the mean of their scores so far."""
     least = MIN_SCORE
     origins, bits, values = best_extensions(
         prefixes, group.num_bits, groups.bits_per_level, group.cohorts, group.scores(), least,

@@ -262,6 +262,6 @@ def _leave_one_out(problem: FitProblem, fitted: Balance, sites: Sites, cavity: F
 
 
 def left(variance: Floats, information: Floats) -> Floats:
-    """The factor 1 - s_i^2 d_i of each candidate, (B,), kept above 0."""
+    """Return the factor 1 - s_i^2 d_i of each candidate, (B,), kept above 0."""
     left = 1 - variance * information
     return np.where(variance < 0, left, np.maximum(left, MIN_LEFT))

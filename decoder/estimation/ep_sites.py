@@ -137,7 +137,7 @@ def refit_prior(
 def _summarize(
     scores: Scores, null_z: Floats, active: Flags
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """The columns and counts for the prior; the inactive, of one error, in narrow bins."""
+    """Return the columns and counts for the prior; the inactive, of one error, in narrow bins."""
     if len(active) <= _SUMMARIZE or active.all():
         return *scores, null_z, np.ones(len(active))
     error = scores.std_errors[~active][0]
@@ -165,7 +165,7 @@ def work_of_all(candidates: int, shape: tuple[int, int], num_hashes: int) -> flo
 
 
 def all_may_take_part(candidates: int, shape: tuple[int, int], num_hashes: int) -> bool:
-    """Whether a fit of all candidates is affordable and leaves enough degrees of freedom."""
+    """Return whether a fit of all candidates is affordable and leaves enough degrees of freedom."""
     few = candidates <= FULL_FIT_PER_ROW * shape[0] * shape[1]
     return few and work_of_all(candidates, shape, num_hashes) <= MAX_WORK
 

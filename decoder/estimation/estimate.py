@@ -307,7 +307,7 @@ def _estimate(
 def fitted_directions(
     observed: Observed, balance: Balance, selected: tuple[Indices, Floats] | None = None
 ) -> Directions:
-    """The directions V^-1 z_i / (z_i'V^-1 z_i) in which estimates read the data. selected:
+    """Return the directions V^-1 z_i / (z_i'V^-1 z_i) in which estimates read the data. selected:
     candidates without a belief, ascending, and V_-i^-1 z_i of theirs, (n, A)."""
 
     def directions(candidates: Indices) -> Floats:

@@ -304,8 +304,8 @@ class _Without:
         return score / float(np.sqrt(null_variance(residual, self.problem.random))), residual
 
     def share(self, start: float, error: float) -> tuple[float, float]:
-        """The share b at which the data less b z_i show no score of z_i, and its standard error;
-        `start` and `error` where the others leave nothing of z_i."""
+        """Return the share b at which the data less b z_i show no score of z_i, and its standard
+        error; `start` and `error` where the others leave nothing of z_i."""
         share, shape = start, self.problem.centered.shape
         for _ in range(_SHARE_STEPS):
             solution = self.solve(share)

@@ -69,12 +69,12 @@ Solver: TypeAlias = Callable[[float], Solution]  # tau >= 0 -> what a solve with
 
 
 def centerd_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
-    """The products Z' v of the centered columns with `values` v (m, k): (M,)."""
+    """Return the products Z' v of the centered columns with `values` v (m, k): (M,)."""
     return gather_sums(positions, values) - random.mean * float(values.sum())
 
 
 def centerd_columns(positions: Positions, random: RandomString) -> Floats:
-    """The centered columns z_i = x_i - a of a few candidates as a dense matrix, (n, A)."""
+    """Return the centered columns z_i = x_i - a of a few candidates as a dense matrix, (n, A)."""
     return dense_columns(positions, random.num_bits) - random.mean
 
 

@@ -77,7 +77,7 @@ class WarmStarts:
     kept: deque[tuple[Positions, EpIteration]] = field(default_factory=lambda: deque(maxlen=2))
 
     def near(self, problem: FitProblem) -> EpIteration | None:
-        """The iteration to start from, of the fit of a similar window; None without one."""
+        """Return the iteration to start from, of the fit of a similar window; None without one."""
         if _worth_a_start(problem):
             for positions, end in self.kept:
                 same = np.array_equal(positions, problem.positions)
@@ -235,7 +235,7 @@ def _unseen(problem: FitProblem, group: Indices) -> Floats:
 
 
 def _without(problem: FitProblem, left_out: Indices) -> FitProblem:
-    """The same problem without some candidates (B,)."""
+    """Return the same problem without some candidates (B,)."""
     others = np.delete(np.arange(len(problem.positions)), left_out)
 
     def noise_of(shares: Floats) -> Floats:

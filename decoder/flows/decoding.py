@@ -135,7 +135,7 @@ def _best_fit(
 
 
 def _fit_to(data: FlowData, start: FlowFit) -> FlowFit:
-    """The fit to other data that is climbed to from a fit, with departures of its size."""
+    """Return the fit to other data that is climbed to from a fit, with departures of its size."""
     return fit_flows(start.gravity, data, start.parameters, start.tau, search=False)
 
 
@@ -234,7 +234,7 @@ def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
 def _tables(
     moments: FlowMoments, answers: Mapping[str, Answers], level: float, alpha: float
 ) -> dict[str, Any]:
-    """The tables of a decoding, by the names of their fields in `FlowDecoding`."""
+    """Return the tables of a decoding, by the names of their fields in `FlowDecoding`."""
     fit, space = moments.fit, moments.fit.gravity.space
     quantile = -float(ndtri((1 - level) / 2))
     flows = _shares(*moments.pairs.cavity(), quantile)
@@ -273,8 +273,8 @@ def _tables(
 
 
 def _forged_shift(counts: Mapping[str, SymbolCounts]) -> float:
-    """The largest rise of a flow by forged reports that name its pair's own symbol in the question
-    about pairs, a share of people; 1 without reports of that question."""
+    """Return the largest rise of a flow by forged reports that name its pair's own symbol in the
+    question about pairs, a share of people; 1 without reports of that question."""
     pair = counts[PAIR]
     total = sum(count.num_reports for count in counts.values())
     if not pair.num_reports:
@@ -307,7 +307,7 @@ def _answered(answers: Answers, classes: Any, quantile: float) -> ShareTable:
 def _own_and_moved(
     space: FlowSpace, answers: Mapping[str, Answers], quantile: float
 ) -> tuple[ShareTable, ShareTable]:
-    """The share whose two cells are one, and the share with two cells that are not."""
+    """Return the share whose two cells are one, and the share with two cells that are not."""
     own_classes = 2 * np.arange(space.num_cells) + 1
     each = []
     for name, classes in ((HOME, own_classes), (WORK, own_classes), (DISTANCE, [0])):

@@ -110,7 +110,7 @@ class FlowFit:
 
     @classmethod
     def at(cls, gravity: Gravity, data: FlowData, parameters: Floats, tau: float) -> Self:
-        """The model at parameters, with departures of a size in proportion to its shares."""
+        """Return the model at parameters, with departures of a size in proportion to its shares."""
         noise = DepartureNoise(data, tau, gravity.shares(parameters))
         return cls(gravity, data, parameters, noise)
 

@@ -56,7 +56,7 @@ class FlowSpace:
 
     @classmethod
     def of(cls, flow: Flow) -> Self:
-        """The space of a metric of flows."""
+        """Return the space of a metric of flows."""
         bands = np.array([[flow.band_of(one) for one in row] for row in cell_meters(flow).tolist()])
         np.fill_diagonal(bands, 0)
         meters = cell_meters(flow).astype(float)
@@ -136,7 +136,7 @@ class FlowSpace:
         return labels[question]
 
     def num_classes(self, question: str) -> int:
-        """Number of classes of a question."""
+        """Return the number of classes of a question."""
         sizes = {DISTANCE: self.num_bands, ZONES: (self.num_zones + RESERVED) ** 2,
                  PAIR: self.num_pairs}  # fmt: skip
         return sizes.get(question, 2 * self.num_sides)
@@ -298,7 +298,7 @@ class Answers:
 
 
 def symbol_counts(aggregate: Aggregate, flow: Flow) -> dict[str, SymbolCounts]:
-    """The counts of a metric of flows, by question."""
+    """Return the counts of a metric of flows, by question."""
     params, found = aggregate.params, {}
     table = np.array(aggregate.bit_counts, dtype=np.float64)
     chances = float(params.mechanism.q_star), float(params.mechanism.p_star)

@@ -109,5 +109,5 @@ def band_changes(
 
 
 def band_shares(found: FlowDecoding) -> ShareTable:
-    """Shares of the bands, then of people with two different cells."""
+    """Return the shares of the bands, then of people with two different cells."""
     return ShareTable(*map(np.append, found.bands, found.moved))

@@ -28,7 +28,7 @@ _AREAS = "give a vector file of polygons with names, such as GeoJSON"
 
 
 def read_region(path: Path, places: Places) -> tuple[str, ...]:
-    """The cells that the polygons of a vector file touch. Raises DecodeError."""
+    """Return the cells that the polygons of a vector file touch. Raises DecodeError."""
     if places.pairs:
         raise DecodeError(f"--region {path}: trips are not in a region; leave the option out")
     with naming(path, DecodeError, "give a vector file of polygons"):

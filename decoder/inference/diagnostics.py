@@ -34,9 +34,9 @@ def balance_p_value(reports: Floats, repetition: float) -> float:
 
 
 def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> float:
-    """The repetition that both the sizes of the cohorts and their noise indicate, or 1: reports of
-    one device go to one cohort, while unlisted values leave the sizes alone. missing, excess: tau
-    and kappa of a fit that took each report for another device."""
+    """Return the repetition that both the sizes of the cohorts and their noise indicate, or 1:
+    reports of one device go to one cohort, while unlisted values leave the sizes alone. missing,
+    excess: tau and kappa of a fit that took each report for another device."""
     reports = noise.reports
     if len(reports) < 2 or balance_p_value(reports, 1.0) > SIZES_ALARM:
         return 1.0
@@ -161,8 +161,8 @@ class _Bits(NamedTuple):
         return cls(present, number, sums, limits, variances, step, (low, high))
 
     def beyond(self, total: float, reports: float, level: float) -> bool:
-        """Whether a mean is outside its limits by more than noise, two-sided at this level. Few
-        reports with few wrong bits scatter as a Poisson law, not as a normal one."""
+        """Return whether a mean is outside its limits by more than noise, two-sided at this level.
+        Few reports with few wrong bits scatter as a Poisson law, not as a normal one."""
         if not reports:
             return False
         mean, z = total / reports, -float(ndtri(level / 2))

@@ -78,8 +78,8 @@ def widened_interval(
     freedom: float,
     level: float,
 ) -> tuple[Floats, Floats]:
-    """The plain interval (M,), widened as far as null scores stray (`law`, that of the residual),
-    and to 0 where the test, with its `deviates` (M,), does not tell the share from 0."""
+    """Return the plain interval (M,), widened as far as null scores stray (`law`, that of the
+    residual), and to 0 where the test, with its `deviates` (M,), does not tell the share from 0."""
     low, high = plain_interval(estimates, std_errors, freedom, level)
     normal = -float(ndtri((1 - level) / 2))
     upwards, downwards = np.abs(law.score(np.array([normal, -normal])))

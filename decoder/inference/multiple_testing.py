@@ -46,7 +46,7 @@ class ListDecision(NamedTuple):
     alpha: float = 0.0
 
     def largest(self, found: Indices) -> Floats:
-        """The largest p-value, or local fdr, with which each would be accepted, (D,)."""
+        """Return the largest p-value, or local fdr, with which each would be accepted, (D,)."""
         weights = np.ones(len(found)) if self.weights is None else self.weights[found]
         largest = np.minimum(self.cutoff * weights, self.most)
         return np.where(self.listed(found), largest, self.alpha)
@@ -57,7 +57,7 @@ class ListDecision(NamedTuple):
 
 
 def p_values(deviates: Floats) -> Floats:
-    """The chance that a string nobody holds scores as high as normal deviates, (M,)."""
+    """Return the chance that a string nobody holds scores as high as normal deviates, (M,)."""
     return np.asarray(ndtr(-deviates))
 
 
@@ -140,7 +140,7 @@ def _adjust(ranked: Floats, share: float, correction: Correction) -> Floats:
 def _cutoff(
     statistic: Floats, detected: Flags, share: float, correction: Correction, alpha: float
 ) -> float:
-    """The threshold that the rule itself sets on p / weight, given how many it accepts."""
+    """Return the threshold that the rule itself sets on p / weight, given how many it accepts."""
     total, accepted = len(statistic), int(detected.sum())
     if not accepted:
         return 0.0

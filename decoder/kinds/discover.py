@@ -73,7 +73,7 @@ class Discoveries(KindDecoder):
         return discovery_result(discover(window, options, question.progress))
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """The strings, with a box to keep each where the reader may."""
+        """Return the strings, with a box to keep each where the reader may."""
         found = stored.json()
         rows = [(one["id"], row_of(FoundString, one)) for one in found["found"]]
         shown = [{"id": name, "string": shown_string(row), "role": role(row), "row": row}
@@ -133,7 +133,7 @@ def discovery_result(found: Discovery) -> Result:
 
 
 def string_id(row: FoundString) -> str:
-    """The id of a found string, or beginning, in a reviewed table: 12 hexadecimal digits."""
+    """Return the id of a found string, or beginning, in a reviewed table: 12 hexadecimal digits."""
     return sha256(f"{row.whole}:{row.code}:{row.string}".encode()).hexdigest()[:12]
 
 

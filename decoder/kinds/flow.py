@@ -85,7 +85,7 @@ class Flows(KindDecoder):
         return series_result(whole, found, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """A map, the matrix of zones, distance bands and the table of flows."""
+        """Return a map, the matrix of zones, distance bands and the table of flows."""
         found = stored.json()
         view = flows_view(found, query)
         first, second = view["slots"]
@@ -118,7 +118,7 @@ def _summary(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _printed(content: dict[str, Any]) -> tuple[Table, ...]:
-    """The flows that are detected, largest first; distance bands and those who moved."""
+    """Return the flows that are detected, largest first; distance bands and those who moved."""
     detected = [row for row in content["flows"] if row["detected"]]
     flows = FLOWS.table({name: [row[name] for row in detected] for name in _PRINTED},
         f"{content['metric']}: {content['num_reports']:,} reports; "

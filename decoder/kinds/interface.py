@@ -98,7 +98,7 @@ class KindDecoder:
         return comparison(self.series(windows, question))
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """The parts of the page of a decoding: every table, the main one by the query."""
+        """Return the parts of the page of a decoding: every table, the main one by the query."""
         from pyarrow import parquet
 
         found, shown = stored.json(), []
@@ -121,18 +121,18 @@ class KindDecoder:
         return self.schemas[0].name
 
     def title_of(self, operation: str) -> str:
-        """The title of a result."""
+        """Return the title of a result."""
         ends = {"series": " over time", "compare": ", two windows compared"}
         return self.title + ends.get(operation, "")
 
     def table_of(self, operation: str) -> str:
-        """The name of the main table of a result."""
+        """Return the name of the main table of a result."""
         has_series = "series" in self.operations
         return operation if has_series and operation != "decode" else self.main_table
 
 
 def decoder_of(kind: object) -> KindDecoder:
-    """The decoder of a kind of metric. Raises DecodeError for a kind without one."""
+    """Return the decoder of a kind of metric. Raises DecodeError for a kind without one."""
     if not isinstance(kind, str) or kind not in DECODERS:
         raise DecodeError(f"kind {shown(kind)} has no decoder; {', '.join(DECODERS)} have one")
     found: KindDecoder = import_module(DECODERS[kind]).KIND
@@ -140,10 +140,10 @@ def decoder_of(kind: object) -> KindDecoder:
 
 
 def has_candidates(kind: object) -> bool:
-    """Whether a kind of metric is decoded with a list of candidates."""
+    """Return whether a kind of metric is decoded with a list of candidates."""
     return kind in DECODERS and "candidates" in decoder_of(kind).members
 
 
 def kinds_with(operation: str) -> tuple[str, ...]:
-    """The kinds of metric that have an operation."""
+    """Return the kinds of metric that have an operation."""
     return tuple(kind for kind in DECODERS if operation in decoder_of(kind).operations)

@@ -65,7 +65,7 @@ class Maps:
     area_notes: tuple[str, ...] = ()
 
     def last(self) -> dict[str, Density]:
-        """The last map of each slot."""
+        """Return the last map of each slot."""
         return {density.location.slot: density for density in self.densities}
 
 
@@ -169,7 +169,7 @@ def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> l
 
 
 def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
-    """The result of maps. counts: one of the aggregates that they were made of."""
+    """Return the result of maps. counts: one of the aggregates that they were made of."""
     densities, first, last = maps.densities, maps.densities[0], maps.densities[-1]
     table = density_table(densities)
     geometries = None if first.places.pairs else cell_geometries(densities)
@@ -219,7 +219,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
 
 
 def _content(maps: Maps) -> dict[str, Any]:
-    """The contents of results.json: each map in short, and the changes of each slot."""
+    """Return the contents of results.json: each map in short, and the changes of each slot."""
     listed = [
         {
             "slot": density.location.slot,

@@ -23,7 +23,7 @@ _OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
 
 
 def _mark(edge: float | None, where: str, one: CurvePoint | Bin) -> Estimate:
-    """A share on a chart, with its edge to three digits on the axis."""
+    """Return a share on a chart, with its edge to three digits on the axis."""
     label = "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
     title = f"{where}: {100 * one.low:.1f} to {100 * one.high:.1f} %"
     return Estimate(label, title, one.estimate, one.low, one.high, one.fitted)
@@ -147,7 +147,7 @@ KIND = Numbers()
 
 
 def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
-    """The result of a decoding of numbers with options."""
+    """Return the result of a decoding of numbers with options."""
     number = decoding.number
     whose = "of devices" if decoding.with_data is None else "of devices with data"
     unit = f"{number.unit}, {whose}"

@@ -113,7 +113,7 @@ class SeriesFound:
 
 
 def days_of(window: Aggregate | DecodedWindow) -> dict[str, str]:
-    """The ends of a window as text."""
+    """Return the ends of a window as text."""
     return {"first_day": str(window.first_day), "last_day": str(window.last_day)}
 
 
@@ -207,7 +207,7 @@ def comparison(series: Result) -> Result:
 
 
 def _differences(rows: list[dict[str, Any]], query: TableQuery) -> dict[str, Any]:
-    """A page of differences and the axis of their picture, in percent of its width."""
+    """Return a page of differences and the axis of their picture, in percent of its width."""
     groups = (MORE, LESS, UNCHANGED)
     rows.sort(key=lambda one: (groups.index(one["group"]), *_surest(one)))
     table = page_of(rows, "string", query)
@@ -223,14 +223,14 @@ def _differences(rows: list[dict[str, Any]], query: TableQuery) -> dict[str, Any
 
 
 def series_page(stored: StoredResult, query: TableQuery) -> PageParts:
-    """The page of a series: a panel for each quantity."""
+    """Return the page of a series: a panel for each quantity."""
     view = series_view(stored.json(), query)
     lead = f"{view['ends'][0]} to {view['ends'][1]}, {len(view['names'])} windows"
     return PageParts("result_series.html.j2", view, lead)
 
 
 def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
-    """The page of a comparison: what changed first, the surest first."""
+    """Return the page of a comparison: what changed first, the surest first."""
     content = stored.json()
     alpha, windows = content["alpha"], content["windows"]
     rows = []
@@ -253,7 +253,7 @@ def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
 
 
 def chart_csv(content: Mapping[str, Any], values: Sequence[str], first: str, last: str) -> bytes:
-    """The numbers of a chart as CSV, with the columns of series.csv.
+    """Return the numbers of a chart as CSV, with the columns of series.csv.
 
     Args:
         content: of results.json of a series.

@@ -68,7 +68,7 @@ class Pairs(KindDecoder):
         return joint_result(table, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """A heat map, the table of cells, and the margins."""
+        """Return a heat map, the table of cells, and the margins."""
         found, manifest = stored.json(), stored.json(MANIFEST)
         window = days(manifest["first_day"], manifest["last_day"])
         lead = f"{' and '.join(found['of'])}: {count(found['reports'])} reports, {window}"
@@ -79,7 +79,7 @@ KIND = Pairs()
 
 
 def joint_result(table: JointTable, options: DecodeOptions) -> Result:
-    """The result of a joint table. options: that it was made by."""
+    """Return the result of a joint table. options: that it was made by."""
     test, rows, margin_rows = table.independence, _cell_rows(table), _margin_rows(table)
     tables = CELLS.of_rows(rows), MARGINS.of_rows(margin_rows)
     content: dict[str, Any] = {
@@ -137,7 +137,7 @@ def joint_result(table: JointTable, options: DecodeOptions) -> Result:
 
 
 def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
-    """A row for each cell, the second side running fastest."""
+    """Return a row for each cell, the second side running fastest."""
     parts = [*table.cells, table.fitted, table.shrunk]
     for given in (table.conditional(0), table.conditional(1)):
         parts += [given.estimate, given.low, given.high]
@@ -149,7 +149,7 @@ def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
 
 
 def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
-    """A row for each value of each side."""
+    """Return a row for each value of each side."""
     return [
         (table.of[side], value, *map(float, row))
         for side, values in enumerate((table.rows, table.columns))
@@ -158,7 +158,7 @@ def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
 
 
 def joint_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
-    """The variables of `result_pair.html.j2`. found: content of results.json."""
+    """Return the variables of `result_pair.html.j2`. found: content of results.json."""
     cells = [cell | {"pair": f"{cell['first']}, {cell['second']}"} for cell in found["cells"]]
     cells.sort(key=lambda one: -one["fitted"])
     margins = sorted(found["margins"], key=lambda one: -one["estimate"])

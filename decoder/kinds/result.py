@@ -77,7 +77,7 @@ class StoredResult:
     documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     def json(self, name: str = RESULTS) -> dict[str, Any]:
-        """The content of a JSON file."""
+        """Return the content of a JSON file."""
         if name in self.documents:
             return self.documents[name]
         content: dict[str, Any] = json.loads(self.read(name))
@@ -125,7 +125,7 @@ def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any)
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of the libraries that compute."""
+    """Return the versions of Python and of the libraries that compute."""
     found = {}
     for library in _LIBRARIES:
         try:

@@ -32,8 +32,8 @@ MAX_PAGE_ROWS = 1_000  # of a page that is a file
 
 
 def kind_of(counts: Sequence[Aggregate]) -> KindDecoder:
-    """The decoder of counts; of those without a definition, such as google/rappor's, of strings.
-    Raises DecodeError where there are no counts, and for a kind without a decoder."""
+    """Return the decoder of counts; of those without a definition, such as google/rappor's, of
+    strings. Raises DecodeError where there are no counts, and for a kind without a decoder."""
     if not counts:
         raise DecodeError("there are no counts to decode; choose other days or files")
     return decoder_of(counts[0].definition.get("kind", "string"))
@@ -136,7 +136,7 @@ def write_result(
 
 
 def in_memory(result: Result, operation: Operation) -> StoredResult:
-    """A result as its page reads it, without files."""
+    """Return a result as its page reads it, without files."""
     names = frozenset({*_tables(result), *result.documents, *result.files, RESULTS, MANIFEST, PAGE})
     manifest = finite(result.manifest | {"operation": operation, "files": sorted(names)})
     documents = {RESULTS: result.content, MANIFEST: manifest, **result.documents}
@@ -154,7 +154,7 @@ def _tables(result: Result) -> dict[str, Callable[[Path], object]]:
 
 
 def page_parts(kind: KindDecoder, stored: StoredResult, query: TableQuery) -> PageParts:
-    """The parts of the page of a stored result."""
+    """Return the parts of the page of a stored result."""
     over_time = {"series": series_page, "compare": comparison_page}
     has_series = "series" in kind.operations and stored.operation in over_time
     parts = (over_time[stored.operation] if has_series else kind.page)(stored, query)

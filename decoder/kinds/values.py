@@ -157,14 +157,14 @@ KIND = Values()
 
 
 def values_series(found: Series, options: DecodeOptions) -> Result:
-    """The result of a series of shares."""
+    """Return the result of a series of shares."""
     columns = zip(found.shares, found.std_errors, found.low, found.high, strict=True)
     over_time = SeriesFound(found.windows, found.values, list(columns), found.changes)
     return series_result(decoding_result(found.whole), over_time, options)
 
 
 def decoding_result(decoding: Decoding) -> Result:
-    """The result of a decoding of a list."""
+    """Return the result of a decoding of a list."""
     content, rows = decoding_content(decoding), decoding.detected
     total, options = decoding.summary.num_reports, decoding.options
     keys = ("value", "share", "std_error", "low", "high", "p_value", "p_adjusted")
@@ -241,7 +241,7 @@ def write_outputs(
 
 
 def decoding_content(decoding: Decoding) -> dict[str, Any]:
-    """The contents of results.json (NaN and infinity as null)."""
+    """Return the contents of results.json (NaN and infinity as null)."""
     content = {
         "metric": decoding.metric,
         "summary": asdict(decoding.summary),
@@ -277,7 +277,7 @@ def _candidate_table(decoding: Decoding) -> Table:
 
 
 def chosen_candidates(counts: Aggregate, question: Question) -> Candidates:
-    """The list that was chosen, or the metric's own values. Raises CandidatesError."""
+    """Return the list that was chosen, or the metric's own values. Raises CandidatesError."""
     choice = question.candidates
     if choice.map_file:
         return read_map(choice.map_file, counts.params)

@@ -43,7 +43,7 @@ class Observed:
         return int(cohorts * (num_bits - self.noise.symbols))
 
     def repeated(self, repetition: float) -> Observed:
-        """The same, with another repetition rho >= 1 of the reports."""
+        """Return the same, with another repetition rho >= 1 of the reports."""
         return replace(self, noise=replace(self.noise, repetition=repetition))
 
     def noise_of(self, shares: Floats) -> Floats:

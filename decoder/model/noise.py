@@ -27,7 +27,7 @@ class BitNoise:
 
     @classmethod
     def of(cls, mechanism: TwoRoundMechanism) -> BitNoise:
-        """The mechanism's integers over 2**16 as probabilities, all exact in a double."""
+        """Return the mechanism's integers over 2**16 as probabilities, all exact in a double."""
         rounds = (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
         return cls(*(value / PROBABILITY_SCALE for value in rounds))
 
@@ -47,7 +47,7 @@ class BitNoise:
         return self.q_star - self.p_star
 
     def mirrored(self) -> BitNoise:
-        """The probabilities for the complement of the bit: 1 - B, 1 - B', 1 - S."""
+        """Return the probabilities for the complement of the bit: 1 - B, 1 - B', 1 - S."""
         return BitNoise(
             1 - self.keep_zero, 1 - self.keep_one, 1 - self.show_zero, 1 - self.show_one
         )
@@ -101,7 +101,7 @@ class RandomString:
 
     @cached_property
     def mean(self) -> float:
-        """Probability that a random string sets a given bit, a, in (0, 1)."""
+        """Return the probability that a random string sets a given bit, a, in (0, 1)."""
         return 1 - self._none_of(1)
 
     @cached_property

@@ -37,11 +37,11 @@ class NullTail:
     deviates: Floats
 
     def deviate(self, z: Floats) -> Floats:
-        """The normal deviates of standardized scores (M,)."""
+        """Return the normal deviates of standardized scores (M,)."""
         return _extended(z, self.scores, self.deviates)
 
     def score(self, deviate: Floats) -> Floats:
-        """The score of a given normal deviate: the inverse of `deviate`."""
+        """Return the score of a given normal deviate: the inverse of `deviate`."""
         return _extended(deviate, self.deviates, self.scores)
 
 
@@ -68,7 +68,7 @@ def null_tail(residual: Floats, random: RandomString) -> NullTail:
 
 
 def _tail(scores: Floats, deviates: Floats) -> NullTail:
-    """A table that rises, also where neighbors differ by rounding."""
+    """Return a table that rises, also where neighbors differ by rounding."""
     if len(scores) < 2:
         return NORMAL_TAIL
     rising = np.maximum.accumulate(deviates) + 1e-9 * np.arange(len(scores))

@@ -62,8 +62,8 @@ class SharePrior:
     def held_below(
         self, estimates: Floats, std_errors: Floats, null_z: Floats
     ) -> Callable[[Floats], Floats]:
-        """The chance that each share is below a limit >= 0, given that it is not 0, as a function
-        of the limits (M,); arguments as in `posterior`."""
+        """Return the chance that each share is below a limit >= 0, given that it is not 0, as a
+        function of the limits (M,); arguments as in `posterior`."""
         weights = responsibilities(self, estimates, std_errors, null_z)[:, 1:]
         weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), _TINY)
         means, variances = self.given_bumps(estimates, std_errors)
@@ -92,7 +92,7 @@ def ladder(estimates: Floats, std_errors: Floats) -> Floats:
 
 
 def lowest_bump(std_errors: Floats) -> float:
-    """The center of the lowest bump of the prior."""
+    """Return the center of the lowest bump of the prior."""
     return _FIRST_BUMP * float(np.median(std_errors))
 
 

@@ -149,7 +149,7 @@ def _factor(
 
 
 def _mean_slope(curve: Survival) -> tuple[float, Floats]:
-    """The mean of devices with data, and its slope in the shares of a window."""
+    """Return the mean of devices with data, and its slope in the shares of a window."""
     weights = strata_weights(curve.counts.number)
     value = float(weights @ curve.shares)
     if curve.counts.number.none != "apart":

@@ -129,8 +129,8 @@ def of_those_with_data(curve: Survival, weights: Floats, constant: float, level:
 
 
 def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int]:
-    """The last question from below whose cut the quantile of `share` reaches, -1 for none; and the
-    last from above whose cut it does not reach, K for none.
+    """Return the last question from below whose cut the quantile of `share` reaches, -1 for none;
+    and the last from above whose cut it does not reach, K for none.
 
     Going down from the highest question, "no more than `share` is below it" is rejected by the
     pooled score of it and its lower neighbors, until that fails; and up from the lowest likewise.
@@ -151,7 +151,7 @@ def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int
     covariance = curve.covariance * scale[:, None] * scale[None, :]
 
     def score(first: int, end: int) -> float:
-        """The p-value of "the share at or above is `wanted`", pooled over questions."""
+        """Return the p-value of "the share at or above is `wanted`", pooled over questions."""
         weights = np.zeros(size)
         weights[first:end] = curve.reports[first:end] / curve.reports[first:end].sum()
         variance = float(weights @ covariance @ weights)

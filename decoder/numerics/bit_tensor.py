@@ -59,7 +59,7 @@ def run_in_chunks(
 
 
 def position_type(num_bits: int) -> np.dtype[Any]:
-    """The smallest type that holds 0..k; unsigned, so that no index counts from the end."""
+    """Return the smallest type that holds 0..k; unsigned, so that no index counts from the end."""
     return np.min_scalar_type(num_bits)
 
 
@@ -83,7 +83,7 @@ def gather_sums(positions: Positions, values: Floats) -> Floats:
 
 
 def dense_columns(positions: Positions, num_bits: int) -> Floats:
-    """The columns of X for a few candidates as a dense matrix, (m*k, A)."""
+    """Return the columns of X for a few candidates as a dense matrix, (m*k, A)."""
     num_candidates, num_cohorts, _ = positions.shape
     padded = np.zeros((num_cohorts, num_bits + 1, num_candidates))
     cohort = np.arange(num_cohorts)[None, :, None]
@@ -99,7 +99,7 @@ def scatter_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats
 
 
 def pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
-    """The product X diag(w) X', (m*k, m*k), symmetric."""
+    """Return the product X diag(w) X', (m*k, m*k), symmetric."""
     num_cohorts, num_hashes = positions.shape[1:]
     rows, width = _rows(positions, num_bits)
     padded = np.zeros((num_cohorts * width, num_cohorts * width))
@@ -112,14 +112,14 @@ def pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
 
 
 def block_pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
-    """The diagonal blocks of X diag(w) X', one for each cohort: (m, k, k)."""
+    """Return the diagonal blocks of X diag(w) X', one for each cohort: (m, k, k)."""
     padded = np.zeros((positions.shape[1], num_bits + 1, num_bits + 1))
     _block_scatter(positions, weights, padded)
     return padded[:, :num_bits, :num_bits]
 
 
 def quadratic_sums(positions: Positions, matrix: Floats, num_bits: int) -> Floats:
-    """The products x_i' W x_i for each candidate, (M,); `matrix` W (m*k, m*k) symmetric."""
+    """Return the products x_i' W x_i for each candidate, (M,); `matrix` W (m*k, m*k) symmetric."""
     num_cohorts = positions.shape[1]
     rows, width = _rows(positions, num_bits)
     if width > num_bits:
@@ -220,5 +220,5 @@ def one_thread() -> Any:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The loaded libraries; looking for them takes longer than a small fit."""
+    """Return the loaded libraries; looking for them takes longer than a small fit."""
     return ThreadpoolController()

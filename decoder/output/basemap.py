@@ -240,7 +240,7 @@ def _inside(ring: Line, point: Point) -> bool:
 def map_ground(
     outlines: Sequence[Sequence[Point]], base: BaseLayer, moved: Callable[[float], float]
 ) -> dict[str, Any]:
-    """The cells of a map and what lies around them.
+    """Return the cells of a map and what lies around them.
 
     Args:
         outlines: latitude and longitude of the corners of each cell.
@@ -276,7 +276,7 @@ def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[Li
 
 
 def map_json(data: Mapping[str, Any]) -> str:
-    """The data as JSON that is safe within a page."""
+    """Return the data as JSON that is safe within a page."""
     drawn = {name: value for name, value in data.items() if name != "texts"}
     text = json.dumps(drawn, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return text.replace("<", "\\u003c")

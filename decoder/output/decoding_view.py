@@ -23,7 +23,7 @@ def decoding_view(
     manifest: Mapping[str, Any],
     table: TablePage,
 ) -> dict[str, Any]:
-    """The variables of `result_decode.html.j2`.
+    """Return the variables of `result_decode.html.j2`.
 
     Args:
         found: content of results.json.
@@ -76,7 +76,7 @@ def decoding_view(
 
 
 def _row_html(row: Mapping[str, Any], num_reports: int, known: bool) -> str:
-    """A row of the table, escaped; by the template ten thousand take five times as long."""
+    """Return a row of the table, escaped; by the template ten thousand take five times as long."""
     cells = [
         *([percent(row["true_share"])] if known else ()),
         percent(row["share"]),

@@ -51,7 +51,7 @@ _REPORTS = Column("reports", ColumnType.INTEGER, "Reports of the slot and window
 
 
 def change_columns(prefix: str, of: str, *, shown: bool = False) -> tuple[Column, ...]:
-    """The columns of a change and its interval."""
+    """Return the columns of a change and its interval."""
     about = {"": f"Change of the share {of}.", "_low": "Lower end of its interval.",
              "_high": "Upper end of its interval."}  # fmt: skip
     return tuple(
@@ -125,7 +125,7 @@ def geometry(outline: Sequence[Point]) -> dict[str, Any]:
 
 
 def cell_geometries(maps: Sequence[Density]) -> list[dict[str, Any] | None]:
-    """The outline of each row of `density_table`; None for reserved values."""
+    """Return the outline of each row of `density_table`; None for reserved values."""
     places = maps[0].places
     shapes = [geometry(cell_outline(places.grid, cell)) for cell in places.shown_cells]
     nowhere = [None] * (len(places.shown) - len(shapes) + (places.listed is not None))
@@ -148,7 +148,7 @@ def density_table(maps: Sequence[Density]) -> Any:
 
 
 def _rows(one: Density, cells: dict[str, Any]) -> Any:
-    """The rows of a map. cells: the columns that all maps share."""
+    """Return the rows of a map. cells: the columns that all maps share."""
     size = len(one.cells)
     of_map = {
         "metric": pa.scalar(one.metric.base_name),
@@ -206,7 +206,7 @@ def _six_digits(values: Floats) -> list[float]:
 
 
 def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dict[str, Any]]:
-    """The rows of areas.csv: each area in each map, as plain values."""
+    """Return the rows of areas.csv: each area in each map, as plain values."""
     return [
         {
             "name": name,
@@ -233,7 +233,7 @@ def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dic
 
 
 def window_text(one: Density) -> str:
-    """The first and last day of a map as text; "" where it has none."""
+    """Return the first and last day of a map as text; "" where it has none."""
     days = list(dict.fromkeys(str(day) for day in (one.first_day, one.last_day) if day))
     period = one.metric.period
     if period == "day" or not days:
@@ -250,7 +250,7 @@ def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[st
 
 
 def visible_text(one: Density) -> str:
-    """A sentence on how small a share the map can show, and what would help."""
+    """Return a sentence on how small a share the map can show, and what would help."""
     shares = one.shares[: one.num_cells]
     mass = float(shares[shares >= one.detectable_share].sum())
     text = (
@@ -294,7 +294,7 @@ def cell_size(one: Density) -> tuple[float, float]:
 
 
 def held_text(one: Density) -> str:
-    """A sentence on places that devices hold; "" where they hold none."""
+    """Return a sentence on places that devices hold; "" where they hold none."""
     if not one.location.hold:
         return ""
     span = counted(one.location.hold, one.metric.period)

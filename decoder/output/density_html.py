@@ -56,7 +56,7 @@ def map_data(
     base: BaseLayer | None = None,
     areas: Sequence[AreaShares] = (),
 ) -> dict[str, Any]:
-    """The data that map.js draws, as plain values.
+    """Return the data that map.js draws, as plain values.
 
     Args:
         maps: of one metric and level, any slots and windows.
@@ -191,7 +191,7 @@ def _pairs(maps: Sequence[Density]) -> Iterator[Pair]:
 
 
 def _largest(parts: Iterable[Floats]) -> float:
-    """The largest size of any number, above 0."""
+    """Return the largest size of any number, above 0."""
     most = max((float(np.abs(part).max()) for part in parts if part.size), default=0.0)
     return max(most, _MIN_TOP)
 
@@ -244,7 +244,7 @@ def source_text(one: Density) -> str:
 
 
 def grid_text(one: Density) -> str:
-    """A sentence on the kind and size of the map's cells."""
+    """Return a sentence on the kind and size of the map's cells."""
     grid, level = one.places.grid, one.places.levels[-1]
     wide, high = cell_size(one)
     return (
@@ -254,8 +254,8 @@ def grid_text(one: Density) -> str:
 
 
 def drawn_shares(one: Density) -> Floats:
-    """The share that each cell's color represents, (n,): its map share, moved into its interval
-    if it is detected, so that it is never drawn as if it were empty."""
+    """Return the share that each cell's color represents, (n,): its map share, moved into its
+    interval if it is detected, so that it is never drawn as if it were empty."""
     size = one.num_cells
     shares, low, high = one.shares[:size], one.low[:size], one.high[:size]
     inside = np.clip(shares, low, np.maximum(low, high))

@@ -120,7 +120,7 @@ class FlowPlaces:
 
     @classmethod
     def of(cls, flow: Flow, base: BaseLayer) -> Self:
-        """The places of a metric; a zone is at the mean of its cells' centers."""
+        """Return the places of a metric; a zone is at the mean of its cells' centers."""
         kilometers, size = cell_meters(flow) / METERS, len(flow.cells)
         nearest = np.where(np.eye(size), np.inf, kilometers).min(axis=1)
         cell_km = float(np.median(nearest)) if np.isfinite(nearest).all() else 1.0
@@ -196,7 +196,7 @@ def flow_tables(found: FlowDecoding, places: FlowPlaces) -> tuple[Table, Table, 
 
 
 def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Columns:
-    """The columns of flows.csv. rows: indices of pairs, of P = (K + 2)^2."""
+    """Return the columns of flows.csv. rows: indices of pairs, of P = (K + 2)^2."""
     flows, guess = found.flows.at(rows), found.flow_share[rows]
     detected, apart = found.detected[rows], (guess < flows.low) | (guess > flows.high)
     return {
@@ -211,7 +211,7 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
 
 
 def _ends(pairs: Indices, names: Sequence[str], called: Sequence[str]) -> Columns:
-    """Names of both sides of pairs, and what they are called."""
+    """Return the names of both sides of pairs, and what they are called."""
     sides = dict(zip(("origin", "destination"), np.divmod(pairs, len(names)), strict=True))
     return {side: [names[i] for i in at] for side, at in sides.items()} | {
         f"{side}_name": [called[i] for i in at] for side, at in sides.items()
@@ -219,7 +219,7 @@ def _ends(pairs: Indices, names: Sequence[str], called: Sequence[str]) -> Column
 
 
 def band_texts(edges: Sequence[float]) -> list[str]:
-    """The name of each band: own cell, kilometers, then sides without a cell."""
+    """Return the name of each band: own cell, kilometers, then sides without a cell."""
     ends = [f"{edge:g}" for edge in edges]
     between = [f"{low} to {high} km" for low, high in pairwise(ends)]
     return ["own cell", f"up to {ends[0]} km", *between, f"over {ends[-1]} km", NO_CELLS]
@@ -236,7 +236,7 @@ def flows_content(
     display: FlowOptions,
     notes: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """The contents of results.json, as plain values.
+    """Return the contents of results.json, as plain values.
 
     Args:
         found: the decoding.

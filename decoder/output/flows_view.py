@@ -51,7 +51,7 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
 
 
 def _zone_heat(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
-    """The matrix of the largest zones as a table that is colored. rows: of zones.csv."""
+    """Return the matrix of the largest zones as a table that is colored. rows: of zones.csv."""
     if not rows:
         return None
     at = {(row["origin"], row["destination"]): row for row in rows}
@@ -79,12 +79,12 @@ def _zone_heat(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
 
 
 def _plain(name: str) -> str:
-    """The name of a reserved value, or of a band with one, for people."""
+    """Return the name of a reserved value, or of a band with one, for people."""
     return name.replace("_", " ")
 
 
 def _drawn_share(row: Row) -> float:
-    """The share that is drawn: `flow_share`, moved into the interval of a detected flow."""
+    """Return the share that is drawn: `flow_share`, moved into the interval of a detected flow."""
     share = row["flow_share"]
     if row["detected"]:
         share = min(max(share, row["low"]), row["high"])
@@ -116,7 +116,7 @@ def placed_flows(
 
 
 def flow_line(start: Point, end: Point) -> dict[str, Any]:
-    """A line the short way round the earth, in two parts where it crosses 180 degrees."""
+    """Return a line the short way round the earth, in two parts where it crosses 180 degrees."""
 
     def position(longitude: float, latitude: float) -> list[float]:
         return [round(longitude, DECIMALS), round(latitude, DECIMALS)]
@@ -139,7 +139,7 @@ def flow_line(start: Point, end: Point) -> dict[str, Any]:
 
 
 def _map_data(found: Row, flow: Flow) -> dict[str, Any]:
-    """The data that map.js draws: one map, whose marks are flows; shares are of people."""
+    """Return the data that map.js draws: one map, whose marks are flows; shares are of people."""
     rows: Sequence[Row] = found["flows"]
     called = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
     number = {name: place for place, name in enumerate(flow.cells)}
@@ -197,7 +197,7 @@ def _way_text(row: Row) -> str:
 
 
 def _title(row: Row, level: float) -> str:
-    """A flow as text: from where to where, its interval, whether it is detected."""
+    """Return a flow as text: from where to where, its interval, whether it is detected."""
     start, end = (_side_text(row, side) for side in ("origin", "destination"))
     way = f"stay in {start}" if row["origin"] == row["destination"] else f"{start} to {end}"
     far = "" if not row["km"] else f", {row['km']:.3g} km"
@@ -208,6 +208,6 @@ def _title(row: Row, level: float) -> str:
 
 
 def _side_text(row: Row, side: str) -> str:
-    """A side's name with its code, or the code alone."""
+    """Return a side's name with its code, or the code alone."""
     name = row[f"{side}_name"]
     return f"{name} ({row[side]})" if name else str(row[side])

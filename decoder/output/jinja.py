@@ -56,8 +56,8 @@ _FUNCTIONS = ("days", "interval", "points_interval")
 
 @cache
 def page_environment(assets: str | None = None, *packages: str) -> Environment:
-    """A Jinja environment with the templates of `decoder/output/templates`, their filters and
-    functions.
+    """Return a Jinja environment with the templates of `decoder/output/templates`, their filters
+    and functions.
 
     Args:
         assets: URL of the folder where style and scripts are served; None puts them into the page.
@@ -108,12 +108,12 @@ def stylesheet() -> str:
 
 
 def map_stylesheet() -> str:
-    """The style of maps, which other pages do without."""
+    """Return the style of maps, which other pages do without."""
     return _text("leaflet/leaflet.css") + _text("maps.css")
 
 
 def script(name: str) -> str:
-    """The text of one of the scripts named in `SCRIPTS`."""
+    """Return the text of one of the scripts named in `SCRIPTS`."""
     return _text(SCRIPTS[name])
 
 
@@ -131,6 +131,6 @@ def colors(places: Floats, theme: str = "light", scale: str = "stops") -> Floats
 
 
 def rgb(text: str) -> tuple[float, float, float]:
-    """The red, green and blue parts, from 0 to 1, of a color like #rrggbb."""
+    """Return the red, green and blue parts, from 0 to 1, of a color like #rrggbb."""
     red, green, blue = (int(text[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return red, green, blue

@@ -87,7 +87,7 @@ def _mercator(latitude: float) -> float:
 
 
 def _projection(rings: Sequence[Sequence[Corner]]) -> tuple[View, Project, int]:
-    """The view of all cells with a margin, the projection to units, and the height."""
+    """Return the view of all cells with a margin, the projection to units, and the height."""
     across = [x for ring in rings for x, _ in ring]
     up = [_mercator(y) for ring in rings for _, y in ring]
     middle = (min(across) + max(across)) / 2, (min(up) + max(up)) / 2
@@ -137,7 +137,7 @@ def _shaded(
 
 
 def _border(rings: Sequence[Sequence[Corner]], project: Project) -> str:
-    """The edges that only one of some cells has."""
+    """Return the edges that only one of some cells has."""
     edges: Counter[tuple[tuple[float, float], ...]] = Counter()
     for ring in rings:
         corners = [(round(x, 4), round(y, 4)) for x, y in ring]

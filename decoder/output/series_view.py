@@ -48,7 +48,7 @@ class ValuePanel:
 
 
 def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
-    """The variables of `result_series.html.j2`.
+    """Return the variables of `result_series.html.j2`.
 
     Args:
         content: of results.json.
@@ -77,7 +77,7 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
 
 
 def latest(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The value with the largest last share, and its last change; None without values."""
+    """Return the value with the largest last share, and its last change; None without values."""
     ranked = values_by_share(content)
     if not ranked:
         return None
@@ -96,23 +96,23 @@ def latest(content: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def window_names(content: Mapping[str, Any]) -> tuple[str, ...]:
-    """The days of each window, oldest first."""
+    """Return the days of each window, oldest first."""
     return tuple(days(window["first_day"], window["last_day"]) for window in content["windows"])
 
 
 def window_reports(content: Mapping[str, Any]) -> tuple[int, ...]:
-    """The number of reports of each window, oldest first."""
+    """Return the number of reports of each window, oldest first."""
     return tuple(int(window["reports"]) for window in content["windows"])
 
 
 def value_panels(content: Mapping[str, Any], values: Sequence[str]) -> tuple[ValuePanel, ...]:
-    """A panel for each of some values."""
+    """Return a panel for each of some values."""
     found, smallest = shares_of(content), smallest_p(content)
     return tuple(value_panel(value, found[value], smallest.get(value)) for value in values)
 
 
 def smallest_p(content: Mapping[str, Any]) -> dict[str, float]:
-    """The smallest corrected p-value of a change of each value that was tested."""
+    """Return the smallest corrected p-value of a change of each value that was tested."""
     found: dict[str, float] = {}
     for change in content["changes"]:
         value = change["string"]
@@ -125,7 +125,7 @@ def value_panel(
     windows: Sequence[Shares | None],
     smallest_p: float | None = None,
 ) -> ValuePanel:
-    """A panel of shares and intervals. Arguments as in `ValuePanel`."""
+    """Return a panel of shares and intervals. Arguments as in `ValuePanel`."""
     return ValuePanel(short(value, LONGEST), share_plot(windows), tuple(windows), smallest_p)
 
 
@@ -141,7 +141,7 @@ def shares_of(content: Mapping[str, Any]) -> dict[str, list[Shares | None]]:
 
 
 def values_by_share(content: Mapping[str, Any]) -> list[str]:
-    """The values of a series, that with the largest share in its last window first."""
+    """Return the values of a series, that with the largest share in its last window first."""
     found = shares_of(content)
     return sorted(found, key=lambda value: -(found[value][-1] or (-1.0,))[0])
 
@@ -244,7 +244,7 @@ def series_chart(
 
 
 def _axis(known: Sequence[Shares], frame: Frame, log: bool) -> tuple[Axis, tuple[Tick, ...]]:
-    """The axis of shares and its ticks."""
+    """Return the axis of shares and its ticks."""
     top = max([*(high for _, _, high in known), 1e-6])
     if not log:
         return share_axis(top, frame.bottom, frame.top, most=6)

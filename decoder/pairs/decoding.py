@@ -71,7 +71,7 @@ class JointTable(DecodedWindow):
         return self._shares(self.estimate, np.sqrt(variances))
 
     def margin(self, side: int) -> ShareTable:
-        """Shares of the values of a side (0: rows, 1: columns)."""
+        """Return the shares of the values of a side (0: rows, 1: columns)."""
         sums = side_sums(self.estimate.shape, side)
         errors = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", sums, self.covariance, sums), 0.0))
         return self._shares(sums @ self.estimate.ravel(), errors)
@@ -164,7 +164,7 @@ class PairCounts:
 
 
 def pair_counts(aggregate: Aggregate, pair: Pair, options: DecodeOptions) -> PairCounts:
-    """The debiased counts of a window. Raises DecodeError where it has no reports."""
+    """Return the debiased counts of a window. Raises DecodeError where it has no reports."""
     params, reports = aggregate.params, np.array(aggregate.reports_per_cohort, dtype=np.float64)
     present = reports > 0
     if not present.any():
@@ -277,7 +277,7 @@ def side_sums(shape: tuple[int, ...], side: int) -> Floats:
 
 
 def margins(table: Floats) -> tuple[Floats, Floats]:
-    """The margins of both sides of a table (M1, M2), projected on the simplex."""
+    """Return the margins of both sides of a table (M1, M2), projected on the simplex."""
     return project_simplex(table.sum(axis=1)), project_simplex(table.sum(axis=0))
 
 

@@ -80,8 +80,8 @@ def _least_held(estimate: Estimate, found: Indices, tail: float) -> Floats:
 def _cutoffs(
     estimate: Estimate, decision: ListDecision, options: DecodeOptions, found: Indices
 ) -> tuple[Floats, Floats]:
-    """The smallest estimate with which each detected candidate would have been accepted, and what
-    a unit of the test's score is as a share, (D,)."""
+    """Return the smallest estimate with which each detected candidate would have been accepted, and
+    what a unit of the test's score is as a share, (D,)."""
     shares, z, errors = (x[found] for x in (estimate.shares, estimate.z, estimate.std_errors))
     spread = np.divide(shares, z, out=errors.copy(), where=shares * z > 0)
     largest, prior = decision.largest(found), estimate.prior
@@ -146,7 +146,7 @@ class Gains(NamedTuple):
 def forgery_gains(
     directions: Floats, honest: Floats, mean: float, noise: BitNoise, reports: Floats, *, one: bool
 ) -> Gains:
-    """The largest shifts, up and down, of each estimate by forged reports of each cohort.
+    """Return the largest shifts, up and down, of each estimate by forged reports of each cohort.
 
     directions: g, change of each estimate by each debiased bit share, (m, k, B).  honest: centered
     bit shares of the reports that would be replaced, (m, k, B).  mean: a, which centers them.
@@ -173,14 +173,14 @@ def smallest_forgery(gains: Gains, shifts: Floats) -> Floats:
 
 
 def largest_shift(gains: Gains, fraction: float) -> Floats:
-    """The largest change of each estimate by a forged `fraction` of all reports, (B,)."""
+    """Return the largest change of each estimate by a forged `fraction` of all reports, (B,)."""
     at = np.full(gains.up.shape[1], fraction)
     sides = (_filled(side, gains.weights) for side in (gains.up, gains.down))
     return np.maximum(*(_interpolated(at, spent, gained) for gained, spent in sides))
 
 
 def _interpolated(at: Floats, x: Floats, y: Floats) -> Floats:
-    """The values of B functions, one a column of x and y, at one place each, (B,)."""
+    """Return the values of B functions, one a column of x and y, at one place each, (B,)."""
     return np.array([np.interp(*one) for one in zip(at, x.T, y.T, strict=True)], dtype=np.float64)
 
 

@@ -57,7 +57,7 @@ def plain_warnings(steps: StepResults, decoding: Decoding) -> tuple[str, ...]:
 
 
 def why_nothing(summary: Summary) -> str:
-    """A line on why a decoding detected no value."""
+    """Return a line on why a decoding detected no value."""
     return (
         f"No value was found: {summary.num_reports:,} reports cannot show shares below "
         f"{percent(summary.detectable_share)} among {summary.num_candidates:,} candidates. "
@@ -66,7 +66,7 @@ def why_nothing(summary: Summary) -> str:
 
 
 def left_out(cohorts: Sequence[int], summary: Summary) -> str:
-    """The sentence that names the cohorts which were left out, and why."""
+    """Return the sentence that names the cohorts which were left out, and why."""
     named = ", ".join(map(str, cohorts[:10])) + ", ..." * (len(cohorts) > 10)
     one = len(cohorts) == 1
     return (

@@ -39,7 +39,7 @@ class AggregateFiles:
     paths: tuple[Path, ...]
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """The files, in their order. Raises CountsError for one that cannot be read."""
+        """Return the files, in their order. Raises CountsError for one that cannot be read."""
         del note  # of files nothing is left out
         if not self.paths:
             raise DecodeError("no aggregate file was given; give one or more")

@@ -119,7 +119,7 @@ def fetch_aggregate(
     last: date | None = None,
     key: str | None = None,
 ) -> Aggregate:
-    """An aggregate from a collector. key: that of RAPPOR_KEY if None. Raises RemoteError."""
+    """Return an aggregate from a collector. key: that of RAPPOR_KEY if None. Raises RemoteError."""
     days = {"from": first and first.isoformat(), "to": last and last.isoformat()}
     query = {"params_id": params_id, **days}
     answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query, key=key)
@@ -136,7 +136,7 @@ def _stranger(collector: str, why: str, problem: dict[str, Any] | None = None) -
 
 
 def _refusal(error: urllib.error.HTTPError, collector: str) -> RemoteError:
-    """The detail of a problem document, and how to send a key where one is missing."""
+    """Return the detail of a problem document, and how to send a key where one is missing."""
     if 300 <= error.code < 400:
         text = "it sends on to another address, which is not followed; name that one as collector"
         return RemoteError(f"the collector answered {error.code}: {text}")

@@ -167,7 +167,7 @@ def group_by_slot(
 
 
 def _finest_level(groups: Groups, metric: str) -> int:
-    """The only grid and level of all that was reported, which one table and one map need."""
+    """Return the only grid and level of all that was reported, which one table and one map need."""
     parts = [location_of(one) for found in groups.values() for one in found]
     problem = ""
     if len({(place.grid, place.pairs) for _, place in parts}) > 1:

@@ -9,7 +9,7 @@ GEOMETRY = "geometry"  # the column of shapes in GeoParquet
 
 
 def fraction(part: float) -> str:
-    """A part of the reports; NaN: not known."""
+    """Return a part of the reports; NaN: not known."""
     return "not known" if math.isnan(part) else "all" if part >= 1 else percent(part)
 
 

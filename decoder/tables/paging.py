@@ -32,17 +32,17 @@ class TableQuery:
         return self.sort.startswith("-")
 
     def order(self, column: str) -> str:
-        """The value of `aria-sort` for a column."""
+        """Return the value of `aria-sort` for a column."""
         order = "descending" if self.descending else "ascending"
         return order if column == self.column else "none"
 
     def by(self, column: str) -> str:
-        """The query of the same table sorted by a column, largest first, then turned."""
+        """Return the query of the same table sorted by a column, largest first, then turned."""
         turned = column if self.sort == f"-{column}" else f"-{column}"
         return self.link(sort=turned, page=1)
 
     def link(self, **changed: Any) -> str:
-        """The query of an address, with changes."""
+        """Return the query of an address, with changes."""
         plain = vars(TableQuery())
         given = {n: v for n, v in vars(replace(self, **changed)).items() if v != plain[n]}
         return "?" + urlencode({n: int(v) if v is True else v for n, v in given.items()})
@@ -69,7 +69,7 @@ class TablePage:
 
 
 def query_of(given: Mapping[str, str]) -> TableQuery:
-    """The query of an address; invalid numbers are left out."""
+    """Return the query of an address; invalid numbers are left out."""
     return TableQuery(
         q=given.get("q", "")[:200],
         sort=given.get("sort", "")[:40],

@@ -90,7 +90,7 @@ class Table:
         return zip(*(_plain(values) for values in self.data.values()), strict=True)
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows as plain values by the name of the column, for JSON."""
+        """Return the rows as plain values by the name of the column, for JSON."""
         return [dict(zip(self.data, row, strict=True)) for row in self.rows()]
 
     def shown(self, most: int) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -131,7 +131,7 @@ class Table:
             csv.write_csv(table, file)
 
     def to_parquet(self) -> bytes:
-        """The bytes of `write_parquet`, without shapes."""
+        """Return the bytes of `write_parquet`, without shapes."""
         from pyarrow import parquet
 
         buffer = io.BytesIO()
@@ -196,7 +196,7 @@ def columns_of(schema: Any) -> tuple[Column, ...]:
 
 
 def csv_of_parquet(content: bytes) -> bytes:
-    """A Parquet file as CSV in which no text is a formula; without a geometry."""
+    """Return a Parquet file as CSV in which no text is a formula; without a geometry."""
     from pyarrow import parquet
 
     table = parquet.read_table(io.BytesIO(content))
@@ -204,7 +204,7 @@ def csv_of_parquet(content: bytes) -> bytes:
 
 
 def csv_of_texts(content: bytes, num_columns: int) -> bytes:
-    """A CSV file of texts, with or without a header, in which no text is a formula."""
+    """Return a CSV file of texts, with or without a header, in which no text is a formula."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -219,7 +219,7 @@ def csv_of_texts(content: bytes, num_columns: int) -> bytes:
 
 
 def to_csv(table: Any, *, header: bool = True) -> bytes:
-    """The bytes that `Table.write_csv` would write of a pyarrow.Table."""
+    """Return the bytes that `Table.write_csv` would write of a pyarrow.Table."""
     from pyarrow import csv
 
     buffer = io.BytesIO()
@@ -232,7 +232,7 @@ _COMPUTED = '(^|[;|\\t\\n])[\\s"]*[' + FORMULA_CHARACTERS + "]"
 
 
 def without_formulas(table: Any) -> Any:
-    """A pyarrow.Table in which no text is a formula that a spreadsheet computes."""
+    """Return a pyarrow.Table in which no text is a formula that a spreadsheet computes."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

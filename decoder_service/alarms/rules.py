@@ -74,7 +74,7 @@ def send(url: str, body: str, link: str) -> None:
 
 
 def compose(body: str, link: str) -> tuple[str, str]:
-    """The title and the text of an event's message. Arguments as `send`."""
+    """Return the title and the text of an event's message. Arguments as `send`."""
     event = json.loads(body)
     schedule = event["schedule"]
     title = f"[rappor] {visible(schedule['name'])}: {event['rule'].replace('_', ' ')}"
@@ -178,7 +178,7 @@ class Alarms(AuditedOperations):
         return row
 
     def all(self, person: Person, schedule_id: str) -> list[AlarmRow]:
-        """The alarms of a schedule. Raises RoleError, NotFoundError."""
+        """Return the alarms of a schedule. Raises RoleError, NotFoundError."""
         self.schedules.get(person, schedule_id)
         with self.database.reading() as db:
             return load_alarms(db, [schedule_id])
@@ -247,7 +247,7 @@ class Alarms(AuditedOperations):
 
 
 def load_alarms(db: Session, schedule_ids: Collection[str]) -> list[AlarmRow]:
-    """The alarms of schedules, by name."""
+    """Return the alarms of schedules, by name."""
     own = select(AlarmRow).where(AlarmRow.schedule_id.in_(schedule_ids))
     return list(db.scalars(own.order_by(AlarmRow.name, AlarmRow.id)))
 
@@ -266,6 +266,6 @@ def take_event(db: Session, at: float, until: float) -> EventRow | None:
 
 
 def shown_event(row: EventRow) -> dict[str, Any]:
-    """The properties of an event that the owner of its alarm sees."""
+    """Return the properties of an event that the owner of its alarm sees."""
     body: dict[str, Any] = json.loads(row.body)
     return shown(row, "id state tries reason") | body

@@ -108,14 +108,14 @@ def parsed_in_labels(model: type[Known], given: dict[str, Any]) -> Known:
 
 
 def choices_of_form(form: Posted) -> dict[str, str]:
-    """The options of a decoding that were given, levels also in per cent."""
+    """Return the options of a decoding that were given, levels also in per cent."""
     levels = {name: share_of_percent(form, name + PERCENT, LABELS[name]) for name in LEVELS
               if form.text(name + PERCENT)}  # fmt: skip
     return _given(form, *_CHOICES) | levels
 
 
 def candidates_of_form(form: Posted) -> dict[str, Any]:
-    """The list, by `id` or `id:version`; or a range of numbers or of days."""
+    """Return the list, by `id` or `id:version`; or a range of numbers or of days."""
     given: dict[str, Any] = list_of_form(form, "list") or {}
     for kind in ("numbers", "dates"):
         if text := form.text(kind):
@@ -124,7 +124,7 @@ def candidates_of_form(form: Posted) -> dict[str, Any]:
 
 
 def list_of_form(form: Posted, name: str) -> dict[str, str] | None:
-    """The list that a field names, by `id` or `id:version`; None without one."""
+    """Return the list that a field names, by `id` or `id:version`; None without one."""
     listed, _, version = form.text(name).partition(":")
     if not listed:
         return None
@@ -150,7 +150,7 @@ def share_of_percent(form: Posted, field: str, label: str, unit: str = "per cent
 
 
 def percent_of_share(text: str) -> str:
-    """A level as the form shows it, 0.05 as 5; other text as it is."""
+    """Return a level as the form shows it, 0.05 as 5; other text as it is."""
     try:
         return f"{Decimal(text) * 100:f}".rstrip("0").rstrip(".") if "." in text else text
     except InvalidOperation:

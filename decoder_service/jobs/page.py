@@ -104,7 +104,7 @@ class Asked:
 
 
 def known_metric(visit: Visit, name: str) -> dict[str, Any]:
-    """The current version of a metric as the collector lists it; empty where it does not.
+    """Return the current version of a metric as the collector lists it; empty where it does not.
 
     name: of a location that of the whole.
     """
@@ -187,7 +187,7 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
 
 
 def _workers(visit: Visit) -> bool:
-    """Whether a worker lives."""
+    """Return whether a worker lives."""
     try:
         return bool(visit.service.check_ready())
     except ServiceError:

@@ -127,9 +127,9 @@ class Jobs(Resources[JobRow]):
             return self.one(db, person, job_id)
 
     def resolve(self, db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
-        """The specification with the numbers of its lists' versions, the latest where none is
-        named, and their digests. Raises NotFoundError, UnavailableError for what is not there for
-        this person; RequestError for a list of another kind."""
+        """Return the specification with the numbers of its lists' versions, the latest where none
+        is named, and their digests. Raises NotFoundError, UnavailableError for what is not there
+        for this person; RequestError for a list of another kind."""
         for source in spec.sources:
             if source.collector is not None and self.settings.collector is None:
                 raise UnavailableError("no collector is set up here; an operator sets `collector`")
@@ -180,7 +180,7 @@ class Hold:
     attempt: int
 
     def where(self) -> ColumnElement[bool]:
-        """The SQL condition that the job is still held under this claim."""
+        """Return the SQL condition that the job is still held under this claim."""
         return (
             (JobRow.id == self.job_id)
             & (JobRow.token == self.token)
@@ -233,7 +233,7 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
 
 
 def _next() -> Any:
-    """The id of the job to take, locked against others."""
+    """Return the id of the job to take, locked against others."""
     other = aliased(JobRow)
     held = (
         select(func.count())
@@ -256,12 +256,12 @@ def _next() -> Any:
 
 
 def load_held(db: Session, hold: Hold) -> JobRow | None:
-    """The job of a claim, or None if the claim is over."""
+    """Return the job of a claim, or None if the claim is over."""
     return db.scalar(select(JobRow).where(hold.where()))
 
 
 def states_of(db: Session, holds: Collection[Hold]) -> dict[Hold, JobState]:
-    """The states of the jobs whose claims still hold."""
+    """Return the states of the jobs whose claims still hold."""
     jobs = select(JobRow).where(JobRow.id.in_([hold.job_id for hold in holds]))
     found = {
         Hold(row.id, row.token, row.attempt): JobState(row.state)
@@ -293,7 +293,7 @@ def end(
 
 
 def _storable(text: str) -> str:
-    """A text from elsewhere, such as a collector's, as every database takes it."""
+    """Return a text from elsewhere, such as a collector's, as every database takes it."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
 
 
@@ -352,5 +352,5 @@ def see_worker(db: Session, row: WorkerRow, seconds: float) -> None:
 
 
 def live_workers(db: Session, seconds: float) -> list[WorkerRow]:
-    """The workers that gave a sign of life within the last `seconds`."""
+    """Return the workers that gave a sign of life within the last `seconds`."""
     return list(db.scalars(select(WorkerRow).where(WorkerRow.seen >= now(db) - seconds)))

@@ -98,7 +98,7 @@ def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
 
 
 def _values(form: Posted) -> tuple[bytes, str]:
-    """The content of a list and its format."""
+    """Return the content of a list and its format."""
     if "file" in form.files:
         name, content = form.files["file"]
         return content, "csv" if name.lower().endswith(".csv") else "txt"
@@ -215,7 +215,7 @@ add_form(
 
 
 def shown_list(row: ListRow) -> dict[str, Any]:
-    """The public properties of a list, with those of its latest version."""
+    """Return the public properties of a list, with those of its latest version."""
     latest = shown(row.latest, VERSION)
     public = shown(row, "id name visibility source created kind") | {"owner": row.person.name}
     public |= {name: latest[name] for name in ("sha256", "entries", "size")}

@@ -84,7 +84,7 @@ FILES = {
 def content_of(
     content: bytes, kind: ListKind, suffix: str, column: str | None
 ) -> tuple[bytes, int]:
-    """The content as it is stored, and how many distinct values it has.
+    """Return the content as it is stored, and how many distinct values it has.
 
     Candidates are stored a value a line, in their order; weights as `Weights.to_csv`, known flows
     as `flow_counts_csv`, so that the same ones in another order are the same content; areas as
@@ -160,8 +160,8 @@ class Lists(Resources[ListRow]):
     reader: Reader
 
     def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
-        """The content of a version as it is stored (`content_of`), the latest by default; the read
-        is audited. Raises RoleError, NotFoundError."""
+        """Return the content of a version as it is stored (`content_of`), the latest by default;
+        the read is audited. Raises RoleError, NotFoundError."""
         version = self.get(person, list_id).version(number)
         with self.database.writing() as db:
             content = load_content(db, version.sha256)
@@ -269,7 +269,7 @@ class Lists(Resources[ListRow]):
 
 
 def load_content(db: Session, sha: str) -> bytes | None:
-    """The bytes of a digest: values, one a line."""
+    """Return the bytes of a digest: values, one a line."""
     return db.scalar(select(list_contents.c.content).where(list_contents.c.sha256 == sha))
 
 
@@ -326,8 +326,8 @@ def delete_unused_aggregates(db: Session, before: float) -> int:
 
 
 def described(content: bytes | str, at: float) -> AggregateRow:
-    """The row of an aggregate file, with its bytes in the canonical form that digests are made of.
-    Raises AggregateError, WireFormatError."""
+    """Return the row of an aggregate file, with its bytes in the canonical form that digests are
+    made of. Raises AggregateError, WireFormatError."""
     try:
         one = Aggregate.from_json(content)
     except (ParameterError, MetricsFileError) as error:  # of its parameters, its definition

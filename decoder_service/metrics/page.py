@@ -75,7 +75,7 @@ class ChartQuery(BaseModel):
         return self.model_copy(update=chosen)
 
     def address(self, path: str) -> str:
-        """The address of this chart below a path."""
+        """Return the address of this chart below a path."""
         ends = {} if self.days else {"from": self.first, "to": self.last}
         scale = "log" if self.scale == "log" else ""
         return address(path, value=self.value, days=self.days, **ends, scale=scale)
@@ -274,7 +274,7 @@ def public_dictionary(request: Request) -> Response:
 
 @lru_cache(maxsize=1)  # anyone may ask for the page, which changes with the day at most
 def _entries(definitions: str, today: date) -> tuple[list[DictionaryEntry], str]:
-    """The entries of metrics, given as JSON, and what could not be read first, or ""."""
+    """Return the entries of metrics, given as JSON, and what could not be read first, or ""."""
     metrics, problem = list[Metric](), ""
     for definition in json.loads(definitions):
         try:

@@ -36,7 +36,7 @@ Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
 
 
 def _check_day(text: str) -> str:
-    """A day as it is compared and shown: 2026-11-01, not 20261101 or 2026-W45-7."""
+    """Return a day as it is compared and shown: 2026-11-01, not 20261101 or 2026-W45-7."""
     day = date.fromisoformat(text)
     if day.year not in _YEARS or text != day.isoformat():
         raise ValueError("not a day")
@@ -124,8 +124,8 @@ class Metrics:
         return sorted(views, key=lambda view: view.name), problem
 
     def public(self) -> tuple[list[dict[str, Any]], str]:
-        """The definitions of the metrics that are collected now, for everyone, and why some may
-        be missing, or ""; no address of the collector is named."""
+        """Return the definitions of the metrics that are collected now, for everyone, and why some
+        may be missing, or ""; no address of the collector is named."""
         listed, problem = self.latest()
         why = "the collector does not answer now, so this may be old or not all" if problem else ""
         current = [row["definition"] for row in listed if row["state"] == "current"]
@@ -167,7 +167,7 @@ def checked(listed: Any) -> list[dict[str, Any]]:
 
 
 def has_own_values(definition: Mapping[str, Any]) -> bool:
-    """Whether a metric's definition, perhaps of another version, lists its values."""
+    """Return whether a metric's definition, perhaps of another version, lists its values."""
     try:
         params = RapporParams.from_dict(definition["params"])
         return bool(own_names(params, definition))
@@ -186,7 +186,7 @@ def unknown_metric(name: str, others: list[str]) -> str:
 
 
 def days_held(version: Mapping[str, Any], last: date | None) -> str:
-    """A sentence on which days of a metric the collector has, and when they will be served.
+    """Return a sentence on which days of a metric the collector has, and when they will be served.
 
     version: as the collector lists it.  last: of the window that is waited for, None if none is.
     """
@@ -215,7 +215,7 @@ class RemoteCollector:
         return checked(ask_json(self.url, "/v1/metrics", "metrics", key=self.key)["metrics"])
 
     def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
-        """The counts of a window of one version."""
+        """Return the counts of a window of one version."""
         return fetch_aggregate(
             self.url, metric, params_id=params_id, first=first, last=last, key=self.key
         )

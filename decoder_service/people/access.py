@@ -226,8 +226,8 @@ class Access(Operations):
             self.note(db, person, "keep-out", kept=person_id, out=out)
 
     def person_of_id(self, db: Session, person_id: str) -> Person | None:
-        """A person with the highest role of the keys that hold, and of a sign-in lately; None
-        without one."""
+        """Return a person with the highest role of the keys that hold, and of a sign-in lately;
+        None without one."""
         if person_id == SERVICE.id:
             return SERVICE
         since = self.now() - self.settings.oidc_role_days * DAY_SECONDS
@@ -276,7 +276,7 @@ class Access(Operations):
             return usage_of(db, self.settings, person)
 
     def read_audit(self, person: Person, limit: int = 100) -> list[AuditRow]:
-        """The latest acts, newest first. Raises RoleError."""
+        """Return the latest acts, newest first. Raises RoleError."""
         require(person, Act.ADMINISTER)
         with self.database.reading() as db:
             return list(db.scalars(select(AuditRow).order_by(AuditRow.id.desc()).limit(limit)))
@@ -320,14 +320,14 @@ class Resources(AuditedOperations, Generic[Row]):
         limit: int | None = 1000,
         offset: int = 0,
     ) -> list[Row]:
-        """The rows that a person may see and that match conditions. Raises RoleError."""
+        """Return the rows that a person may see and that match conditions. Raises RoleError."""
         require(person, self.act)
         statement = select(self.model).where(type(self).visible(person), *which)
         with self.database.reading() as db:
             return list(db.scalars(statement.order_by(*self.order).limit(limit).offset(offset)))
 
     def get(self, person: Person, row_id: str) -> Row:
-        """A row that the person may see. Raises RoleError, NotFoundError."""
+        """Return a row that the person may see. Raises RoleError, NotFoundError."""
         require(person, self.act)
         with self.database.reading() as db:
             return self.one(db, person, row_id)
@@ -339,7 +339,7 @@ class Resources(AuditedOperations, Generic[Row]):
 
 
 def _person_named(db: Session, name: str) -> str | None:
-    """The id of a person."""
+    """Return the id of a person."""
     return db.scalar(select(PersonRow.id).where(PersonRow.name == name))
 
 
@@ -355,5 +355,5 @@ def end_old_sessions(db: Session, at: float) -> int:
 
 
 def shown_key(row: KeyRow) -> dict[str, Any]:
-    """The public properties of a key, for a list of keys."""
+    """Return the public properties of a key, for a list of keys."""
     return shown(row, "key_id role label created revoked") | {"name": row.person.name}

@@ -137,7 +137,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         return person, str(pending["there"])
 
     async def leave_url(self, back: str) -> str | None:
-        """The provider's page for signing out; None where it has none."""
+        """Return the provider's page for signing out; None where it has none."""
         try:
             with self._errors():
                 end = (await self.load_server_metadata()).get("end_session_endpoint")
@@ -206,13 +206,13 @@ def _is_importable(key: Any) -> bool:
 
 
 def _named(error: Exception) -> str:
-    """An error without what a stranger wrote."""
+    """Return an error without what a stranger wrote."""
     code = getattr(error, "claim", None) or getattr(error, "error", None) or type(error).__name__
     return ascii(str(code)[:60])
 
 
 def claimed(claims: Mapping[str, Any], settings: ServiceSettings, claim: str) -> Claimed:
-    """The person and role of claims, which a provider or a trusted proxy made.
+    """Return the person and role of claims, which a provider or a trusted proxy made.
 
     Args:
         claims: by name.
@@ -241,7 +241,7 @@ def claimed(claims: Mapping[str, Any], settings: ServiceSettings, claim: str) ->
 
 
 def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | None:
-    """The person whom a trusted proxy names in its header; None without one. Raises
+    """Return the person whom a trusted proxy names in its header; None without one. Raises
     AuthenticationError for a header that is there twice: one may be the browser's own;
     NoGroupError."""
     if settings.user_header is None or request.client is None:
@@ -259,7 +259,7 @@ def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | N
 
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:
-    """A claim by its name, or within others; a name with dots goes first."""
+    """Return a claim by its name, or within others; a name with dots goes first."""
     found: Any = claims
     for part in [path] if path in claims else path.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
@@ -267,7 +267,7 @@ def _at(claims: Mapping[str, Any], path: str) -> Any:
 
 
 def _name(claims: Mapping[str, Any], subject: str) -> str:
-    """A name to show: printable, without blanks around it."""
+    """Return a name to show: printable, without blanks around it."""
     for claim in _NAMES:
         text = claims.get(claim)
         if isinstance(text, str) and text.strip().isprintable() and text.strip():

@@ -142,7 +142,7 @@ async def back(request: Request) -> Response:
 
 
 async def _refused(request: Request, issuer: str, error: ServiceError) -> Response:
-    """The page for a person whom a provider or proxy names, and who may not sign in."""
+    """Return the page for a person whom a provider or proxy names, and who may not sign in."""
     if isinstance(error, NoGroupError):
         await run_in_threadpool(service_of(request).access.forget_role, issuer, error.subject)
     return _sign_in_page(request, "", status_of(error), problem=str(error))

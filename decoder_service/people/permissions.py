@@ -72,7 +72,7 @@ class Person:
         return self.role is Role.ADMIN
 
     def may(self, act: Act) -> bool:
-        """Whether the person's role allows an act."""
+        """Return whether the person's role allows an act."""
         return self.role in ALLOWED[act]
 
 
@@ -162,7 +162,7 @@ def check_room(db: Session, settings: ServiceSettings, person: str, *, given: bo
 
 
 def count_live(db: Session, owner: str) -> int:
-    """Number of a person's jobs that wait or run."""
+    """Return the number of a person's jobs that wait or run."""
     return total(db, select(func.count()).where(JobRow.owner == owner, JobRow.state.in_(LIVE)))
 
 
@@ -173,20 +173,20 @@ def result_bytes_of(db: Session, person: str) -> int:
 
 
 def list_bytes_of(db: Session, owner: str) -> int:
-    """Number of bytes of the versions of a person's lists."""
+    """Return the number of bytes of the versions of a person's lists."""
     versions = select(func.sum(ListVersionRow.size)).join(ListRow)
     return total(db, versions.where(ListRow.owner == owner))
 
 
 def aggregate_bytes_of(db: Session, person: str) -> int:
-    """Number of bytes of the aggregates that a person may read."""
+    """Return the number of bytes of the aggregates that a person may read."""
     sizes = select(func.sum(func.length(AggregateRow.content))).join(aggregate_readers)
     return total(db, sizes.where(aggregate_readers.c.person_id == person))
 
 
 def usage_of(db: Session, settings: ServiceSettings, person: Person) -> dict[str, dict[str, int]]:
-    """A person's bytes of results, lists and aggregates, and jobs that wait or run (`held`), each
-    with its limit (`most`)."""
+    """Return a person's bytes of results, lists and aggregates, and jobs that wait or run (`held`),
+    each with its limit (`most`)."""
     most = settings.max_stored_bytes_of_person
     amounts = {
         "result_bytes": (result_bytes_of(db, person.id), settings.max_result_bytes_of_person),

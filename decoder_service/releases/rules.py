@@ -78,8 +78,8 @@ class Releases(Resources[ReleaseRow]):
     building: Lock = field(default_factory=Lock)  # one at a time: it takes seconds and memory
 
     def view(self, person: Person, release_id: str) -> ReleaseView:
-        """A release with its files and, for those who see the review, what became of it since.
-        Raises as `get`."""
+        """Return a release with its files and, for those who see the review, what became of it
+        since. Raises as `get`."""
         require(person, Act.READ)
         with self.database.reading() as db:
             row = self.one(db, person, release_id)
@@ -94,7 +94,7 @@ class Releases(Resources[ReleaseRow]):
             )
 
     def file(self, person: Person, release_id: str, name: str) -> bytes:
-        """The bytes of a file; the read is audited. Raises as `get`."""
+        """Return the bytes of a file; the read is audited. Raises as `get`."""
         row = self.get(person, release_id)
         with self.database.writing() as db:
             content = RELEASE_FILES.read(db, release_id, name)
@@ -111,8 +111,8 @@ class Releases(Resources[ReleaseRow]):
         return content
 
     def difference(self, person: Person, release_id: str) -> Changes:
-        """The difference between a release and the last approved one of its name. Raises as `get`;
-        it is for the proposer and for who approves."""
+        """Return the difference between a release and the last approved one of its name. Raises as
+        `get`; it is for the proposer and for who approves."""
         row = self.get(person, release_id)
         if not sees_review(person, row):
             raise NotFoundError(

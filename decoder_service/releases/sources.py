@@ -92,8 +92,8 @@ class ReleasePublisher:
         return "" if self._key is None else key_id(self._key.public_key())
 
     def sign(self, manifest: bytes) -> Files:
-        """The signature file for a manifest, as `rappor release build --signing-key` writes it; no
-        file without a key."""
+        """Return the signature file for a manifest, as `rappor release build --signing-key` writes
+        it; no file without a key."""
         return {} if self._key is None else {SIGNATURE: sign_manifest(self._key, manifest) + b"\n"}
 
     def build(
@@ -158,7 +158,7 @@ def _read(releases: Sequence[Files], folder: Path) -> list[Release]:
 
 
 def _written(files: Files, folder: Path) -> Path:
-    """A new folder with these files."""
+    """Return a new folder with these files."""
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         (folder / Path(name).name).write_bytes(content)
@@ -178,7 +178,7 @@ def _folder() -> Iterator[Path]:
 def load_sources(
     db: Session, person: Person, asked: Sequence[ReleaseSource]
 ) -> tuple[list[Source], list[str]]:
-    """The files of results that are one's own, and the metrics that they are of. Raises
+    """Return the files of results that are one's own, and the metrics that they are of. Raises
     NotFoundError, RequestError, QuotaError."""
     published = published_files()
     sources, metrics, left = list[Source](), set[str](), MAX_SOURCE_BYTES
@@ -224,15 +224,15 @@ def approved_before(db: Session, metrics: Sequence[str]) -> list[Files]:
 def source_states(
     db: Session, person: Person, asked: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The results of a release, as its proposal names them; is_there: whether one may see it, or
-    it was deleted or given up since."""
+    """Return the results of a release, as its proposal names them; is_there: whether one may see
+    it, or it was deleted or given up since."""
     named = ResultRow.id.in_([one["result"] for one in asked])
     seen = set(db.scalars(select(ResultRow.id).where(visible_results(person), named)))
     return [{**one, "is_there": one["result"] in seen} for one in asked]
 
 
 def is_stale(db: Session, row: ReleaseRow) -> bool:
-    """Whether another one was approved that a release was not built on."""
+    """Return whether another one was approved that a release was not built on."""
     _, count = last_approved(db, row.name)
     own = numbers_of(db, row.id)
     now = approved_numbers(db, own)
@@ -240,12 +240,12 @@ def is_stale(db: Session, row: ReleaseRow) -> bool:
 
 
 def sees_review(person: Person, row: ReleaseRow) -> bool:
-    """Whether a person may see the difference, the results and the reason of a release."""
+    """Return whether a person may see the difference, the results and the reason of a release."""
     return person.may(Act.REVIEW) or (person.may(Act.ANALYZE) and person.id == row.proposer)
 
 
 def stale(row: ReleaseRow) -> ConflictError:
-    """The error for a release that was not built on all that is approved now."""
+    """Return the error for a release that was not built on all that is approved now."""
     return ConflictError(
         "another release was approved after this one was built, and it was not checked against "
         "that one; reject it, and have it proposed again",
@@ -254,7 +254,7 @@ def stale(row: ReleaseRow) -> ConflictError:
 
 
 def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Files:
-    """The files that an approval adds to a release; the proposed files are unchanged. Raises
+    """Return the files that an approval adds to a release; the proposed files are unchanged. Raises
     ConflictError for a file that is another one now, or another key."""
     files = RELEASE_FILES.all(db, row.id)
     digests = {one.name: one.sha256 for one in RELEASE_FILES.list(db, row.id)}
@@ -320,7 +320,7 @@ def _delete_files(db: Session, which: ColumnElement[bool]) -> int:
 
 
 def last_approved(db: Session, name: str) -> tuple[str | None, int]:
-    """The last approved release of a name, and its number; (None, 0) where there is none."""
+    """Return the last approved release of a name, and its number; (None, 0) where there is none."""
     which = select(ReleaseRow.id, ReleaseRow.number).where(_IS_APPROVED, ReleaseRow.name == name)
     row = db.execute(which.order_by(ReleaseRow.number.desc()).limit(1)).first()
     return (None, 0) if row is None else (row[0], row[1])
@@ -346,8 +346,8 @@ def numbers_of(db: Session, release_id: str) -> dict[str, int]:
 
 
 def held_by(db: Session, person: str) -> tuple[int, int]:
-    """Number of a person's proposals that wait, and the bytes of their releases that are not
-    approved."""
+    """Return the number of a person's proposals that wait, and the bytes of their releases that are
+    not approved."""
     mine = ReleaseRow.proposer == person
     proposed = select(func.count()).where(mine, ReleaseRow.state == ReleaseState.PROPOSED)
     sizes = select(func.sum(ReleaseRow.stored)).where(mine, ~_IS_APPROVED)

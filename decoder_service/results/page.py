@@ -118,7 +118,7 @@ def give_up(service: Service, person: Me, result_id: str) -> dict[str, Any]:
 
 
 def download(content: bytes, name: str) -> Response:
-    """A file of a result or release as a download."""
+    """Return a file of a result or release as a download."""
     media_type = MEDIA_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
@@ -208,7 +208,7 @@ add_form(
 
 
 def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVersionRow | None:
-    """The version of a list that a result was made with, if it is there for this person."""
+    """Return the version of a list that a result was made with, if it is there for this person."""
     given = manifest.get("spec", {}).get(member) or {}
     if not given.get("list"):
         return None
@@ -268,8 +268,8 @@ def _changes(visit: Visit, row: ResultRow) -> dict[str, Any]:
 
 
 def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
-    """The form of the job that compares the counts of two results, as names and values, with the
-    lists and options of the later. Raises RequestError where no job can compare them."""
+    """Return the form of the job that compares the counts of two results, as names and values, with
+    the lists and options of the later. Raises RequestError where no job can compare them."""
     if before.kind != after.kind or "compare" not in decoder_of(after.kind).operations:
         raise RequestError(
             f"results of kinds {before.kind} and {after.kind}: two of one kind are compared, of "

@@ -40,7 +40,7 @@ MEDIA_TYPES = {
 
 
 def result_of_key(db: Session, key: str) -> ResultRow | None:
-    """The one result of a key."""
+    """Return the one result of a key."""
     return db.scalar(select(ResultRow).where(ResultRow.key == key))
 
 
@@ -128,7 +128,7 @@ class FileTable:
         return {name: zlib.decompress(content) if content else b"" for name, content in files}
 
     def read(self, db: Session, owner: str, name: str) -> bytes | None:
-        """The bytes of a file; None where there is none, or they were deleted."""
+        """Return the bytes of a file; None where there is none, or they were deleted."""
         columns = self.table.c
         own = (columns[self.owner] == owner, columns.name == name)
         content = db.scalar(select(columns.content).where(*own))
@@ -160,8 +160,8 @@ class Results(Resources[ResultRow]):
     order = (ResultRow.created.desc(), ResultRow.id)
 
     def view(self, person: Person, result_id: str) -> ResultView:
-        """A result with its files, by name; the whole list of candidates only where it is one's
-        own result. Raises as `get`."""
+        """Return a result with its files, by name; the whole list of candidates only where it is
+        one's own result. Raises as `get`."""
         require(person, Act.READ)
         with self.database.reading() as db:
             row = self.one(db, person, result_id)
@@ -181,7 +181,7 @@ class Results(Resources[ResultRow]):
         return bool(load_results(db, which, 1))
 
     def file(self, person: Person, result_id: str, name: str) -> bytes:
-        """The bytes of a file; the read is audited. Raises as `get`."""
+        """Return the bytes of a file; the read is audited. Raises as `get`."""
         self.get(person, result_id)
         with self.database.reading() as db:
             hidden = is_list(name) and not self._is_own(db, person, result_id)
@@ -237,17 +237,17 @@ class Results(Resources[ResultRow]):
 
 
 def may_take_back(person: Person, row: ResultRow) -> bool:
-    """Whether a release is not another person's."""
+    """Return whether a release is not another person's."""
     return person.is_admin or row.released_by in (None, person.id)
 
 
 def is_list(name: str) -> bool:
-    """Whether a file holds the whole list of candidates, which is sensitive."""
+    """Return whether a file holds the whole list of candidates, which is sensitive."""
     return name.startswith("candidates.")
 
 
 def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
-    """A result as it may be listed."""
+    """Return a result as it may be listed."""
     names = "id operation kind metric params_id first_day last_day version supersedes released"
     public = shown(row, f"{names} created")
     return public | {"summary": json.loads(row.summary), "manifest": shown_manifest(row, person)}

@@ -80,12 +80,12 @@ add_form(
 
 
 def shown_alarm(row: AlarmRow) -> dict[str, Any]:
-    """The public properties of an alarm."""
+    """Return the public properties of an alarm."""
     return shown(row, "id name target show_values created") | {"rules": json.loads(row.rules)}
 
 
 def rules_in_words(rules: dict[str, Any]) -> list[str]:
-    """A sentence for each rule of an alarm that is on."""
+    """Return a sentence for each rule of an alarm that is on."""
     return [
         f"{RULES[name]} ({100 * value:g} {UNITS[name]})"
         if isinstance(value, float)
@@ -96,7 +96,7 @@ def rules_in_words(rules: dict[str, Any]) -> list[str]:
 
 
 def alarm_of_form(form: Posted) -> NewAlarm:
-    """The alarm that a form asks for. Raises FieldError, RequestError."""
+    """Return the alarm that a form asks for. Raises FieldError, RequestError."""
     rules: dict[str, Any] = {name: bool(form.text(name)) for name in FLAGS}
     for name, unit in UNITS.items():
         field = f"{name}_points" if unit == "points" else f"{name}_percent"

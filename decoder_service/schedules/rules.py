@@ -159,7 +159,7 @@ class Schedules(Resources[ScheduleRow]):
             raise RequestError(f"there is a schedule {row.name!a} of this person already")
 
     def windows(self, person: Person, schedule_id: str) -> list[WindowRow]:
-        """The windows of a schedule, oldest first. Raises as `get`."""
+        """Return the windows of a schedule, oldest first. Raises as `get`."""
         self.get(person, schedule_id)
         with self.database.reading() as db:
             return load_windows(db, schedule_id)
@@ -227,14 +227,14 @@ def spec_digest_of(resolved: ResolvedSpec) -> str:
 
 
 def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
-    """The properties of a schedule that its owner sees."""
+    """Return the properties of a schedule that its owner sees."""
     asked = {"operation", "candidates", "weights", "options"}
     spec = spec_of_schedule(row).model_dump(mode="json", include=asked)
     return shown(row, "id name metric every first_day enabled") | spec
 
 
 def load_schedules(db: Session, which: ColumnElement[bool]) -> list[ScheduleRow]:
-    """The schedules that match a condition, by name."""
+    """Return the schedules that match a condition, by name."""
     by_name = select(ScheduleRow).where(which).order_by(ScheduleRow.name, ScheduleRow.id)
     return list(db.scalars(by_name))
 

@@ -142,7 +142,7 @@ class ScheduleRunner(Operations):
         return versions
 
     def _resolved(self, db: Session, schedule: ScheduleRow) -> tuple[Person, ResolvedSpec]:
-        """The owner and the specification of a schedule's jobs. Raises ServiceError."""
+        """Return the owner and the specification of a schedule's jobs. Raises ServiceError."""
         person = self._owner(db, schedule)
         try:
             return person, self.schedules.jobs.resolve(db, person, spec_of_schedule(schedule))

@@ -53,25 +53,25 @@ class ScheduleStatus:
 
 
 def period_start(every: Every, day: date) -> date:
-    """The first day of the period that a day is in."""
+    """Return the first day of the period that a day is in."""
     if every is Every.WEEK:
         return day - timedelta(days=day.weekday())
     return day.replace(day=1) if every is Every.MONTH else day
 
 
 def period_end(every: Every, day: date) -> date:
-    """The last day of the period that a day is in."""
+    """Return the last day of the period that a day is in."""
     in_next = period_start(every, day) + timedelta(days=_MAX_DAYS[every])
     return period_start(every, in_next) - DAY
 
 
 def spec_of_schedule(row: ScheduleRow) -> JobSpec:
-    """The specification of a schedule's jobs, for the whole metric at the collector."""
+    """Return the specification of a schedule's jobs, for the whole metric at the collector."""
     return JobSpec.model_validate_json(row.spec)
 
 
 def _first_day(row: ScheduleRow, served_from: str) -> date:
-    """The first day of the first window of a schedule. served_from: the first day of all."""
+    """Return the first day of the first window of a schedule. served_from: the first day of all."""
     first = period_start(Every(row.every), date.fromisoformat(served_from))
     return max(first, date.fromisoformat(row.first_day)) if row.first_day else first
 
@@ -82,7 +82,7 @@ def next_window(
     windows: Sequence[WindowRow],
     spec_digest: str,
 ) -> ScheduleStatus:
-    """Whether the next window of the version that reports are taken of is closed.
+    """Return whether the next window of the version that reports are taken of is closed.
 
     Args:
         row: the schedule.

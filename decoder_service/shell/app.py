@@ -59,7 +59,7 @@ api = APIRouter(tags=["health"], route_class=GuardedRoute)
 
 
 def prometheus_text(service: DecoderService) -> bytes:
-    """The text that Prometheus reads. Raises StorageError."""
+    """Return the text that Prometheus reads. Raises StorageError."""
     with service.database.reading() as db:
         at = now(db)
         created = select(func.min(JobRow.created)).where(JobRow.state == JobState.QUEUED)

@@ -88,8 +88,8 @@ def _session(connection: Connection) -> Session:
 
 
 def now(db: Session) -> float:
-    """The time of the database's clock in seconds since 1970: one clock for the leases of all
-    workers."""
+    """Return the time of the database's clock in seconds since 1970: one clock for the leases of
+    all workers."""
     is_postgresql = db.connection().dialect.name == "postgresql"
     return float(db.execute(text(_POSTGRESQL_NOW if is_postgresql else _SQLITE_NOW)).scalar_one())
 
@@ -101,7 +101,7 @@ def save(db: Session, row: Base) -> None:
 
 
 def visible_row(db: Session, model: type[Row], visible: ColumnElement[bool], row_id: str) -> Row:
-    """The row of an id, where it is among the visible ones. Raises NotFoundError."""
+    """Return the row of an id, where it is among the visible ones. Raises NotFoundError."""
     row = db.scalar(select(model).where(visible, model.id == row_id))
     if row is None:
         name = model.__tablename__
@@ -112,7 +112,7 @@ def visible_row(db: Session, model: type[Row], visible: ColumnElement[bool], row
 
 
 def matching(model: type[Base], **wanted: str | None) -> list[ColumnElement[bool]]:
-    """The conditions that columns have these values; none for a value that is empty."""
+    """Return the conditions that columns have these values; none for a value that is empty."""
     return [getattr(model, name) == value for name, value in wanted.items() if value]
 
 
@@ -122,7 +122,7 @@ def changed(db: Session, statement: UpdateBase) -> int:
 
 
 def total(db: Session, statement: Select[Any]) -> int:
-    """The sum or number that a statement selects; 0 of no rows."""
+    """Return the sum or number that a statement selects; 0 of no rows."""
     return int(db.execute(statement).scalar() or 0)
 
 
@@ -138,7 +138,7 @@ Clock: TypeAlias = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """The time of this machine, UTC."""
+    """Return the time of this machine, UTC."""
     return datetime.now(UTC)
 
 
@@ -166,11 +166,11 @@ class Operations:
     settings: ServiceSettings
 
     def now(self) -> float:
-        """The present time, in seconds since 1970."""
+        """Return the present time, in seconds since 1970."""
         return self.clock().timestamp()
 
     def new_id(self) -> str:
-        """The id of a new row."""
+        """Return the id of a new row."""
         return self.random_bytes(8).hex()
 
 

@@ -39,5 +39,5 @@ class UnavailableError(ServiceError):
 
 
 def is_unreachable(error: Exception) -> bool:
-    """Whether it is the database that failed."""
+    """Return whether it is the database that failed."""
     return isinstance(error, StorageError) and not isinstance(error, ConflictError)

@@ -101,14 +101,14 @@ class Base(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False):
 
 
 def _of_person(column: str) -> Any:
-    """The person whose id a column has, loaded with the row."""
+    """Return the person whose id a column has, loaded with the row."""
     return relationship(
         foreign_keys=column, lazy="joined", viewonly=True, init=False, repr=False, compare=False
     )
 
 
 def _files(name: str, owner: str, owners: str) -> Table:
-    """A table of files. owner: the column of ids.  owners: the table that they are of."""
+    """Return a table of files. owner: the column of ids.  owners: the table that they are of."""
     return Table(
         name,
         Base.metadata,
@@ -228,7 +228,7 @@ class ListRow(Identified):
         return self.versions[0]
 
     def version(self, number: int | None) -> ListVersionRow:
-        """A version, the latest if None. Raises NotFoundError."""
+        """Return a version, the latest if None. Raises NotFoundError."""
         for version in self.versions:
             if number in (None, version.number):
                 return version

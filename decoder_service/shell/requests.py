@@ -57,7 +57,7 @@ RULES = (
 
 
 def service_of(request: Request) -> DecoderService:
-    """The operations of the app that this request came to."""
+    """Return the operations of the app that this request came to."""
     return cast(DecoderService, request.app.state.service)
 
 
@@ -127,7 +127,7 @@ def origin_of(url: str) -> str:
 
 
 def is_https(request: Request) -> bool:
-    """Whether browsers reach the service over https."""
+    """Return whether browsers reach the service over https."""
     return own_origin(request).startswith("https://")
 
 
@@ -171,7 +171,7 @@ class GuardedRoute(APIRoute):
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Handler:
-        """The handler, behind the checks."""
+        """Return the handler, behind the checks."""
         handler = super().get_route_handler()
         takes_file = getattr(self.endpoint, "takes_file", False)
 
@@ -215,5 +215,5 @@ Paging = Annotated[dict[str, int], Depends(_paging)]  # of a list of rows
 
 
 def status_of(error: Exception) -> int:
-    """The status code of the answer to an error."""
+    """Return the status code of the answer to an error."""
     return rule_of(error, RULES).status

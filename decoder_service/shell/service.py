@@ -42,8 +42,8 @@ class DecoderService(AuditedOperations):
     provider: Provider | None
 
     def check_ready(self) -> list[WorkerRow]:
-        """The live workers. Raises StorageError if the database fails, UnavailableError if no
-        worker lives."""
+        """Return the live workers. Raises StorageError if the database fails, UnavailableError if
+        no worker lives."""
         with self.database.writing() as db:
             found = live_workers(db, 2 * self.settings.lease_seconds)
         if not found:

@@ -119,7 +119,7 @@ class ServiceSettings(ServerSettings):
 
 
 def is_safe_url(text: str) -> bool:
-    """Whether a URL is https, or http to this machine."""
+    """Return whether a URL is https, or http to this machine."""
     try:
         found = AnyHttpUrl(text)
     except ValidationError:
@@ -133,5 +133,5 @@ def load_settings(**chosen: Any) -> ServiceSettings:
 
 
 def secret_text(secret: SecretStr | None) -> str | None:
-    """The text of a setting that is a secret."""
+    """Return the text of a setting that is a secret."""
     return None if secret is None else secret.get_secret_value()

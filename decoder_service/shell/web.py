@@ -65,7 +65,7 @@ class Posted:
     files: dict[str, tuple[str, bytes]]
 
     def text(self, name: str, default: str = "") -> str:
-        """The first text of a field, without blanks around it."""
+        """Return the first text of a field, without blanks around it."""
         return (self.texts.get(name) or [default])[0].strip()
 
     def all(self, name: str) -> list[str]:
@@ -97,7 +97,7 @@ class PageRoute(GuardedRoute):
     """A route whose errors are pages; who is not signed in is asked to."""
 
     def get_route_handler(self) -> Handler:
-        """The route's handler, whose errors become error pages."""
+        """Return the route's handler, whose errors become error pages."""
         handler = super().get_route_handler()
 
         async def caught(request: Request) -> Response:
@@ -118,14 +118,14 @@ class PageRoute(GuardedRoute):
 
 
 def page_router() -> APIRouter:
-    """A router of pages, none of which is in the API's description."""
+    """Return a router of pages, none of which is in the API's description."""
     return APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 def render(
     request: Request, name: str, person: Person | None = None, status: int = 200, **context: Any
 ) -> HTMLResponse:
-    """A page of `templates/`. person: who is signed in."""
+    """Return a page of `templates/`. person: who is signed in."""
     may = {act.value: person is not None and person.may(act) for act in Act}
     template, tiles = environment().get_template(name), request.app.state.service.settings.map_tiles
     context |= {"path": request.url.path, "person": person, "may": may, "tiles": tiles}
@@ -159,7 +159,7 @@ class PageVisit:
         return self.render(name, status, problem=str(error), wrong=wrong, **context)
 
     def rows(self, resources: Resources[Any], page: int, *which: Any) -> dict[str, Any]:
-        """The rows of a page of a long list, and whether there are more."""
+        """Return the rows of a page of a long list, and whether there are more."""
         found = resources.all(self.person, *which, limit=PAGE + 1, offset=(page - 1) * PAGE)
         return {"rows": found[:PAGE], "more": len(found) > PAGE, "page": page}
 
@@ -172,7 +172,7 @@ Visit = Annotated[PageVisit, Depends(_visit)]
 
 
 def environment() -> Environment:
-    """The templates of the pages and of the reports, style and scripts as files."""
+    """Return the templates of the pages and of the reports, style and scripts as files."""
     found = page_environment(ASSETS, *_features())
     found.filters |= {"visible": visible, "moment": moment}
     found.filters["from_json"] = json.loads
@@ -183,18 +183,18 @@ def environment() -> Environment:
 
 @cache
 def _features() -> tuple[str, ...]:
-    """The packages of the service that have templates."""
+    """Return the packages of the service that have templates."""
     some = sorted(files("decoder_service").iterdir(), key=lambda one: one.name)
     return tuple(f"decoder_service.{one.name}" for one in some if (one / "templates").is_dir())
 
 
 def moment(seconds: float | None) -> str:
-    """A time for people, UTC."""
+    """Return a time for people, UTC."""
     return "" if seconds is None else text_of(seconds)[:16].replace("T", " ")
 
 
 def address(path: str, **query: Any) -> str:
-    """A path of the service with the members of its query that are not empty."""
+    """Return a path of the service with the members of its query that are not empty."""
     given = {name: value for name, value in query.items() if value not in (None, "", False)}
     return quote(path) + ("?" + urlencode(given, doseq=True) if given else "")
 
@@ -213,7 +213,7 @@ def _whoever(request: Request, error: Exception) -> Person | None:
 
 
 def error_page(request: Request, error: Exception, person: Person | None = None) -> Response:
-    """The page for an error, with what to do. person: who is signed in."""
+    """Return the page for an error, with what to do. person: who is signed in."""
     if isinstance(error, HTTPException):
         status, text = error.status_code, str(error.detail)
     else:
@@ -225,7 +225,7 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
 
 
 def unknown_page(request: Request) -> Response | None:
-    """The page for an address that there is not; None for a program, which opens no page."""
+    """Return the page for an address that there is not; None for a program, which opens no page."""
     program = request.url.path.startswith(("/v1/", ASSETS))
     if program or "text/html" not in request.headers.get("accept", ""):
         return None

@@ -144,7 +144,7 @@ def _check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
 
 
 def _question(task: Task) -> Question:
-    """The question of a job's specification."""
+    """Return the question of a job's specification."""
     spec, options, given = task.spec, task.spec.options.options(), task.spec.candidates
     files = {name: path for name, (path, _) in task.lists.items()}
     if "weights" in files:
@@ -169,7 +169,7 @@ def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
 
 
 def _read_counts(task: Task, note: Note) -> Groups:
-    """The aggregates of each source of a specification; of a series one for each window."""
+    """Return the aggregates of each source of a specification; of a series one for each window."""
     spec, collector = task.spec, task.collector
     groups: list[list[Aggregate]] = []
     is_series = spec.operation == "series"

@@ -158,7 +158,7 @@ def start(
 
 
 def why(error: Exception, log: Log) -> str:
-    """The reason why a job failed in its worker, without paths; a defect is logged."""
+    """Return the reason why a job failed in its worker, without paths; a defect is logged."""
     if isinstance(error, RapporError):
         return str(error)
     if isinstance(error, OSError):
@@ -254,7 +254,7 @@ def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings)
 
 
 def _written(path: Path, content: bytes | None, why: str) -> Path:
-    """A file with this content. Raises DecodeError where there is none."""
+    """Return a file with this content. Raises DecodeError where there is none."""
     if content is None:
         raise DecodeError(why)
     path.write_bytes(content)

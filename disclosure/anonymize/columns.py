@@ -110,7 +110,7 @@ class Hierarchy:
 
     @cached_property
     def fusions(self) -> Integers:
-        """The lowest common ancestor of every two nodes, (nodes, nodes)."""
+        """Return the lowest common ancestor of every two nodes, (nodes, nodes)."""
         inside = self.leaves.astype(np.int64)
         sizes = inside.sum(axis=1)
         within = (inside @ inside.T) == sizes  # [a, b]: every leaf of b lies under a
@@ -123,7 +123,7 @@ class Hierarchy:
         return found
 
     def encode(self, values: Sequence[str]) -> Integers:
-        """The node of each value. Raises TableError for a value outside the tree."""
+        """Return the node of each value. Raises TableError for a value outside the tree."""
         try:
             return np.array([self._codes[value] for value in values], dtype=np.int64)
         except KeyError as error:
@@ -162,11 +162,11 @@ class Columns:
             raise TableError(f"weights must be 0 or more: {shown(dict(self.weights))}")
 
     def weight(self, name: str) -> float:
-        """The weight of a column."""
+        """Return the weight of a column."""
         return self.weights.get(name, 1.0)
 
     def span(self, name: str) -> float:
-        """The width of the range of a column of numbers."""
+        """Return the width of the range of a column of numbers."""
         kind = self.kinds[name]
         assert isinstance(kind, IntervalColumn)  # noqa: S101  encode() put numbers alone into low
         return kind.high - kind.low
@@ -216,11 +216,11 @@ class Rows:
         return [*self.nodes.values(), *self.low.values(), *self.high.values()]
 
     def key(self, index: int) -> tuple[float, ...]:
-        """The codes of a row, equal for equal rows."""
+        """Return the codes of a row, equal for equal rows."""
         return tuple(part[index].item() for part in self._parts)
 
     def distinct(self) -> tuple[Integers, Integers]:
-        """The first row of each class of equal rows, in order, and the class of each row."""
+        """Return the first row of each class of equal rows, in order, and the class of each row."""
         numbers: dict[tuple[float, ...], int] = {}
         keys = zip(*(part.tolist() for part in self._parts), strict=True)
         of_row = np.array([numbers.setdefault(key, len(numbers)) for key in keys])
@@ -235,13 +235,13 @@ class Rows:
             low[place], high[place] = min(low[place], low[other]), max(high[place], high[other])
 
     def tree(self, name: str) -> Hierarchy:
-        """The tree of a column of nodes."""
+        """Return the tree of a column of nodes."""
         kind = self.columns.kinds[name]
         assert isinstance(kind, Hierarchy)  # noqa: S101  encode() put trees alone into nodes
         return kind
 
     def labels(self) -> dict[str, list[str]]:
-        """The published text of every row, by column."""
+        """Return the published text of every row, by column."""
         published = {}
         for name in self.columns.kinds:
             if name in self.nodes:

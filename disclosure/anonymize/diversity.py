@@ -49,8 +49,8 @@ class DiversityRule:
             )
 
     def is_met(self, counts: Integers, law: Floats) -> bool:
-        """Whether a class meets the rule. counts: (values,) of the class. law: (values,) shares
-        of the whole table."""
+        """Return whether a class meets the rule. counts: (values,) of the class. law: (values,)
+        shares of the whole table."""
         if np.count_nonzero(counts) < max(self.distinct, 1):
             return self.distinct <= 1 and self.closeness >= 1
         apart = np.abs(counts / counts.sum() - law).sum() / 2

@@ -92,7 +92,7 @@ class Anonymized:
         return float((self.counts @ self.classes.leaf_loss() + suppressed) / len(self.of_row))
 
     def to_table(self) -> dict[str, list[str]]:
-        """The published rows in the order of the original ones; suppressed rows as `*`."""
+        """Return the published rows in the order of the original ones; suppressed rows as `*`."""
         return {
             name: ["*" if c == SUPPRESSED else labels[c] for c in self.of_row.tolist()]
             for name, labels in self.classes.labels().items()
@@ -193,7 +193,7 @@ class _Greedy:
             self._merge(place, other)
 
     def _cheapest(self, place: int) -> tuple[int, float]:
-        """The class to fuse with: least cost, then below k, then first."""
+        """Return the class to fuse with: least cost, then below k, then first."""
         costs = self.costs.of(self.rows, self.counts, place)
         costs[self.counts == 0] = np.inf
         costs[place] = np.inf

@@ -43,7 +43,7 @@ _MIN_GAIN = 1e-6  # nats
 
 
 def gather(pairs: csr_matrix, num_groups: int, rng: np.random.Generator) -> Integers:
-    """The group of each distinct row, numbered from 0 without gaps.
+    """Return the group of each distinct row, numbered from 0 without gaps.
 
     pairs: (rows, parts) how often each row shows each part. num_groups: at most; the first members
     are drawn.
@@ -160,7 +160,7 @@ class Search:
         self.cost = GridCost((row_totals, self.recoded.part_counts), (most, self.recoded.num_parts))
 
     def first(self, rng: np.random.Generator) -> Partition:
-        """The groups of distinct rows, and of parts, to begin with."""
+        """Return the groups of distinct rows, and of parts, to begin with."""
         classes = len(self.weights)
         few = classes <= self.most_groups
         rows = np.arange(classes) if few else gather(self.pairs, self.most_groups, rng)
@@ -198,7 +198,7 @@ class Search:
         return best
 
     def with_dendrogram(self, partition: Partition) -> CoClustering:
-        """The merges from groups of all rows, and of parts, to one cell."""
+        """Return the merges from groups of all rows, and of parts, to one cell."""
         counts = count_cells(self.recoded, partition)
         sizes = (np.bincount(partition.rows), np.bincount(partition.parts))
         start = self.cost.total(counts, sizes)

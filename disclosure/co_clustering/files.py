@@ -19,7 +19,7 @@ VERSION = 1  # of grid.json
 
 
 def render_page(model: CoClustering, grid: GroupGrid, learnt: LearntHierarchies) -> str:
-    """The page as text. Values are escaped; the longest are cut."""
+    """Return the page as text. Values are escaped; the longest are cut."""
     return page_template("disclosure.co_clustering", "co_clustering.html.j2").render(
         rows=model.recoded.num_rows,
         columns=list(model.recoded.parts),
@@ -48,7 +48,7 @@ def _groups(grid: GroupGrid) -> list[dict[str, Any]]:
 
 
 def _picture(grid: GroupGrid) -> dict[str, Any]:
-    """A rectangle for each cell with information."""
+    """Return a rectangle for each cell with information."""
     information = _information(grid)
     clusters, groups = information.shape
     width, height = (_WIDTH - _LEFT) / groups, min(_TALLEST, max(6.0, 600 / clusters))

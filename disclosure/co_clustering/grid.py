@@ -23,12 +23,12 @@ class GroupGrid:
 
     @cached_property
     def counts(self) -> Integers:
-        """Number of pairs in each cell, (I, J)."""
+        """Return the number of pairs in each cell, (I, J)."""
         return count_cells(self.recoded, self.partition)
 
     @cached_property
     def cluster_sizes(self) -> Integers:
-        """Number of rows of each cluster, (I,)."""
+        """Return the number of rows of each cluster, (I,)."""
         return np.bincount(self.partition.rows)
 
     @property
@@ -65,14 +65,14 @@ class CoClustering:
         return self.after(0)
 
     def after(self, num_merges: int) -> GroupGrid:
-        """The grid after some merges."""
+        """Return the grid after some merges."""
         cost = self.merges[num_merges - 1].cost if num_merges else self.cost
         partition = merged(self.partition, self.merges[:num_merges])
         return GroupGrid(self.recoded, partition, self.information(cost))
 
     def information(self, cost: float) -> float:
-        """The share of the finest grid's gain over one cell that a grid of this cost keeps, from
-        0 to 1."""
+        """Return the share of the finest grid's gain over one cell that a grid of this cost keeps,
+        from 0 to 1."""
         gain = self.null_cost - self.cost
         return (self.null_cost - cost) / gain if gain > 0 else 0.0
 

@@ -42,14 +42,14 @@ class LearntHierarchies:
     trees: Mapping[str, Hierarchy]
 
     def recode(self, table: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """The columns of a table as labels of parts: what the trees have for leaves.
+        """Return the columns of a table as labels of parts: what the trees have for leaves.
 
         Raises TableError for a missing column, and a value without a part.
         """
         return Recoded.encode(table, self.parts).to_table()
 
     def columns(self, weights: Mapping[str, float] | None = None) -> Columns:
-        """The columns as `anonymize` accepts them, together with the recoded table."""
+        """Return the columns as `anonymize` accepts them, together with the recoded table."""
         return Columns(dict(self.trees), dict(weights or {}))
 
     def with_floor(self, table: Mapping[str, Sequence[str]], k: int) -> LearntHierarchies:
@@ -98,7 +98,7 @@ class LearntHierarchies:
 
 
 def learn_hierarchies(model: CoClustering) -> LearntHierarchies:
-    """The tree of each column of a co-clustering."""
+    """Return the tree of each column of a co-clustering."""
     groups = [model.partition.parts.copy()]  # (parts,) before any merge, and after each of parts
     for merge in model.merges:
         if merge.axis == 1:
@@ -141,7 +141,7 @@ def _level(
 
 
 def _renamed(tree: Hierarchy, kind: Parts, counts: Integers, k: int) -> Hierarchy:
-    """The tree with unions that name no part of fewer than k rows. counts: (parts,)."""
+    """Return the tree with unions that name no part of fewer than k rows. counts: (parts,)."""
     if counts.min() >= k:
         return tree
     leaves, root = set(kind.labels), tree.labels[-1]

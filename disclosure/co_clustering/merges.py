@@ -70,7 +70,7 @@ class GridCost:
         )
 
     def prior(self, num_rows: int, num_columns: int) -> float:
-        """The part of the cost that depends on the numbers of groups alone, in nats."""
+        """Return the part of the cost that depends on the numbers of groups alone, in nats."""
         cells, pairs = num_rows * num_columns, self.num_pairs
         found = sum(np.log(self.num_values))
         found += self._partitions[0][num_rows] + self._partitions[1][num_columns]
@@ -78,20 +78,20 @@ class GridCost:
         return float(found)
 
     def groups(self, sizes: Integers, totals: Integers) -> Floats:
-        """The cost of the groups of an axis: log C(N_i + m_i - 1, m_i - 1) + log N_i! of groups
-        of m_i values and N_i pairs."""
+        """Return the cost of the groups of an axis: log C(N_i + m_i - 1, m_i - 1) + log N_i! of
+        groups of m_i values and N_i pairs."""
         found: Floats = self.log_factorials[totals + sizes - 1] - self.log_factorials[sizes - 1]
         return found
 
     def total(self, counts: Integers, sizes: Sequence[Integers]) -> float:
-        """The cost of a grid: counts (I, J), sizes (I,) and (J,) values of each group."""
+        """Return the cost of a grid: counts (I, J), sizes (I,) and (J,) values of each group."""
         found = self.prior(*counts.shape) + self._data - self.log_factorials[counts].sum()
         for axis in (0, 1):
             found += self.groups(sizes[axis], counts.sum(axis=1 - axis)).sum()
         return float(found)
 
     def joint(self, first: Integers, second: Integers) -> Floats:
-        """The gain log C(a + b, a) of merging two cells with counts a and b."""
+        """Return the gain log C(a + b, a) of merging two cells with counts a and b."""
         table = self.log_factorials
         found: Floats = table[first + second] - table[first] - table[second]
         return found
@@ -166,7 +166,7 @@ class Agglomeration:
         return Merge(axis, kept, taken, self.total)
 
     def _cheapest(self, axis: int, among: Booleans | None = None) -> Option:
-        """The cheapest merge of an axis; of `among` (groups,) one group must be."""
+        """Return the cheapest merge of an axis; of `among` (groups,) one group must be."""
         length = self.counts.shape[axis]
         chosen = np.arange(length) if among is None else np.flatnonzero(among)
         line, other = divmod(int(self.changes[axis][chosen].argmin()), length)
@@ -220,7 +220,7 @@ def best_cut(start: float, merges: Sequence[Merge]) -> int:
 
 
 def merged(partition: Partition, merges: Sequence[Merge]) -> Partition:
-    """The partition after some merges, groups numbered again in their order."""
+    """Return the partition after some merges, groups numbered again in their order."""
     groups = []
     for axis, values in enumerate(partition.axes):
         into = np.arange(values.max() + 1)

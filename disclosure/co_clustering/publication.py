@@ -49,7 +49,7 @@ class ClusterClasses:
 
     @cached_property
     def counts(self) -> Integers:
-        """Number of rows of each class, (clusters,)."""
+        """Return the number of rows of each class, (clusters,)."""
         return np.bincount(self.of_row)
 
     @cached_property
@@ -60,7 +60,7 @@ class ClusterClasses:
         return dict(zip(self.recoded.parts, shares.tolist(), strict=True))
 
     def to_table(self) -> dict[str, list[str]]:
-        """The published rows in the order of the original ones, by column."""
+        """Return the published rows in the order of the original ones, by column."""
         return {
             name: [labels[cluster] for cluster in self.of_row.tolist()]
             for name, labels in self.labels.items()
@@ -116,7 +116,7 @@ def _classes(
 
 
 def _lowest_above(tree: Hierarchy, parts: list[int]) -> int:
-    """The lowest common ancestor of some leaves."""
+    """Return the lowest common ancestor of some leaves."""
     node = int(tree.encode([tree.paths[parts[0]][0]])[0])
     for part in parts[1:]:
         node = int(tree.fusions[node, tree.encode([tree.paths[part][0]])[0]])

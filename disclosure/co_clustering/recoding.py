@@ -50,7 +50,7 @@ def joined_cuts(cuts: tuple[float, ...], numbers: Floats, floor: int) -> tuple[f
 
 
 def _shortened(cuts: Floats, numbers: Floats) -> tuple[float, ...]:
-    """The cuts with as few digits as leave every number in its interval."""
+    """Return the cuts with as few digits as leave every number in its interval."""
     wanted = np.searchsorted(cuts, numbers, side="left")
     for digits in range(_DIGITS, 17):
         short = np.array([float(f"{cut:.{digits}g}") for cut in cuts])
@@ -84,12 +84,12 @@ class Intervals:
         return tuple(self.group_label([part]) for part in range(len(self.cuts) + 1))
 
     def encode(self, name: str, values: Sequence[str]) -> Integers:
-        """The interval of each number. Raises TableError for what is not a finite number."""
+        """Return the interval of each number. Raises TableError for what is not a finite number."""
         found: Integers = np.searchsorted(self.cuts, read_numbers(name, values), side="left")
         return found
 
     def group_label(self, parts: Collection[int]) -> str:
-        """The text of several intervals, neighbors as one."""
+        """Return the text of several intervals, neighbors as one."""
         chosen = sorted(parts)
         starts = [part for part in chosen if part - 1 not in parts]
         ends = [part for part in chosen if part + 1 not in parts]
@@ -125,7 +125,7 @@ class Values:
         return (*self.values, self.other) if self.other else self.values
 
     def encode(self, name: str, values: Sequence[str]) -> Integers:
-        """The part of each value. Raises TableError for a value that the column has not."""
+        """Return the part of each value. Raises TableError for a value that the column has not."""
         codes = {value: code for code, value in enumerate(self.values)}
         if self.other:
             rest = len(self.values)
@@ -138,7 +138,7 @@ class Values:
             ) from None
 
     def group_label(self, parts: Collection[int]) -> str:
-        """The label of a group of parts: its values, joined."""
+        """Return the label of a group of parts: its values, joined."""
         return " | ".join(self.labels[part] for part in sorted(parts))
 
 
@@ -180,7 +180,7 @@ class Recoded:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The first part of each column, and the number of parts of all."""
+        """Return the first part of each column, and the number of parts of all."""
         return _starts(self.parts)
 
     @property
@@ -190,33 +190,33 @@ class Recoded:
 
     @cached_property
     def part_counts(self) -> Integers:
-        """Number of rows of each part, (parts,)."""
+        """Return the number of rows of each part, (parts,)."""
         return np.bincount(self.codes.ravel(), minlength=self.num_parts)
 
     @cached_property
     def part_names(self) -> tuple[tuple[str, str], ...]:
-        """The column and the label of each part."""
+        """Return the column and the label of each part."""
         return tuple((name, label) for name, kind in self.parts.items() for label in kind.labels)
 
     def parts_of(self, column: int) -> range:
-        """The parts of the column of this position."""
+        """Return the parts of the column of this position."""
         return range(self.starts[column], self.starts[column + 1])
 
     @cached_property
     def classes(self) -> tuple[Integers, Integers, Integers]:
-        """The distinct rows (classes, d), the class of each row (n,), and the rows of each class
-        (classes,)."""
+        """Return the distinct rows (classes, d), the class of each row (n,), and the rows of each
+        class (classes,)."""
         distinct, of_row, counts = np.unique(
             self.codes, axis=0, return_inverse=True, return_counts=True
         )
         return distinct, of_row.ravel(), counts
 
     def to_table(self) -> dict[str, list[str]]:
-        """The label of each row's part, by column."""
+        """Return the label of each row's part, by column."""
         return self.labels_of(self.codes)
 
     def labels_of(self, codes: Integers) -> dict[str, list[str]]:
-        """The labels of rows of parts (rows, d), by column."""
+        """Return the labels of rows of parts (rows, d), by column."""
         table = {}
         for column, (name, kind) in enumerate(self.parts.items()):
             labels = np.array(kind.labels, dtype=object)
@@ -285,7 +285,7 @@ def _number_text(number: float) -> str:
 
 
 def _values(column: Sequence[str], floor: int) -> Values:
-    """The values of as many rows as the floor, and a part for the others."""
+    """Return the values of as many rows as the floor, and a part for the others."""
     counts = Counter(column)
     rarest = sorted(counts, key=lambda value: (counts[value], value))
     pooled, held = set[str](), 0
@@ -299,7 +299,7 @@ def _values(column: Sequence[str], floor: int) -> Values:
 
 
 def free_label(label: str, taken: Collection[str]) -> str:
-    """A label, changed if a value or a union of values already reads like it."""
+    """Return a label, changed if a value or a union of values already reads like it."""
     while label in taken:
         label += " (group)"
     return label

@@ -195,7 +195,7 @@ TOTAL = "(total)"
 
 
 def _with_total(table: CellTable) -> CellTable:
-    """The table with a last row for the sum of all cells that it lists, shown or not."""
+    """Return the table with a last row for the sum of all cells that it lists, shown or not."""
     if TOTAL in table.cells:
         raise PolicyError(f"{table.name}: a value is named {TOTAL}; publish without the total")
     squares, linear = float((table.std_error**2).sum()), float(table.std_error.sum())
@@ -230,7 +230,7 @@ def _versions(releases: Iterable[Release]) -> list[TableVersion]:
 
 
 def _hidden_as(table: ReleasedTable, public: PublicTable, policy: ReleasePolicy) -> ReleasedTable:
-    """A table of the draft without the numbers that may not be shown."""
+    """Return a table of the draft without the numbers that may not be shown."""
     if table.reports is None:
         return table
     if public.reports is None:

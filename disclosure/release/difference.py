@@ -53,7 +53,7 @@ def _in_rows(release: Release, other: Release) -> list[str]:
 
 
 def policy_changes(old: Release, new: Release) -> dict[str, tuple[object, object]]:
-    """The keys of the policy that differ, with old and new value."""
+    """Return the keys of the policy that differ, with old and new value."""
     first, second = old.policy.to_dict(), new.policy.to_dict()
     return {
         name: (first.get(name), second.get(name))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_chain(releases: Sequence[Release]) -> tuple[str, ...]:
-    """The digests of releases, for those that are built on them.
+    """Return the digests of releases, for those that are built on them.
 
     Raises ReleaseError where one was built on a release that is not given: what that one shows
     would stay unknown here, and could be subtracted.
@@ -46,7 +46,7 @@ def refuse_in_rows(earlier: Iterable[Release], metric: str, first: date, last: d
 
 
 def published_tables(releases: Iterable[Release]) -> dict[TableKey, ReleasedTable]:
-    """The tables of releases, oldest first: the latest of each that was not withheld."""
+    """Return the tables of releases, oldest first: the latest of each that was not withheld."""
     every = (table for release in releases for table in release.tables)
     return {table.key: table for table in every if table.reports is not None}
 
@@ -108,7 +108,7 @@ def reconcile(
 
 
 def _together(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy) -> bool:
-    """Whether the rows of both can be in one table, as parts of one whole.
+    """Return whether the rows of both can be in one table, as parts of one whole.
 
     Intervals that stay are of the level of the others; each cell is in one row, the same in both,
     or, where the members of a pool are not named, the rows are the same; a total, which is of the

@@ -72,7 +72,7 @@ def write_release(
 
 
 def release_to_plain(release: Release) -> dict[str, Any]:
-    """The release as plain values: tables by column, a data dictionary, the meaning of the
+    """Return the release as plain values: tables by column, a data dictionary, the meaning of the
     symbols."""
     fields = _dictionary(_schema_of(release).columns)
     return to_plain(release) | {"symbols": release.policy.legend(), "dictionary": fields}
@@ -95,7 +95,7 @@ def _write_tables(release: Release, folder: Path) -> None:
 
 
 def _schema_of(release: Release) -> TableSchema:
-    """The columns of release.csv and release.parquet; one for each stratum of the policy."""
+    """Return the columns of release.csv and release.parquet; one for each stratum of the policy."""
     step = release.policy.rounding
     columns = [
         Column("metric", _TEXT, "name of the metric"),
@@ -119,7 +119,7 @@ def _schema_of(release: Release) -> TableSchema:
 
 
 def _rows_of(release: Release) -> Iterator[tuple[Any, ...]]:
-    """The rows of release.csv, one for each cell; None for a missing number."""
+    """Yield the rows of release.csv, one for each cell; None for a missing number."""
     for table in release.tables:
         split = dict(table.strata)
         strata = (split.get(name) for name in release.policy.strata)
@@ -132,7 +132,7 @@ def _rows_of(release: Release) -> Iterator[tuple[Any, ...]]:
 
 
 def _dictionary(columns: Sequence[Column]) -> list[dict[str, str]]:
-    """The columns of release.csv as the fields of a Table Schema."""
+    """Return the columns of release.csv as the fields of a Table Schema."""
     return [
         {"name": column.name, "type": _OF_TABLE_SCHEMA[column.type], "description": column.meaning}
         for column in columns
@@ -140,7 +140,7 @@ def _dictionary(columns: Sequence[Column]) -> list[dict[str, str]]:
 
 
 def _datapackage(release: Release, columns: Sequence[Column]) -> dict[str, Any]:
-    """The Frictionless Tabular Data Package (specs.frictionlessdata.io) that describes
+    """Return the Frictionless Tabular Data Package (specs.frictionlessdata.io) that describes
     release.csv."""
     policy = release.policy
     return {
@@ -185,7 +185,7 @@ def _features(release: Release, rows: Table) -> Iterator[tuple[Mapping[str, Any]
 
 
 def _page(release: Release) -> str:
-    """The page as text. Values are escaped; the longest are cut."""
+    """Return the page as text. Values are escaped; the longest are cut."""
     tables, shown = release.tables, release.tables[:MAX_TABLES]
     return page_template("disclosure.release", "release.html.j2").render(
         release=release,

@@ -145,8 +145,8 @@ class ReleasePolicy:
             )
 
     def with_outer(self, strata: Strata) -> dict[str, str]:
-        """The strata of a table together with all strata that contain them. Raises PolicyError
-        where `within` contradicts."""
+        """Return the strata of a table together with all strata that contain them. Raises
+        PolicyError where `within` contradicts."""
         found, waiting = dict(strata), list(strata)
         while waiting:
             inner, value = waiting.pop()
@@ -170,7 +170,7 @@ class ReleasePolicy:
         return num_reports >= self.min_reports
 
     def rounded_reports(self, num_reports: int) -> int:
-        """The number of reports that a table shows."""
+        """Return the number of reports that a table shows."""
         return num_reports // self.reports_rounding * self.reports_rounding
 
     def stand_alone(self, detected: Booleans, low: Floats) -> Booleans:
@@ -185,7 +185,7 @@ class ReleasePolicy:
         return large
 
     def symbol(self, reason: Reason) -> str:
-        """The symbol that is in place of a number that was suppressed for this reason."""
+        """Return the symbol that is in place of a number that was suppressed for this reason."""
         return self.symbols[reason]
 
     def legend(self) -> dict[str, str]:
@@ -196,7 +196,7 @@ class ReleasePolicy:
         return {symbol: "; or ".join(texts) for symbol, texts in found.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """The policy as plain values, for the files of a release."""
+        """Return the policy as plain values, for the files of a release."""
         return to_plain(self)
 
 

@@ -129,7 +129,7 @@ def roll_up(
 
 
 def sum_error(squares: Any, linear: Any, max_correlation: float) -> Any:
-    """A bound on the standard error of a sum, for estimates correlated by at most so much.
+    """Return a bound on the standard error of a sum, for estimates correlated by at most so much.
 
     sqrt((1 - r) sum s^2 + r (sum s)^2). Source: expansion of the variance of a sum.
 

@@ -105,7 +105,7 @@ def key_id(public: Ed25519PublicKey) -> str:
 
 
 def sign_manifest(private: Ed25519PrivateKey, text: bytes) -> bytes:
-    """The signature of a manifest's bytes, in base64."""
+    """Return the signature of a manifest's bytes, in base64."""
     return base64.b64encode(private.sign(_CONTEXT + text))
 
 

@@ -61,8 +61,8 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
 
 
 def mark_of(folder: Path) -> str:
-    """The file that identifies the kind of results in a folder. Raises ReleaseError for none and
-    for several."""
+    """Return the file that identifies the kind of results in a folder. Raises ReleaseError for none
+    and for several."""
     makers = {_DENSITY: "rappor density -o", _FLOWS: "rappor flows -o"}
     makers |= dict.fromkeys((_DECODED, *_UNPUBLISHED), "rappor decode -o")
     found = {name: maker for name, maker in makers.items() if (folder / name).is_file()}
@@ -276,7 +276,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
 
 
 def _checked(**fields: Any) -> CellTable:
-    """A table of numbers that a decoding can give. Raises TableError."""
+    """Return a table of numbers that a decoding can give. Raises TableError."""
     table = CellTable(**fields)
     table.check_shares()
     return table

@@ -30,25 +30,25 @@ PARTITION = "between"  # a stratum that divides values, not people: flows betwee
 
 
 def round_nearest(values: Floats, step: Decimal) -> Floats:
-    """The nearest multiple of `step`, ties to even ones. NaN stays NaN."""
+    """Return the nearest multiple of `step`, ties to even ones. NaN stays NaN."""
     return _multiples(np.rint(values / float(step)), step)
 
 
 def round_down(values: Floats, step: Decimal) -> Floats:
-    """The largest multiple of `step` that is not above. A multiple stays as it is."""
+    """Return the largest multiple of `step` that is not above. A multiple stays as it is."""
     near = np.rint(values / float(step))
     found = np.where(_multiples(near, step) <= values, near, near - 1)
     return _multiples(found, step)
 
 
 def round_up(values: Floats, step: Decimal) -> Floats:
-    """The smallest multiple of `step` that is not below. A multiple stays as it is."""
+    """Return the smallest multiple of `step` that is not below. A multiple stays as it is."""
     found: Floats = 0.0 - round_down(0.0 - values, step)
     return found
 
 
 def decimals(step: Decimal) -> int:
-    """Number of digits after the point of every multiple of a step."""
+    """Return the number of digits after the point of every multiple of a step."""
     exponent = step.normalize().as_tuple().exponent
     return max(0, -int(exponent))
 
@@ -62,7 +62,7 @@ def _multiples(counts: Floats, step: Decimal) -> Floats:
 
 
 def numbers_or_none(values: Floats) -> list[float | None]:
-    """The numbers of a column, None where it has none."""
+    """Return the numbers of a column, None where it has none."""
     return [None if value != value else value for value in values.tolist()]
 
 
@@ -73,7 +73,7 @@ def _floats(values: Any) -> Floats:
 
 
 def stratum_key(strata: Mapping[str, str]) -> Strata:
-    """The strata as pairs of name and value, sorted by name."""
+    """Return the strata as pairs of name and value, sorted by name."""
     return tuple(sorted(strata.items()))
 
 
@@ -94,7 +94,7 @@ class InRows(NamedTuple):
     last_day: date
 
     def meets(self, metric: str, first: date, last: date) -> bool:
-        """Whether this publication is of the given metric and shares a day with the given
+        """Return whether this publication is of the given metric and shares a day with the given
         window."""
         return metric == self.metric and first <= self.last_day and self.first_day <= last
 
@@ -276,13 +276,13 @@ class ReleasedTable(KeyedTable):
         return np.array([not symbol for symbol in self.symbols], dtype=bool)
 
     def rows(self) -> dict[str, Row]:
-        """The rows by cell."""
+        """Return the rows by cell."""
         numbers = (getattr(self, name).tolist() for name in NUMBERS)
         rows = map(Row, self.kinds, *numbers, self.symbols)
         return dict(zip(self.cells, rows, strict=True))
 
     def with_rows(self, rows: Mapping[str, Row], **changes: Any) -> "ReleasedTable":
-        """A copy of the table with these rows, and other changes."""
+        """Return a copy of the table with these rows, and other changes."""
         kinds, *numbers, symbols = zip(*rows.values(), strict=True) if rows else ((),) * 6
         columns: dict[str, Any] = {
             name: np.array(values, dtype=float)

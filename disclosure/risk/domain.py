@@ -77,7 +77,7 @@ class Domain:
         return tuple(len(values) for values in self.modalities.values())
 
     def incoherent_codes(self) -> list[Combination]:
-        """The incoherent combinations as {index of column: index of modality}."""
+        """Return the incoherent combinations as {index of column: index of modality}."""
         columns = {name: index for index, name in enumerate(self.modalities)}
         return [
             {columns[name]: list(self.modalities[name]).index(value) for name, value in c.items()}

@@ -123,7 +123,7 @@ def orthodox_frequencies(patterns: Patterns) -> Integers:
 
 
 def dense_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
-    """The largest (OPTA) or smallest (PESA) potential frequency of each pattern's candidate
+    """Return the largest (OPTA) or smallest (PESA) potential frequency of each pattern's candidate
     keys, (P,).
 
     INCOHERENT where a pattern has no candidate.
@@ -155,8 +155,8 @@ def potential_frequencies(
 
 
 def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
-    """The frequencies of `dense_frequencies`, (P,), with a table of the candidates of one pattern
-    at a time.
+    """Return the frequencies of `dense_frequencies`, (P,), with a table of the candidates of one
+    pattern at a time.
 
     Raises TableError where a pattern has more than MAX_KEYS, or all take too long.
     """

@@ -49,8 +49,8 @@ def origin_test(original: Table, published: Table, seed: int) -> float:
 
 
 def missing_person_share(original: Table, published: Table) -> float:
-    """The share of published rows that may belong to one person, to an attacker who knows all
-    other original rows.
+    """Return the share of published rows that may belong to one person, to an attacker who knows
+    all other original rows.
 
     The attacker knows the original rows but one, and strikes each off the published rows once.
     `1 - |known and published| / |published|` as multisets, averaged over the missing person. The

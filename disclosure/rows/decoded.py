@@ -127,7 +127,7 @@ def combine_shares(
     num_reports: int,
     level: float = 0.95,
 ) -> Combined:
-    """The share of rows whose values lie in the given ones, over several sets.
+    """Return the share of rows whose values lie in the given ones, over several sets.
 
     Args:
         sets: synthetic rows, by column.

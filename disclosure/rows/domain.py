@@ -107,7 +107,7 @@ class EqualBins:
         return np.minimum(found, self.bins - 1)
 
     def draw(self, codes: Integers, rng: np.random.Generator) -> list[str]:
-        """A number of each bin, all alike likely: whole, or to a thousandth of a bin."""
+        """Return a number of each bin, all alike likely: whole, or to a thousandth of a bin."""
         if self.whole:
             low, span = round(self.low), round(self.high - self.low) + 1
             first = -(-codes * span // self.bins)

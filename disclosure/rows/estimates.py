@@ -224,7 +224,7 @@ def draw_shares(
 
 
 def _nearest_law(drawn: Floats, estimates: DecodedCells) -> Floats:
-    """The law nearest to drawn shares (M,), by variances; each group with its sum."""
+    """Return the law nearest to drawn shares (M,), by variances; each group with its sum."""
     variances = np.maximum(estimates.variances, np.finfo(float).tiny)
     if estimates.groups is None:
         return nearest_shares(drawn, variances, 1.0)
@@ -238,8 +238,8 @@ def _nearest_law(drawn: Floats, estimates: DecodedCells) -> Floats:
 
 
 def nearest_shares(values: Floats, variances: Floats, total: float) -> Floats:
-    """The shares nearest to estimates: argmin sum (q - values)^2 / variances over q >= 0 of sum
-    `total`, above 0: (n,).
+    """Return the shares nearest to estimates: argmin sum (q - values)^2 / variances over q >= 0 of
+    sum `total`, above 0: (n,).
 
     q = max(values - t variances, 0) for one t, found among the points where an entry becomes 0.
     """

@@ -46,8 +46,8 @@ def perturb(counts: Integers, epsilon: float, rng: np.random.Generator | None = 
 
 
 def project(noisy: Floats, total: float) -> Floats:
-    """The nearest counts without negative ones, of sum `total`, of the same shape; zeros for 0 or
-    below (Duchi et al. 2008)."""
+    """Return the nearest counts without negative ones, of sum `total`, of the same shape; zeros for
+    0 or below (Duchi et al. 2008)."""
     if total <= 0:
         return np.zeros(noisy.shape)
     return nearest_shares(noisy.ravel(), np.ones(noisy.size), total).reshape(noisy.shape)
@@ -140,7 +140,7 @@ def _grouped(counts: Integers, epsilon: float, rng: np.random.Generator | None) 
 
 
 def _total(noisy: Floats, epsilon: float) -> float:
-    """The number of rows: the sum of the counts, at least the standard error of it."""
+    """Return the number of rows: the sum of the counts, at least the standard error of it."""
     return max(float(noisy.sum()), math.sqrt(geometric_variance(1, epsilon) * noisy.size))
 
 

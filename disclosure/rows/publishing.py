@@ -46,7 +46,7 @@ OF_TABLE = (
 
 
 def read_estimates(folder: Path) -> DecodedCells:
-    """The cells of a joint table, of all categories of one metric, or of all places by slot.
+    """Return the cells of a joint table, of all categories of one metric, or of all places by slot.
 
     Of a density of several windows the last is taken.
 

@@ -172,7 +172,7 @@ def _interval(text: str) -> tuple[float, float] | None:
 
 
 def _part_between(ends: Floats, low: float, high: float, numbers: Floats) -> Floats:
-    """The part of each interval that lies between two ends, (n,); an open one ends with the
+    """Return the part of each interval that lies between two ends, (n,); an open one ends with the
     numbers, and a missing one has none."""
     known = ~np.isnan(ends).any(axis=1)
     first = np.where(np.isinf(ends[:, 0]), numbers.min(), ends[:, 0])

@@ -62,7 +62,7 @@ class Memory:
 def expected_answers(
     metric: Metric, cohort: int, steps: tuple[Step, ...]
 ) -> dict[int, tuple[int, str]]:
-    """The reports of a life by day, as B of the answer and its kind, by the text of
+    """Return the reports of a life by day, as B of the answer and its kind, by the text of
     docs/protocol.md and docs/client.md, not by the client: one a period, of its first value, up to
     `max_reports` and the day of expiry."""
     memory, last = Memory(metric, cohort), None

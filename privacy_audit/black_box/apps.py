@@ -198,7 +198,7 @@ def _alike(one: Sequence[bytes], other: Sequence[bytes], when: str) -> Iterator[
 
 
 def most_distinct(one: Sequence[bytes], other: Sequence[bytes], length: int) -> tuple[float, str]:
-    """The run of bytes that separates two groups best: corrected p-value, and where it is.
+    """Return the run of bytes that separates two groups best: corrected p-value, and where it is.
 
     By the hypergeometric law of which devices' files hold it, over all runs that are in as many
     files as could tell anything.

@@ -76,7 +76,7 @@ class AttackResult:
 def attack(
     table: NDArray[np.float32], world: Integers, claim: float, level: float, training: float
 ) -> AttackResult:
-    """The better of an attack that needs no training, and of one that is chosen on trials.
+    """Return the better of an attack that needs no training, and of one that is chosen on trials.
 
     table: (n, features).  world: (n,) 0 or 1, drawn by a fair coin.  training: share of trials.
     """
@@ -105,7 +105,7 @@ def _chosen(
     scale: float,
     min_right: int,
 ) -> Attack:
-    """The attack, side and threshold with the best bound to be expected.
+    """Return the attack, side and threshold with the best bound to be expected.
 
     Args:
         scores: By attack.

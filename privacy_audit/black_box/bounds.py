@@ -26,14 +26,14 @@ def lower_bound(right: int, guesses: int, level: float) -> float:
 
 
 def claim_p_value(right: int, guesses: int, claim: float) -> float:
-    """The probability of at least this many right guesses if the claimed epsilon holds."""
+    """Return the probability of at least this many right guesses if the claimed epsilon holds."""
     if guesses == 0:
         return 1.0
     return float(stats.binom.sf(right - 1, guesses, _chance(claim)))
 
 
 def detectable(guesses: int, claim: float, level: float) -> float:
-    """The smallest epsilon that this many guesses would distinguish from the claim, in nats.
+    """Return the smallest epsilon that this many guesses would distinguish from the claim, in nats.
 
     With probability `POWER`, at this level. `inf` where there are too few guesses.
     """

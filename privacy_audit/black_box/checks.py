@@ -24,13 +24,13 @@ Smallest = Callable[[float], str]  # the smallest fault found at a level, as tex
 
 
 def all_of(what: str) -> Smallest:
-    """The power of a check that goes through all cases: it finds any fault."""
+    """Return the power of a check that goes through all cases: it finds any fault."""
     return lambda _: what
 
 
 def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
-    """The power of a check that counts faulty ones among `number` observations, where honest ones
-    look faulty with probability `chance`; with 0 it finds nothing."""
+    """Return the power of a check that counts faulty ones among `number` observations, where honest
+    ones look faulty with probability `chance`; with 0 it finds nothing."""
 
     def text(level: float) -> str:
         rate = share(int(number), chance, level)
@@ -40,7 +40,7 @@ def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
 
 
 def shifted(spread: float, what: str, among: int = 1) -> Smallest:
-    """The power of a test of a mean with this standard error, the worst of several."""
+    """Return the power of a test of a mean with this standard error, the worst of several."""
     return lambda level: f"{shift(float(spread), level / among):.2g} {what}"
 
 
@@ -52,7 +52,7 @@ def chance_off(chance: float, number: float, what: str = "of a chance", among: i
 
 
 def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
-    """The power of a test of all bits together and of each alone.
+    """Return the power of a test of all bits together and of each alone.
 
     Args:
         chance: That a bit is 1.
@@ -68,7 +68,7 @@ def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
 
 
 def correlated(number: float, among: int = 1) -> Smallest:
-    """The power of a test of a correlation over `number` pairs; with 0 it finds nothing."""
+    """Return the power of a test of a correlation over `number` pairs; with 0 it finds nothing."""
     return shifted(1 / math.sqrt(number), "of correlation", among) if number >= 1 else all_of("")
 
 
@@ -78,8 +78,8 @@ def shift(spread: float, level: float) -> float:
 
 
 def share(number: int, chance: float, level: float) -> float:
-    """The share of observations that must be faulty for a test to find it, when honest ones look
-    faulty with probability `chance`; 1: none would do."""
+    """Return the share of observations that must be faulty for a test to find it, when honest ones
+    look faulty with probability `chance`; 1: none would do."""
     if number < 1:
         return 1.0
     needed = 1 if not chance else int(stats.binom.isf(level / 2, number, chance)) + 1
@@ -112,11 +112,11 @@ class Check:
     attack: AttackResult | None = None
 
     def broken(self, level: float) -> bool:
-        """Whether the claim is rejected at this level."""
+        """Return whether the claim is rejected at this level."""
         return self.p_value < level
 
     def verdict(self, level: float) -> Verdict:
-        """A claim that no fault could have broken in this run is not one that held."""
+        """Return a claim that no fault could have broken in this run is not one that held."""
         if self.broken(level):
             return "broken"
         return "held" if self.finds(level) else "not tested"
@@ -135,7 +135,7 @@ class Check:
         return self.attack.bound / self.claim if self.attack and self.claim else None
 
     def to_dict(self, level: float) -> dict[str, Any]:
-        """The check as plain values, for JSON."""
+        """Return the check as plain values, for JSON."""
         fields = {name: value for name, value in asdict(self).items() if name != "smallest"}
         return {
             **fields, "share_of_claim": self.share, "broken": self.broken(level),

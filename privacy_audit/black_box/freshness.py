@@ -30,7 +30,7 @@ FOUND = 3.0  # equal pairs expected of a fault that is found with probability .9
 
 
 def left_out(metric: Metric) -> str:
-    """The reason why a metric's reports are not compared with each other; "" if they are."""
+    """Return the reason why a metric's reports are not compared with each other; "" if they are."""
     m = metric.params.mechanism
     if metric.params.scheme.symbols or metric.params.num_bits < MIN_ENTROPY:
         return (
@@ -86,7 +86,7 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
 
 
 def at_least(found: int, number: int, alike: float, triples: float) -> float:
-    """The probability of so many equal pairs or more, by a negative binomial law.
+    """Return the probability of so many equal pairs or more, by a negative binomial law.
 
     It has the exact mean and variance: where some reports are likelier than others the pairs of
     one report depend on each other, and a Poisson law calls honest clients broken.
@@ -103,7 +103,7 @@ def at_least(found: int, number: int, alike: float, triples: float) -> float:
 
 
 def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: int = 2) -> float:
-    """The probability that these bits of all these reports are equal. permanent: B'."""
+    """Return the probability that these bits of all these reports are equal. permanent: B'."""
     (_, _, p2, q2), times = metric.params.mechanism.rates, reports
     places = range(start, min(end, metric.params.num_bits))
     ones = sum(permanent >> place & 1 for place in places)
@@ -112,7 +112,7 @@ def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: 
 
 
 def equal_pairs(table: NDArray[np.uint8]) -> int:
-    """Number of pairs of equal rows."""
+    """Return the number of pairs of equal rows."""
     rows = np.ascontiguousarray(table).view(np.dtype((np.void, table.shape[1]))).ravel()
     _, counts = np.unique(rows, return_counts=True)
     return int((counts * (counts - 1) // 2).sum())

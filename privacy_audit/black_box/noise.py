@@ -52,7 +52,7 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) 
 
 
 def _bits(metric: str, what: str, counts: Floats, chance: float, part: str) -> Check:
-    """The worst bit, corrected for their number, and all together."""
+    """Return the worst bit, corrected for their number, and all together."""
     shown, total = counts
     asked = total > 0
     each = bounds.two_sided(shown[asked], total[asked], chance)
@@ -125,7 +125,7 @@ def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
 
 
 def _symbols(metric: str, params: RapporParams, counts: Floats, part: str) -> Check:
-    """The own symbol as often as declared, and all others alike."""
+    """Return the own symbol as often as declared, and all others alike."""
     own, other = chances(params, permanent=False)
     expected = np.array([own] + [other] * (params.num_bits - 1))
     p_value = chi_square(counts, expected * counts.sum())

@@ -34,7 +34,7 @@ class NoiseSums:
 
 
 def noise_sums(params: RapporParams, seen: Observations) -> NoiseSums:
-    """The sums that a chunk of trials adds: of single reports, or of series of a device."""
+    """Return the sums that a chunk of trials adds: of single reports, or of series of a device."""
     held = np.where(seen.world[:, None] == 0, seen.masks[0], seen.masks[1])
     reports = seen.reports.shape[1]
     if reports > 1:
@@ -125,7 +125,7 @@ def product_test(
 
 
 def largest_product(params: RapporParams, *, permanent: bool) -> float:
-    """The most that an independent term of the sum of `product_test` can be.
+    """Return the most that an independent term of the sum of `product_test` can be.
 
     A term is a bit or, of symbols, a report: its residuals have a norm below the root of 2.
     permanent: of permanent responses; otherwise of reports.

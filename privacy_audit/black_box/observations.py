@@ -78,7 +78,7 @@ def _bits_of(metric: Metric, cohort: int, value: Value) -> Bits:
 
 
 def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
-    """The numbers that attacks use for each device, (n, features): `LIKELIHOOD`, `AVERAGE`.
+    """Return the numbers that attacks use for each device, (n, features): `LIKELIHOOD`, `AVERAGE`.
 
     The others are for the classifier: they also hold what a client that does not do what it
     declares may show (reports left out, bare values, equal reports, a first or last report that
@@ -113,7 +113,7 @@ def shown_counts(reports: Bits) -> Integers:
 
 
 def _sum_over(mask: Bits, table: NDArray[Any]) -> Floats:
-    """Sum of each row of `table` over the few places that `mask` names; both (n, k)."""
+    """Return the sum of each row of `table` over the few places that `mask` names; both (n, k)."""
     rows, places = np.nonzero(mask)
     return np.asarray(np.bincount(rows, table[rows, places], len(mask)), dtype=np.float64)
 

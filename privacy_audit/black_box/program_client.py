@@ -83,7 +83,7 @@ class ClientSource:
         return read_compiled(self.metrics)
 
     def declaring(self, file: MetricsFile) -> ClientSource:
-        """The same program with other metrics."""
+        """Return the same program with other metrics."""
         return ClientSource(compiled_text(file), self.command)
 
     def started(self) -> ProgramClient:

@@ -107,7 +107,7 @@ def _ids_of_one_device(table: np.ndarray, owners: np.ndarray, part: str) -> Chec
 
 
 def _in_order(batch: GroupedBatch) -> bool:
-    """Whether groups and reports are sorted by metric, parameters, day, cohort and bits."""
+    """Return whether groups and reports are sorted by metric, parameters, day, cohort and bits."""
     groups = [(group.metric, group.params_id, group.day) for group in batch.groups]
     return groups == sorted(groups) and all(
         list(group.rows) == sorted(group.rows) for group in batch.groups

@@ -99,7 +99,7 @@ class PrefixCode(Frozen):
         return bits >> (length - num_bits) if length > num_bits else bits << (num_bits - length)
 
     def size(self, data: bytes) -> int:
-        """Number of bits of a string's whole code."""
+        """Return the number of bits of a string's whole code."""
         size, history = 0, bytes(self.order)
         for byte in self.folded(data):
             words, place = self._words(history), self._places.get(byte)
@@ -139,11 +139,12 @@ class PrefixCode(Frozen):
             history = (history + bytes([byte]))[1:] if self.order else b""
 
     def folded(self, data: bytes) -> bytes:
-        """The bytes as they are coded: A to Z in lower case, where the table says so."""
+        """Return the bytes as they are coded: A to Z in lower case, where the table says so."""
         return data.lower() if self.lower_case else data
 
     def _next(self, tree: Mapping[_Word, int], bits: int, left: int) -> tuple[int | None, int]:
-        """The place of the next symbol and the bits that are left; None where they end before."""
+        """Return the place of the next symbol and the bits that are left; None where they end
+        before."""
         value = 0
         for size in range(1, min(left, len(DIGITS)) + 1):
             value = value << 1 | bits >> (left - size) & 1
@@ -168,7 +169,7 @@ class PrefixCode(Frozen):
         return tree
 
     def _context(self, history: bytes) -> bytes:
-        """The longest end of the bytes before that has a code."""
+        """Return the longest end of the bytes before that has a code."""
         while history not in self.contexts:
             history = history[1:]
         return history
@@ -187,7 +188,8 @@ class PrefixCode(Frozen):
 
     @cached_property
     def text(self) -> str:
-        """The table as canonical JSON: keys sorted, no spaces, ASCII; `read_code` reads it."""
+        """Return the table as canonical JSON: keys sorted, no spaces, ASCII; `read_code` reads
+        it."""
         document = {
             "version": TABLE_VERSION,
             "name": self.name,
@@ -229,7 +231,7 @@ def read_code(text: str) -> PrefixCode:
 
 
 def packaged_code(name: str) -> PrefixCode:
-    """A code that comes with the package. Raises ParameterError for a name that does not."""
+    """Return a code that comes with the package. Raises ParameterError for a name that does not."""
     if name not in PACKAGED:
         raise ParameterError(f"code = {shown(name)} is not one of {', '.join(PACKAGED)}")
     data = get_data(__package__, f"tables/{name}.json")  # also out of a zip
@@ -255,7 +257,7 @@ def _check_fields(code: PrefixCode) -> None:
 
 
 def _complete(lengths: Any, size: int) -> bool:
-    """Whether the lengths are those of a complete prefix code (Kraft's sum is 1)."""
+    """Return whether the lengths are those of a complete prefix code (Kraft's sum is 1)."""
     if not isinstance(lengths, str) or len(lengths) != size:
         return False
     numbers = [DIGITS.find(digit) for digit in lengths]

@@ -64,7 +64,7 @@ class PrefixGroups(Frozen):
         return cohort * self.num_groups // num_cohorts
 
     def prefix_bits(self, group: int) -> int:
-        """Number of bits of the code that a group hashes."""
+        """Return the number of bits of the code that a group hashes."""
         return self.bits_per_level * min(group + 1, self.num_levels)
 
     def prefix(self, data: bytes, group: int) -> int:
@@ -94,7 +94,8 @@ class PrefixGroups(Frozen):
         return (prefix << (8 * num_bytes - num_bits)).to_bytes(num_bytes, "big")
 
     def to_dict(self) -> dict[str, Any]:
-        """The groups as plain values; with the code table unless it comes with the package."""
+        """Return the groups as plain values; with the code table unless it comes with the
+        package."""
         return {
             "code": self.code.name,
             "code_sha256": self.code.digest,

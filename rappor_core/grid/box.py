@@ -46,7 +46,7 @@ class Box(Frozen):
         return self.east - self.west + (360.0 if self.west > self.east else 0.0)
 
     def holds(self, latitude: float, longitude: float) -> bool:
-        """Whether a point (longitude in [-180, 180]) lies in the box or on its edge."""
+        """Return whether a point (longitude in [-180, 180]) lies in the box or on its edge."""
         if not self.south <= latitude <= self.north:
             return False
         if self.west <= self.east:
@@ -67,11 +67,11 @@ class CellSystem(Protocol):
         ...
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """The cell of level `coarser` <= `level` that contains a cell."""
+        """Return the cell of level `coarser` <= `level` that contains a cell."""
         ...
 
     def name(self, cell: int, level: int) -> str:
-        """The text of a cell, as devices encode it and maps show it."""
+        """Return the text of a cell, as devices encode it and maps show it."""
         ...
 
     def parse(self, name: str) -> tuple[int, int]:
@@ -79,7 +79,7 @@ class CellSystem(Protocol):
         ...
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """The corners of a cell, counter-clockwise, the first not repeated."""
+        """Return the corners of a cell, counter-clockwise, the first not repeated."""
         ...
 
     def count_in_box(self, box: Box, level: int) -> int:
@@ -92,7 +92,7 @@ class CellSystem(Protocol):
 
 
 def spans(west: int, east: int, columns: int, box: Box) -> list[range]:
-    """The columns that a box covers, in two runs where it crosses the antimeridian."""
+    """Return the columns that a box covers, in two runs where it crosses the antimeridian."""
     if box.west <= box.east:
         return [range(west, east + 1)]
     if east >= west:  # both edges in one column, and the box goes all the way around

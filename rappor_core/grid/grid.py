@@ -42,7 +42,8 @@ class Square:
         return y * (self._columns << level) + x
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """The containing cell of a coarser level: row and column halved for each level between."""
+        """Return the containing cell of a coarser level: row and column halved for each level
+        between."""
         y, x = divmod(cell, self._columns << level)
         step = level - coarser
         return (y >> step) * (self._columns << coarser) + (x >> step)
@@ -63,7 +64,8 @@ class Square:
         return y * (self._columns << level) + x, level
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """The four corners of the cell's rectangle; longitudes may pass 180 if the box does."""
+        """Return the four corners of the cell's rectangle; longitudes may pass 180 if the box
+        does."""
         y, x = divmod(cell, self._columns << level)
         box, rows, columns = self._box, self._rows << level, self._columns << level
         south, north = (box.south + (box.north - box.south) * row / rows for row in (y, y + 1))
@@ -71,7 +73,7 @@ class Square:
         return rectangle(south, west, north, east)
 
     def count_in_box(self, box: Box, level: int) -> int:
-        """Number of cells that share a point with the box: rows times columns."""
+        """Return the number of cells that share a point with the box: rows times columns."""
         rows, columns = self._ranges(box, level)
         return len(rows) * len(columns)
 
@@ -195,7 +197,7 @@ class Grid(Frozen):
             raise _not_a_point(latitude, longitude) from None
 
     def _wrapped(self, latitude: float, longitude: float) -> float:
-        """The longitude in [-180, 180], on the side of the antimeridian where the box is."""
+        """Return the longitude in [-180, 180], on the side of the antimeridian where the box is."""
         if not (math.isfinite(latitude) and math.isfinite(longitude)):
             raise ValueRefusedError("a latitude or longitude is not a finite number")
         if not -360 <= longitude <= 360:

@@ -19,15 +19,15 @@ class H3:
     levels = range(16)
 
     def cell(self, latitude: float, longitude: float, level: int) -> int:
-        """The H3 cell that contains a point."""
+        """Return the H3 cell that contains a point."""
         return int(h3.latlng_to_cell(latitude, longitude, level))
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """The containing cell of a coarser level, by the library."""
+        """Return the containing cell of a coarser level, by the library."""
         return int(h3.cell_to_parent(cell, coarser)) if coarser < level else cell
 
     def name(self, cell: int, level: int) -> str:
-        """The hexadecimal digits of a cell, which contain its level."""
+        """Return the hexadecimal digits of a cell, which contain its level."""
         del level
         return str(int_to_str(cell))
 
@@ -42,7 +42,8 @@ class H3:
         return cell, int(h3.get_resolution(cell))
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """The corners of the hexagon; longitudes pass 180 where it crosses the antimeridian."""
+        """Return the corners of the hexagon; longitudes pass 180 where it crosses the
+        antimeridian."""
         del level
         corners = [(float(lat), float(lon)) for lat, lon in h3.cell_to_boundary(cell)]
         if max(lon for _, lon in corners) - min(lon for _, lon in corners) > 180:

@@ -29,7 +29,7 @@ class PrefixCells:
         return self._join(x, y, level)
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """The containing cell of a coarser level: the name without its last characters."""
+        """Return the containing cell of a coarser level: the name without its last characters."""
         return cell >> self.bits * (level - coarser)
 
     def name(self, cell: int, level: int) -> str:
@@ -47,7 +47,7 @@ class PrefixCells:
         return cell, len(name)
 
     def count_in_box(self, box: Box, level: int) -> int:
-        """Number of cells that share a point with the box: rows times columns."""
+        """Return the number of cells that share a point with the box: rows times columns."""
         rows, spans = self._ranges(box, level)
         return len(rows) * sum(map(len, spans))
 
@@ -84,7 +84,7 @@ class Quadkey(PrefixCells):
     noun = "quadkey"
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """The four corners of the tile."""
+        """Return the four corners of the tile."""
         x, y = separate(cell)
         size = 1 << level
         south, north = (math.degrees(math.atan(math.sinh(math.pi * (1 - 2 * row / size))))
@@ -111,7 +111,7 @@ class Geohash(PrefixCells):
     noun = "geohash"
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """The four corners of the cell's rectangle."""
+        """Return the four corners of the cell's rectangle."""
         low, high = separate(cell)
         x, y = (low, high) if level % 2 else (high, low)
         columns, rows = self._shape(level)
@@ -154,7 +154,8 @@ def _spread(bits: int) -> int:
 
 
 def separate(code: int) -> tuple[int, int]:
-    """The inverse of `interleave`: the integer of the even bits, then that of the odd ones."""
+    """Return the inverse of `interleave`: the integer of the even bits, then that of the odd
+    ones."""
     return _gather(code), _gather(code >> 1)
 
 

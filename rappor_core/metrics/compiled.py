@@ -86,7 +86,7 @@ def read_compiled(text: str) -> MetricsFile:
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """The digest of a compiled document, 32 hexadecimal digits (docs/porting.md, part 9).
+    """Return the digest of a compiled document, 32 hexadecimal digits (docs/porting.md, part 9).
 
     Half of SHAKE-256 over budget and metrics as JSON without spaces, in UTF-8, where each number is
     a text: its 8 bytes as a double, lowest first, in hexadecimal digits.
@@ -163,7 +163,8 @@ def _refuse(name: str, why: str) -> NoReturn:
 
 
 def compiled(file: MetricsFile) -> dict[str, Any]:
-    """The compiled form of a metrics file as plain values; `read_compiled` reads its JSON."""
+    """Return the compiled form of a metrics file as plain values; `read_compiled` reads its
+    JSON."""
     rows = [
         {"params_id": metric.params_id, "definition": metric.to_dict()}
         for metric in file.metrics.values()
@@ -172,6 +173,6 @@ def compiled(file: MetricsFile) -> dict[str, Any]:
 
 
 def compiled_text(file: MetricsFile) -> str:
-    """The compiled form and its digest as JSON in ASCII, on one line."""
+    """Return the compiled form and its digest as JSON in ASCII, on one line."""
     document = compiled(file)
     return json.dumps({**document, DIGEST: digest_of(document)}, separators=(",", ":")) + "\n"

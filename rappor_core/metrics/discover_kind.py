@@ -51,7 +51,7 @@ class Discover(Kind):
     )
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
-        """The shape of a report: one hash, of family mmh3."""
+        """Return the shape of a report: one hash, of family mmh3."""
         return {
             "num_bits": table["num_bits"],
             "num_hashes": 1,

@@ -45,7 +45,7 @@ METERS = 1_000
 
 
 def question_of(cohort: int) -> str:
-    """The question that the devices of a cohort answer, one of `QUESTIONS`."""
+    """Return the question that the devices of a cohort answer, one of `QUESTIONS`."""
     return _ASKED[cohort % COHORT_STEP]
 
 
@@ -164,19 +164,19 @@ class Flow(Frozen):
 
     @cached_property
     def cells(self) -> tuple[str, ...]:
-        """Names of the K cells of the fine level, in the order of the grid."""
+        """Return the names of the K cells of the fine level, in the order of the grid."""
         return self.grid.cells(self.grid.finest)
 
     @cached_property
     def zones(self) -> tuple[str, ...]:
-        """Names of the Z zones, the parents of the cells, in the order of the grid."""
+        """Return the names of the Z zones, the parents of the cells, in the order of the grid."""
         system, level = self.grid.system, self.grid.levels[0]
         codes = {system.parent(code, self.grid.finest, level) for code in self._codes}
         return tuple(system.name(code, level) for code in sorted(codes))
 
     @cached_property
     def zone_of(self) -> tuple[int, ...]:
-        """The index of the zone of each cell."""
+        """Return the index of the zone of each cell."""
         index = {name: zone for zone, name in enumerate(self.zones)}
         zone = self.grid.levels[0]
         return tuple(index[self.grid.value(code, zone)] for code in self._codes)
@@ -193,12 +193,13 @@ class Flow(Frozen):
 
     @cached_property
     def side_names(self) -> tuple[str, ...]:
-        """Names of the K + 2 values of one side: the cells, then `other` and `no_data`."""
+        """Return the names of the K + 2 values of one side: the cells, then `other` and
+        `no_data`."""
         return (*self.cells, *RESERVED)
 
     @cached_property
     def side_index(self) -> Mapping[str, int]:
-        """The index of each value of one side, by its name."""
+        """Return the index of each value of one side, by its name."""
         return {name: side for side, name in enumerate(self.side_names)}
 
     @property
@@ -263,16 +264,16 @@ class Flow(Frozen):
         return self.band_of(self.meters(origin, destination))
 
     def band_of(self, meters: int) -> int:
-        """The distance band of two cells whose centers are so far apart, from 1."""
+        """Return the distance band of two cells whose centers are so far apart, from 1."""
         return 1 + bisect_left(self._band_meters, meters)
 
     def zone_side(self, side: int) -> int:
-        """The zone of a side: 0 to Z - 1; Z for `other`, Z + 1 for `no_data`."""
+        """Return the zone of a side: 0 to Z - 1; Z for `other`, Z + 1 for `no_data`."""
         num_cells = len(self.cells)
         return self.zone_of[side] if side < num_cells else len(self.zones) + side - num_cells
 
     def num_classes(self, question: str) -> int:
-        """Number of classes into which a question of `QUESTIONS` sorts the pairs."""
+        """Return the number of classes into which a question of `QUESTIONS` sorts the pairs."""
         sides = self.num_sides
         return {
             HOME: 2 * sides,
@@ -355,19 +356,19 @@ _KEYS = {*Flow.field_names, "from", "to"} - {"origin", "destination"}
 
 
 def as_bands(edges: object) -> tuple[float, ...]:
-    """A list of kilometers of a file as floats. Raises ParameterError for anything else."""
+    """Return a list of kilometers of a file as floats. Raises ParameterError for anything else."""
     if not isinstance(edges, list) or any(type(edge) not in (int, float) for edge in edges):
         raise ParameterError(f"bands_km = {shown(edges)} is not a list of kilometers")
     return tuple(map(float, edges))
 
 
 def class_text(question: str, class_index: int) -> str:
-    """The text that is hashed for a class of a question: `pair 123`, in ASCII."""
+    """Return the text that is hashed for a class of a question: `pair 123`, in ASCII."""
     return f"{question} {class_index}"
 
 
 def flow_symbol(params: RapporParams, question: str, class_index: int, cohort: int) -> int:
-    """The symbol, 0 to g - 1, of a class of a question in a cohort.
+    """Return the symbol, 0 to g - 1, of a class of a question in a cohort.
 
     A distance band is its own symbol; other classes are hashed as encoding `symbol` does.
     """
@@ -378,18 +379,18 @@ def flow_symbol(params: RapporParams, question: str, class_index: int, cohort: i
 
 
 def flow_symbols(params: RapporParams, flow: Flow, question: str, cohort: int) -> list[int]:
-    """The symbols of all classes of a question in a cohort, by class."""
+    """Return the symbols of all classes of a question in a cohort, by class."""
     classes = range(flow.num_classes(question))
     return [flow_symbol(params, question, class_, cohort) for class_ in classes]
 
 
 def _whole(number: float) -> int:
-    """The nearest whole number, halves up, as every client rounds."""
+    """Return the nearest whole number, halves up, as every client rounds."""
     return math.floor(number + 0.5)
 
 
 def _mean(corners: tuple[Point, ...]) -> Point:
-    """The mean of some corners; longitudes are counted from the first one's."""
+    """Return the mean of some corners; longitudes are counted from the first one's."""
     first = corners[0][1]
     turned = [(east - first + 180) % 360 - 180 for _, east in corners]
     north = sum(corner[0] for corner in corners) / len(corners)

@@ -79,7 +79,7 @@ class FlowKind(Kind):
         return int(metric.details.window or metric.details.spread)
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:
-        """The library of its grid, if there is one."""
+        """Return the library of its grid, if there is one."""
         library: str = metric.details.grid.library
         return (library,) if library else ()
 
@@ -117,11 +117,11 @@ class FlowKind(Kind):
             refuse_field(metric, "params", why)
 
     def num_values(self, metric: Metric) -> int | None:
-        """Number of pairs, `other` and `no_data` among both sides."""
+        """Return the number of pairs, `other` and `no_data` among both sides."""
         return int(metric.details.num_sides) ** 2
 
     def index(self, metric: Metric, value: object) -> int:
-        """The index of a pair, o * (K + 2) + d. Raises ValueRefusedError for other text."""
+        """Return the index of a pair, o * (K + 2) + d. Raises ValueRefusedError for other text."""
         first, found, second = self.text(metric, value).partition(PAIR_SEPARATOR)
         flow = metric.details
         sides = flow.side_index

@@ -71,11 +71,12 @@ class Kind:
     client_part = ""
 
     def has_key(self, name: str) -> bool:
-        """Whether a metric of this kind may declare a key, alongside the common ones."""
+        """Return whether a metric of this kind may declare a key, alongside the common ones."""
         return any(key.name == name for key in self.keys)
 
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002
-        """The numbers of cohorts that a metric can have are multiples of this; 1: any number."""
+        """Return the numbers of cohorts that a metric can have are multiples of this; 1: any
+        number."""
         return 1
 
     def fewer_cohorts(self, metric: Metric) -> str:  # noqa: ARG002
@@ -83,7 +84,7 @@ class Kind:
         return "fewer cohorts"
 
     def turns(self, metric: Metric) -> int:  # noqa: ARG002
-        """Number of groups and periods over which the reports of devices are spread."""
+        """Return the number of groups and periods over which the reports of devices are spread."""
         return 1
 
     def completed(
@@ -118,11 +119,12 @@ class Kind:
         }
 
     def declared_values(self, table: Mapping[str, Any]) -> Any:  # noqa: ARG002
-        """The list of values in a table of `metrics.toml`, unchecked; None if there is none."""
+        """Return the list of values in a table of `metrics.toml`, unchecked; None if there is
+        none."""
         return None
 
     def encoding(self, table: MetricTable) -> str:  # noqa: ARG002
-        """The encoding, one of `encodings`, that a table of `metrics.toml` asks for."""
+        """Return the encoding, one of `encodings`, that a table of `metrics.toml` asks for."""
         return self.encodings[0]
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
@@ -158,11 +160,13 @@ class Kind:
         """Check the rules that this kind alone has. Raises MetricsFileError."""
 
     def jittered(self, metric: Metric) -> bool:  # noqa: ARG002
-        """Whether devices draw a secret constant in [0, 1) that enters the bits of their values."""
+        """Return whether devices draw a secret constant in [0, 1) that enters the bits of their
+        values."""
         return False
 
     def num_values(self, metric: Metric) -> int | None:  # noqa: ARG002
-        """Number of values that a metric can take; None where there is no list of them."""
+        """Return the number of values that a metric can take; None where there is no list of
+        them."""
         return None
 
     def number(self, metric: Metric, value: object) -> float | None:
@@ -221,11 +225,13 @@ class Kind:
         return self.in_words, metric.categories
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """Names of the values by index, of a definition (`Metric.to_dict`); none if not listed."""
+        """Return the names of the values by index, of a definition (`Metric.to_dict`); none if not
+        listed."""
         return list(definition.get("categories", ()))
 
     def takes(self, metric: Metric) -> tuple[Sequence[object], ...]:
-        """The lists from which a value, or each part of one, is chosen; none for any value."""
+        """Return the lists from which a value, or each part of one, is chosen; none for any
+        value."""
         listed = self.all_values(metric)
         return (listed,) if listed else ()
 
@@ -235,7 +241,7 @@ class Kind:
         return listed or [f"{metric.base_name}-{number}" for number in range(1, 9)]
 
     def sums(self, metric: Metric) -> bool:  # noqa: ARG002
-        """Whether an app adds to the value of a period."""
+        """Return whether an app adds to the value of a period."""
         return False
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:  # noqa: ARG002
@@ -255,7 +261,7 @@ def kind_named(name: object) -> Kind:
 
 
 def wrong_type(metric: Metric, value: object, wanted: str) -> ValueRefusedError:
-    """The error for a value of a wrong type; the message never holds the value."""
+    """Return the error for a value of a wrong type; the message never holds the value."""
     hint = ""
     if isinstance(value, Set | list | tuple):
         hint = "; record its elements as separate metrics, each charged"

@@ -62,7 +62,7 @@ class Category(Kind):
     in_words = "one of the answers listed"
 
     def declared_values(self, table: Mapping[str, Any]) -> Any:
-        """The categories."""
+        """Return the categories."""
         return table.get("categories")
 
     def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
@@ -71,7 +71,7 @@ class Category(Kind):
             yield {**fields, "categories": tuple(table["categories"])}
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
-        """The shape of a report: one bit for each category."""
+        """Return the shape of a report: one bit for each category."""
         listed = table["categories"]
         if not isinstance(listed, list) or not all(isinstance(c, str) for c in listed):
             table.refuse("categories", "is not a list of text")
@@ -92,11 +92,11 @@ class Category(Kind):
                 refuse_field(metric, key, "is not one of the categories")
 
     def num_values(self, metric: Metric) -> int | None:
-        """Number of categories."""
+        """Return the number of categories."""
         return len(metric.categories)
 
     def index(self, metric: Metric, value: object) -> int:
-        """The place of a category in the list."""
+        """Return the place of a category in the list."""
         category = canonical(self.text(metric, value))
         if category not in metric.categories:
             raise ValueRefusedError(
@@ -126,7 +126,7 @@ class Boolean(Kind):
         return [False, True]
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
-        """The shape of a report: one bit."""
+        """Return the shape of a report: one bit."""
         return {"num_bits": 1, "num_hashes": 1, "num_cohorts": table["num_cohorts"]}
 
     def check(self, metric: Metric) -> None:
@@ -138,17 +138,18 @@ class Boolean(Kind):
             refuse_field(metric, "max_memoized_values", "must be 2 for a boolean")
 
     def num_values(self, metric: Metric) -> int | None:  # noqa: ARG002
-        """Number of values: 2."""
+        """Return the number of values: 2."""
         return 2
 
     def index(self, metric: Metric, value: object) -> int:
-        """Index of a truth value: 0 for true, 1 for false, as `Encoding.value_names` lists them."""
+        """Return the index of a truth value: 0 for true, 1 for false, as `Encoding.value_names`
+        lists them."""
         if type(value) is not bool:
             raise wrong_type(metric, value, "True or False")
         return 1 - value
 
     def all_values(self, metric: Metric) -> Sequence[object]:  # noqa: ARG002
-        """The values True and False."""
+        """Return the values True and False."""
         return (False, True)
 
 

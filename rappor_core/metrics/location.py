@@ -66,7 +66,7 @@ class Slot(Frozen):
         return hours if self.days == "all" else f"{hours} {self.days}"
 
     def covers(self, hour: int, weekend: bool) -> bool:
-        """Whether an hour (0 to 23) of such a day belongs to it."""
+        """Return whether an hour (0 to 23) of such a day belongs to it."""
         if self.days != "all" and weekend != (self.days == "weekends"):
             return False
         if self.first < self.last:
@@ -202,7 +202,8 @@ class Location(Frozen):
         return self.every or len(self.slots)
 
     def most_reports_in(self, periods: int) -> int:
-        """The most reports of one slot that a device sends in `periods` (0 or more) in a row.
+        """Return the most reports of one slot that a device sends in `periods` (0 or more) in a
+        row.
 
         With fresh turns one in each block that the periods can touch.
         """
@@ -272,7 +273,7 @@ def check_no_overlap(slots: Iterable[Slot]) -> None:
 
 
 def slot_at(slots: Iterable[Slot], hour: int, weekend: bool) -> str | None:
-    """The name of the slot, of several without overlap, that an hour belongs to, if any."""
+    """Return the name of the slot, of several without overlap, that an hour belongs to, if any."""
     return next((slot.name for slot in slots if slot.covers(hour, weekend)), None)
 
 
@@ -280,7 +281,8 @@ _REQUIRED = set(Location.field_names) - {"turn", "hold"}
 
 
 def reserved_values(no_data: str | None) -> tuple[str, ...]:
-    """The values of a location that are not places, in the order in which they follow the cells.
+    """Return the values of a location that are not places, in the order in which they follow the
+    cells.
 
     no_data: of its metric; without it `other` represents no data, too.
     """

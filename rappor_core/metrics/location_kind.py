@@ -136,26 +136,26 @@ class LocationKind(Kind):
             )
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:
-        """The library of its grid, if there is one."""
+        """Return the library of its grid, if there is one."""
         location = metric.location
         assert location is not None  # noqa: S101 (`check_definition` has seen to it)
         return (location.grid.library,) if location.grid.library else ()
 
     def num_values(self, metric: Metric) -> int | None:
-        """Number of cells and reserved values, if each has its own bit; else None."""
+        """Return the number of cells and reserved values, if each has its own bit; else None."""
         if metric.location is None or not metric.params.scheme.own_bits:
             return None
         return len(metric.location.domain_with(metric.no_data))
 
     def index(self, metric: Metric, value: object) -> int:
-        """The bit of a cell; the bit of `other` for anything else."""
+        """Return the bit of a cell; the bit of `other` for anything else."""
         name = self.text(metric, value)
         assert metric.location is not None  # noqa: S101 (`check_definition` has seen to it)
         domain = metric.location.domain_with(metric.no_data)
         return domain.get(name, domain[OTHER])
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """The cells in order, then the reserved values; pairs of cells are not listed."""
+        """Return the cells in order, then the reserved values; pairs of cells are not listed."""
         location = Location.from_dict(definition["location"])
         no_data = definition.get("no_data")
         return [] if location.pairs else list(location.domain_with(no_data))
@@ -246,7 +246,7 @@ def _shape(table: MetricTable, location: Location, encoding: Encoding) -> dict[s
 def _noise(
     table: MetricTable, location: Location, encoding: Encoding, shape: Mapping[str, Any]
 ) -> TwoRoundMechanism:
-    """The rounds of a mode: one fresh one, or two where it memoizes."""
+    """Return the rounds of a mode: one fresh one, or two where it memoizes."""
     hashes = shape["num_hashes"]
     if not location.rules.memoizes:
         table.refuse_any(NOISE_NAMES, "goes with mode = 'memo'; give epsilon, of one report")

@@ -100,7 +100,7 @@ class Metric(Frozen):
 
     @cached_property
     def rules(self) -> Kind:
-        """The rules of the metric's kind."""
+        """Return the rules of the metric's kind."""
         return kind_named(self.kind)
 
     @property
@@ -198,7 +198,7 @@ class Metric(Frozen):
         return self.params.scheme.value_bits(self, value, cohort)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition in plain values, for JSON; `from_dict` is the inverse."""
+        """Return the definition in plain values, for JSON; `from_dict` is the inverse."""
         definition = self.to_fields()
         definition["expires"] = self.expires.isoformat()
         definition["categories"] = list(self.categories)

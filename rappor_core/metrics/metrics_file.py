@@ -46,7 +46,7 @@ class MetricsFile(Frozen):
         return f"metrics {names}; budget {'none' if self.budget is None else f'{self.budget:g}'}"
 
     def parts(self, name: str) -> tuple[Metric, ...]:
-        """The sub-metrics of a declared name, in order; the metric itself if it has none.
+        """Return the sub-metrics of a declared name, in order; the metric itself if it has none.
 
         Raises MetricsFileError for a name that is not declared.
         """

@@ -121,7 +121,8 @@ class Number(Frozen):
         return questions
 
     def stride(self, num_symbols: int) -> int:
-        """Number of different sets of cuts: cohort c has the set c modulo this number."""
+        """Return the number of different sets of cuts: cohort c has the set c modulo this
+        number."""
         return -(-len(self.asked) // (num_symbols - 1))
 
     def cuts(self, cohort: int, num_symbols: int) -> range:
@@ -183,7 +184,7 @@ class Number(Frozen):
         return bisect_right(self.thresholds(cohort, num_symbols, jitter), number)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as plain values; `from_dict` reads them."""
+        """Return the settings as plain values; `from_dict` reads them."""
         return {**self.to_fields(), "edges": list(self.edges)}
 
     @classmethod
@@ -204,7 +205,7 @@ _CHOICES = {
 
 
 def as_edges(numbers: object) -> tuple[float, ...]:
-    """A list of numbers as doubles. Raises ParameterError for anything else."""
+    """Return a list of numbers as doubles. Raises ParameterError for anything else."""
     if not isinstance(numbers, list) or not all(type(n) in (int, float) for n in numbers):
         raise ParameterError(f"edges = {shown(numbers)} is not a list of numbers")
     try:
@@ -224,7 +225,7 @@ def check_rising(edges: Sequence[float]) -> None:
 
 
 def made_edges(scale: str, first: float, last: float, bins: int) -> tuple[float, ...]:
-    """The `bins` + 1 edges of a linear or logarithmic scale, from `first` to `last`.
+    """Return the `bins` + 1 edges of a linear or logarithmic scale, from `first` to `last`.
 
     Those of logarithms are rounded to six significant digits, so that every computer has the same.
     """

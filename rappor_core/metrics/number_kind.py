@@ -143,15 +143,15 @@ class NumberKind(Kind):
         return sorted(edges, key=lambda edge: abs(edges.index(edge) - len(edges) // 2))
 
     def sums(self, metric: Metric) -> bool:
-        """Whether a period's number is a sum."""
+        """Return whether a period's number is a sum."""
         return bool(metric.details.of_period == "sum")
 
     def jittered(self, metric: Metric) -> bool:
-        """Whether devices move their cuts by a secret constant: with `ask = "mean"`."""
+        """Return whether devices move their cuts by a secret constant: with `ask = "mean"`."""
         return bool(metric.details.ask == "mean")
 
     def num_values(self, metric: Metric) -> int | None:
-        """Number of symbols, which are all that a device can come to say."""
+        """Return the number of symbols, which are all that a device can come to say."""
         return metric.params.num_bits
 
     def all_values(self, metric: Metric) -> Sequence[object]:
@@ -165,7 +165,7 @@ class NumberKind(Kind):
         return (None, LOWEST if number.negative else 0.0, *number.edges)
 
     def number(self, metric: Metric, value: object) -> float | None:
-        """A recorded value as a finite double; None for no data."""
+        """Return a recorded value as a finite double; None for no data."""
         if value is None:
             return None
         if type(value) not in (int, float):
@@ -221,7 +221,7 @@ def _number(table: MetricTable) -> Number:
 
 
 def _edges(table: MetricTable, ask: object) -> tuple[str, tuple[float, ...]]:
-    """The scale and the edges: a list, or a table of scale, from, to and bins."""
+    """Return the scale and the edges: a list, or a table of scale, from, to and bins."""
     edges = table["edges"]
     if isinstance(edges, list):
         listed = as_edges(edges)

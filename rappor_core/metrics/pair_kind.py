@@ -87,7 +87,7 @@ class Pair(Frozen):
         return None
 
     def labels(self, side: int) -> tuple[str, ...]:
-        """The values of a side as text: `true` and `false` of a list of truth values."""
+        """Return the values of a side as text: `true` and `false` of a list of truth values."""
         return tuple(map(label, self.values[side]))
 
     def texts(self) -> list[str]:
@@ -95,7 +95,8 @@ class Pair(Frozen):
         return [first + SEPARATOR + second for first in self.labels(0) for second in self.labels(1)]
 
     def split(self, text: str) -> tuple[int, int] | None:
-        """Indices of both values of a pair given as text; None if it is none of the pairs."""
+        """Return the indices of both values of a pair given as text; None if it is none of the
+        pairs."""
         if len(text) > 2 * MAX_VALUE_CHARS:
             return None
         first, found, second = canonical(text).partition(SEPARATOR)
@@ -104,7 +105,7 @@ class Pair(Frozen):
         return self.labels(0).index(first), self.labels(1).index(second)
 
     def to_dict(self) -> dict[str, Any]:
-        """The sides as plain values for JSON; `from_dict` reads them."""
+        """Return the sides as plain values for JSON; `from_dict` reads them."""
         return {"of": list(self.of), "values": [list(values) for values in self.values]}
 
     @classmethod
@@ -120,7 +121,7 @@ class Pair(Frozen):
 
 
 def label(value: str | bool) -> str:
-    """A value of a side as text."""
+    """Return a value of a side as text."""
     return value if isinstance(value, str) else ("false", "true")[value]
 
 
@@ -194,11 +195,11 @@ class PairKind(Kind):
         return Pair((names[0], names[1]), (lists[names[0]], lists[names[1]]))
 
     def encoding(self, table: MetricTable) -> str:
-        """The encoding: a Bloom filter where `num_bits` is declared, else one bit a pair."""
+        """Return the encoding: a Bloom filter where `num_bits` is declared, else one bit a pair."""
         return _BLOOM if "num_bits" in table else _ONE_HOT
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
-        """The shape of a report: one bit for each pair, or one hash into `num_bits` bits."""
+        """Return the shape of a report: one bit for each pair, or one hash into `num_bits` bits."""
         pairs, bits, cohorts = (
             self.read_details(table).num_pairs,
             table.get("num_bits"),
@@ -230,18 +231,18 @@ class PairKind(Kind):
                 refuse_field(metric, key, f"is not one of the pairs, written as {example!r}")
 
     def num_values(self, metric: Metric) -> int | None:
-        """Number of pairs."""
+        """Return the number of pairs."""
         return int(metric.details.num_pairs)
 
     def text(self, metric: Metric, value: object) -> str:
-        """The pair as `first | second`, which is what is hashed."""
+        """Return the pair as `first | second`, which is what is hashed."""
         first, second = self._places(metric, value)
         pair = metric.details
         text: str = pair.texts()[first * pair.shape[1] + second]
         return text
 
     def index(self, metric: Metric, value: object) -> int:
-        """The place of the pair, the second side running fastest."""
+        """Return the place of the pair, the second side running fastest."""
         first, second = self._places(metric, value)
         return first * int(metric.details.shape[1]) + second
 
@@ -272,7 +273,7 @@ class PairKind(Kind):
         return found[0], found[1]
 
     def takes(self, metric: Metric) -> tuple[Sequence[object], ...]:
-        """The lists of both sides."""
+        """Return the lists of both sides."""
         lists: tuple[Sequence[object], ...] = metric.details.values
         return lists
 
@@ -295,7 +296,7 @@ class PairKind(Kind):
 
 
 def _declared(table: Any) -> Any:
-    """The list of a metric that has one, as declared; None for any other."""
+    """Return the list of a metric that has one, as declared; None for any other."""
     try:
         return kind_named(table["kind"]).declared_values(table)
     except (ParameterError, LookupError, TypeError):  # no metric, or not one of a known kind

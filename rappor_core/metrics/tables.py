@@ -41,22 +41,23 @@ class MetricTable:
                 self[one.name]
 
     def __contains__(self, key: str) -> bool:
-        """Whether the table has a key."""
+        """Return whether the table has a key."""
         return key in self.given
 
     def __getitem__(self, key: str) -> Any:
-        """The value of a key. Raises MetricsFileError where it is missing without a default."""
+        """Return the value of a key. Raises MetricsFileError where it is missing without a
+        default."""
         value = self.get(key)
         if value is None:
             raise MetricsFileError(f"metric {self.name!r}: {key} is missing")
         return value
 
     def get(self, key: str) -> Any:
-        """The value of a key, or its default, or None."""
+        """Return the value of a key, or its default, or None."""
         return self.given.get(key, self._keys[key].default)
 
     def declared(self) -> dict[str, Any]:
-        """The values that go into a `Metric` as they are."""
+        """Return the values that go into a `Metric` as they are."""
         return {key: value for key, value in self.given.items() if key in _AS_DECLARED}
 
     def positive(self, key: str) -> float:

@@ -175,6 +175,6 @@ def _check_platforms(metric: Metric) -> None:
 
 
 def _are_different(given: tuple[object, ...], known: tuple[str, ...]) -> bool:
-    """Whether there is something given, all of it known, and each once."""
+    """Return whether there is something given, all of it known, and each once."""
     named = [name for name in given if isinstance(name, str) and name in known]
     return 0 < len(given) == len(named) == len(set(named))

@@ -68,14 +68,14 @@ def encode_response(response: BinaryResponse, pad_to: int = 0) -> bytes:
 
 
 def decode_request(data: bytes) -> BinaryRequest:
-    """The inverse of `encode_request`. Raises EncapsulationError."""
+    """Return the inverse of `encode_request`. Raises EncapsulationError."""
     reader = _begin(data, REQUEST)
     control = reader.part(), reader.part(), reader.part(), reader.part()
     return BinaryRequest(*control, *reader.fields_and_content())
 
 
 def decode_response(data: bytes) -> BinaryResponse:
-    """The inverse of `encode_response`. Raises EncapsulationError."""
+    """Return the inverse of `encode_response`. Raises EncapsulationError."""
     reader = _begin(data, RESPONSE)
     status = reader.integer()
     while 100 <= status < 200:
@@ -99,7 +99,7 @@ def _with_length(part: bytes) -> bytes:
 
 
 def _integer(value: int) -> bytes:
-    """A variable-length integer (RFC 9000, section 16), in the shortest form."""
+    """Return a variable-length integer (RFC 9000, section 16), in the shortest form."""
     for code, size in enumerate((1, 2, 4, 8)):
         if value < 1 << (8 * size - 2):
             return (value | code << (8 * size - 2)).to_bytes(size, "big")
@@ -134,7 +134,7 @@ class _Reader:
         return tuple(_fields(section))
 
     def fields_and_content(self) -> tuple[Fields, bytes]:
-        """The last parts of a message; what follows them is padding."""
+        """Return the last parts of a message; what follows them is padding."""
         fields = self.fields()
         content = b"" if self.is_over else self.part()
         if self.fields():
@@ -156,7 +156,7 @@ class _Reader:
 
 
 def _fields(section: bytes) -> Iterable[tuple[bytes, bytes]]:
-    """The field lines of a section."""
+    """Return the field lines of a section."""
     reader = _Reader(section)
     number = 0
     while not reader.is_over:

@@ -93,7 +93,8 @@ def encapsulate(
 
 
 def key_id_of(encapsulated: bytes) -> int:
-    """The key that a request was encrypted for. Raises EncapsulationError for another suite."""
+    """Return the key that a request was encrypted for. Raises EncapsulationError for another
+    suite."""
     if len(encapsulated) < OVERHEAD or encapsulated[1:_HEADER_BYTES] != _SUITE:
         raise EncapsulationError("not an encapsulated request for X25519, HKDF-SHA256, AES-128-GCM")
     return encapsulated[0]
@@ -146,19 +147,19 @@ class KeyConfig(NamedTuple):
 
 
 def encode_key_config(config: KeyConfig) -> bytes:
-    """The bytes of one configuration (RFC 9458, section 3.1)."""
+    """Return the bytes of one configuration (RFC 9458, section 3.1)."""
     suites = b"".join(_two(kdf) + _two(aead) for kdf, aead in config.suites)
     return bytes([config.key_id]) + _two(KEM_ID) + config.public_key + _two(len(suites)) + suites
 
 
 def encode_keys(configs: Iterable[KeyConfig]) -> bytes:
-    """The form `application/ohttp-keys`: configurations, the preferred one first."""
+    """Return the form `application/ohttp-keys`: configurations, the preferred one first."""
     encoded = map(encode_key_config, configs)
     return b"".join(_two(len(one)) + one for one in encoded)
 
 
 def decode_keys(data: bytes) -> list[KeyConfig]:
-    """The configurations of `application/ohttp-keys` that can be used here, in their order.
+    """Return the configurations of `application/ohttp-keys` that can be used here, in their order.
 
     Raises EncapsulationError where there is none, or where the bytes are not of this form.
     """

@@ -39,18 +39,18 @@ class HpkeContext(NamedTuple):
         return aead_seal(self.key, self.nonce, plaintext, associated)
 
     def open(self, ciphertext: bytes, associated: bytes = b"") -> bytes:
-        """The inverse of `seal`. Raises EncapsulationError."""
+        """Return the inverse of `seal`. Raises EncapsulationError."""
         return aead_open(self.key, self.nonce, ciphertext, associated)
 
     def export(self, label: bytes, length: int) -> bytes:
-        """A secret of `length` bytes that both sides derive (RFC 9180, section 5.3)."""
+        """Return a secret of `length` bytes that both sides derive (RFC 9180, section 5.3)."""
         return _labeled_expand(_SUITE, self.exporter_secret, b"sec", label, length)
 
 
 def set_up_sender(
     public_key: bytes, info: bytes, ephemeral: X25519PrivateKey
 ) -> tuple[bytes, HpkeContext]:
-    """The sender's public value, 32 bytes, and the context for the holder of a public key.
+    """Return the sender's public value, 32 bytes, and the context for the holder of a public key.
 
     ephemeral: a new key pair, used for this message alone. Raises EncapsulationError for a public
     key with which no secret can be agreed.
@@ -61,7 +61,8 @@ def set_up_sender(
 
 
 def set_up_receiver(sent: bytes, private_key: X25519PrivateKey, info: bytes) -> HpkeContext:
-    """The receiver's context for a public value that a sender sent. Raises EncapsulationError."""
+    """Return the receiver's context for a public value that a sender sent. Raises
+    EncapsulationError."""
     public = private_key.public_key().public_bytes_raw()
     return _key_schedule(_shared_secret(_agree(private_key, sent), sent + public), info)
 
@@ -82,7 +83,7 @@ def aead_seal(key: bytes, nonce: bytes, plaintext: bytes, associated: bytes = b"
 
 
 def aead_open(key: bytes, nonce: bytes, ciphertext: bytes, associated: bytes = b"") -> bytes:
-    """The inverse of `aead_seal`. Raises EncapsulationError."""
+    """Return the inverse of `aead_seal`. Raises EncapsulationError."""
     try:
         return AESGCM(key).decrypt(nonce, ciphertext, associated)
     except (InvalidTag, ValueError):  # ValueError: shorter than a tag

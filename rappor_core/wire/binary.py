@@ -79,7 +79,7 @@ def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatc
 
 
 def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup, int]:
-    """The group at `offset`, and where the next one starts."""
+    """Return the group at `offset`, and where the next one starts."""
     name_end = offset + 1 + byte_at(body, offset)
     metric = check_metric(utf8(body[offset + 1 : name_end]))
     params_id, days, num_bytes, count = unpack(_GROUP, body, name_end)
@@ -115,14 +115,14 @@ def unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
 
 
 def byte_at(body: bytes, offset: int) -> int:
-    """The byte of a body at an offset. Raises WireFormatError beyond its end."""
+    """Return the byte of a body at an offset. Raises WireFormatError beyond its end."""
     if offset >= len(body):
         raise WireFormatError(f"the body ends early, at byte {len(body)}")
     return body[offset]
 
 
 def utf8(data: bytes) -> str:
-    """The name of a metric. Raises WireFormatError."""
+    """Return the name of a metric. Raises WireFormatError."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

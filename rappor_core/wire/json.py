@@ -44,7 +44,7 @@ def encode_json(batch: Batch) -> bytes:
 
 
 def report_fields(report: Report) -> dict[str, Any]:
-    """The JSON object of a report in a batch."""
+    """Return the JSON object of a report in a batch."""
     return {
         "metric": report.metric,
         "params_id": report.params_id,
@@ -113,7 +113,7 @@ def _check_values(body: bytes) -> None:
 def _group_from_json(
     index: int, fields: dict[str, Any], num_bytes: int, rows: list[tuple[int, bytes]]
 ) -> ReportGroup:
-    """A new group, filled by the caller, from the report that begins it."""
+    """Return a new group, filled by the caller, from the report that begins it."""
     where = f"report {index}"
     return ReportGroup(
         metric=check_metric(fields["metric"]),

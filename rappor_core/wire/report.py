@@ -67,7 +67,7 @@ class GroupedBatch(NamedTuple):
     num_reports: int
 
     def ungrouped(self) -> Batch:
-        """The same batch as single reports."""
+        """Return the same batch as single reports."""
         return Batch(
             self.batch_id,
             tuple(

@@ -115,7 +115,7 @@ SIZES: Mapping[str, Size] = {
 
 
 def shares_of(distribution: str, n: int) -> Floats:
-    """Shares of n values from the named distribution, (n,), sum 1.
+    """Return the shares of n values from the named distribution, (n,), sum 1.
 
     "one .9": the first holds .9, the others share the rest equally.
     """

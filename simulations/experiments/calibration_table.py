@@ -197,5 +197,5 @@ def _figure(mean: MeanOfRuns) -> str:
 
 
 def _short(value: float, digits: int = 2) -> str:
-    """A fraction without the 0 before its point."""
+    """Return a fraction without the 0 before its point."""
     return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"

@@ -111,7 +111,7 @@ def plan_words(
 
 
 def length_of(word: str) -> str:
-    """The category of a word's length."""
+    """Return the category of a word's length."""
     return LENGTHS[sum(len(word) >= edge for edge in (3, 4, 6, 8))]
 
 
@@ -138,7 +138,7 @@ def _question(
 
 
 def _cost(file: MetricsFile) -> str:
-    """A sentence on what the caps on memoized values cost a device."""
+    """Return a sentence on what the caps on memoized values cost a device."""
     parts = [
         f"{metric.name}: {metric.max_memoized_values} memoized values of epsilon "
         f"{metric.params.epsilon_infinity:.2f} each, {metric.lifetime_epsilon:.1f} for life "
@@ -149,14 +149,15 @@ def _cost(file: MetricsFile) -> str:
 
 
 def report_day(metric: Metric, today: date) -> date:
-    """The day that reports bear: today, or the last one of the week or month that is over."""
+    """Return the day that reports bear: today, or the last one of the week or month that is
+    over."""
     if metric.period == "day":
         return today
     return date_of(last_day(metric.period, period_number(metric.period, day_of(today)) - 1))
 
 
 def served_at_once(metric: Metric, devices: int, today: date) -> Metric:
-    """The metric as a collector of a small fleet serves it: low floors, old reports.
+    """Return the metric as a collector of a small fleet serves it: low floors, old reports.
 
     What a report means, and its params_id, stay as declared.
     """

@@ -73,17 +73,17 @@ WEEKLY = 60_000  # answers a slot: of 1.4 million devices, each of which answers
 
 
 def metrics_text(today: date) -> str:
-    """The declarations, as a metrics.toml."""
+    """Return the declarations, as a metrics.toml."""
     return METRICS.format(expires=today + timedelta(days=365), accept_days=DAYS + 1)
 
 
 def candidates() -> list[str]:
-    """The pages on the demo's candidate list; some of them nobody opens."""
+    """Return the pages on the demo's candidate list; some of them nobody opens."""
     return [f"https://{page}{number}.example/" for page in PAGES for number in ("", *range(1, 40))]
 
 
 def page_days(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
-    """The counts of the start page, a day each, oldest first, drawn without devices."""
+    """Yield the counts of the start page, a day each, oldest first, drawn without devices."""
     metric = parse_metrics(metrics_text(today)).metrics["start_page"]
     for number in range(DAYS):
         day = today - timedelta(days=DAYS - number)
@@ -107,7 +107,7 @@ def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValu
 
 
 def _pages() -> list[str]:
-    """The pages that somebody opens."""
+    """Return the pages that somebody opens."""
     return candidates()[::40]
 
 
@@ -119,7 +119,7 @@ def _page_weights(number: int) -> Floats:
 
 
 def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
-    """The counts of the usual place, a week and slot each."""
+    """Yield the counts of the usual place, a week and slot each."""
     for metric in parse_metrics(metrics_text(today)).parts("usual_place"):
         location = metric.location
         if location is None:

@@ -69,7 +69,7 @@ class Row:
 
 
 def shares_of(distribution: str) -> Floats:
-    """Shares of the candidates, (CANDIDATES,), largest first; most have none."""
+    """Return the shares of the candidates, (CANDIDATES,), largest first; most have none."""
     rank = np.arange(1, HELD + 1)
     weights = rank**-1.5 if distribution == "Zipf 1.5" else 1 / rank
     held = weights / weights.sum()
@@ -83,7 +83,7 @@ def shares_of(distribution: str) -> Floats:
 
 
 def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
-    """The setting for the theory of detection: level and number of tests of a rule."""
+    """Return the setting for the theory of detection: level and number of tests of a rule."""
     if rule == RULES[2]:
         above_2 = 0.02275  # P(score above 2)
         return PlanSetting(PARAMS, devices, reports_each, 1, above_2, "bonferroni")

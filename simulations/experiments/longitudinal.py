@@ -56,7 +56,7 @@ class AnswerMode:
     lasting: bool = True
 
     def reports(self, periods: int) -> int:
-        """Number of reports that a device has sent after some periods."""
+        """Return the number of reports that a device has sent after some periods."""
         return 1 if self.every == 0 else math.ceil(periods / self.every)
 
     @property

@@ -46,7 +46,7 @@ class Experiment:
     decoding: Decoding
 
     def row(self) -> dict[str, str | int | float]:
-        """The figures of the experiment by name."""
+        """Return the figures of the experiment by name."""
         summary, (above, false_above) = self.decoding.summary, self.above_two_errors
         return {
             "name": self.name,
@@ -122,7 +122,7 @@ def exponential(num_reports: int, rng: np.random.Generator, options: DecodeOptio
 
 
 def exponential_population() -> tuple[list[str], Floats]:
-    """The candidates, of which the first half are held, and their shares, (200,)."""
+    """Return the candidates, of which the first half are held, and their shares, (200,)."""
     shares = np.zeros(EXPONENTIAL_CANDIDATES)
     shares[:EXPONENTIAL_VALUES] = exponential_shares(EXPONENTIAL_VALUES, EXPONENTIAL_RATE)
     return [f"v{number}" for number in range(1, EXPONENTIAL_CANDIDATES + 1)], shares

@@ -178,7 +178,7 @@ def _refused(chance: Floats, each: Counts, rng: np.random.Generator) -> float:
 
 
 def joined(honest: Aggregate, reports: Counts, counts: Counts) -> Aggregate:
-    """The counts of honest and forged reports together, as a collector adds them up."""
+    """Return the counts of honest and forged reports together, as a collector adds them up."""
     total = np.array(honest.reports_per_cohort) + reports
     bits = np.array(honest.bit_counts) + counts
     return replace(
@@ -189,7 +189,7 @@ def joined(honest: Aggregate, reports: Counts, counts: Counts) -> Aggregate:
 
 
 def best_bits(honest: Aggregate, listed: Candidates) -> Counts:
-    """The bits that raise the value's estimate most and pass the check of weights: (m, k).
+    """Return the bits that raise the value's estimate most and pass the check of weights: (m, k).
 
     For a forger who knows the honest counts, the list and the decoder.
     """

@@ -151,7 +151,7 @@ WAYS = {
 
 
 def declared(bound: int) -> Metric:
-    """The metric, which allows a machine `bound` reports in the window."""
+    """Return the metric, which allows a machine `bound` reports in the window."""
     return Metric(
         name="process",
         kind="string",
@@ -193,7 +193,7 @@ def processes(
 def _decodings(
     holders: Holders, listed: Candidates, rng: np.random.Generator, correction: Correction
 ) -> Iterator[tuple[str, Decoding]]:
-    """The same counts under each handling."""
+    """Yield the same counts under each handling."""
     bound = int(np.bincount(holders.device, holders.reports).max())
     options = partial(DecodeOptions, correction=correction)
     aggregate = draw_repeated(holders, listed.positions(PARAMS), PARAMS, rng, declared(bound))

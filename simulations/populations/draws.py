@@ -148,7 +148,7 @@ def noisy_counts(
 
 
 def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> list[int]:
-    """The bits that a value sets; listed values are numbered as in the list of values."""
+    """Return the bits that a value sets; listed values are numbered as in the list of values."""
     if not params.scheme.hashed:
         return list(params.scheme.index_positions(params, index, cohort))
     return sorted(set(bloom_positions(normalize(value), cohort, params)))
@@ -185,7 +185,7 @@ class Holders:
         return float((self.reports**2).sum() / self.reports.sum())
 
     def shares(self, num_values: int) -> NDArray[np.float64]:
-        """Shares of the values among the reports, (num_values,)."""
+        """Return the shares of the values among the reports, (num_values,)."""
         return np.bincount(self.value, self.reports, num_values) / self.num_reports
 
 

@@ -57,7 +57,8 @@ def draw_words(counts: Counter[str], num_clients: int, rng: np.random.Generator)
 
 
 def normal_shares(mean: float, deviation: float, highest: int) -> Floats:
-    """Shares of the whole numbers 0..highest of a rounded normal variable. (highest + 1,)."""
+    """Return the shares of the whole numbers 0..highest of a rounded normal variable. (highest +
+    1,)."""
     numbers = np.arange(highest + 1)
     weights = np.exp(-0.5 * ((numbers - mean) / deviation) ** 2)
     return np.asarray(weights / weights.sum())

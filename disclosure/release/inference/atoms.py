@@ -57,7 +57,7 @@ class Atoms:
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The positions of the ones in a number's binary form."""
+    """Yield the positions of the ones in a number's binary form."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -138,7 +138,7 @@ class _Split:
 
 
 def _joined(tables: int, one: frozenset[Stratum], other: frozenset[Stratum]) -> _Part | None:
-    """A part that lies in all of these strata; None where two values of one contradict."""
+    """Return a part that lies in all of these strata; None where two values of one contradict."""
     both = one | other
     return _Part(tables, both) if len(dict(both)) == len(both) else None
 
@@ -164,7 +164,7 @@ def _splits(scopes: Sequence[TableScope]) -> list[_Split]:
 
 
 def _outer(scopes: Sequence[TableScope]) -> dict[Stratum, dict[str, str]]:
-    """The strata that each one lies in, where no table says otherwise."""
+    """Return the strata that each one lies in, where no table says otherwise."""
     found: dict[Stratum, dict[str, set[str]]] = {}
     for scope in scopes:
         for inner, places in scope.outer.items():

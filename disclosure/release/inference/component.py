@@ -40,7 +40,7 @@ class Component:
         return found
 
     def atoms_of(self, table: int) -> list[int]:
-        """Indices of the atoms of a table."""
+        """Return the indices of the atoms of a table."""
         return self._atoms_of[table]
 
     def leaf_groups(self) -> list[list[str]]:

@@ -77,13 +77,13 @@ class PublicTable:
         return max(self.min_low, 2 * self.step)
 
     def suppressed(self, rows: Sequence[int] | Integers) -> PublicTable:
-        """A copy of the table in which these rows are suppressed."""
+        """Return a copy of the table in which these rows are suppressed."""
         low, high, loose = self.low.copy(), self.high.copy(), self.loose.copy()
         low[rows], high[rows], loose[rows] = np.nan, np.nan, False
         return replace(self, low=low, high=high, loose=loose)
 
     def withheld(self) -> PublicTable:
-        """A copy of the table that shows no number."""
+        """Return a copy of the table that shows no number."""
         none = np.zeros(0)
         return replace(
             self, reports=None, cells=(), kinds=(), low=none, high=none, persons=none,
@@ -144,7 +144,7 @@ def _public(version: TableVersion) -> PublicTable:
 
 
 def _outer(policy: ReleasePolicy, one: tuple[str, str]) -> dict[str, str]:
-    """The strata that a value of a stratum lies in."""
+    """Return the strata that a value of a stratum lies in."""
     return {name: value for name, value in policy.with_outer((one,)).items() if name != one[0]}
 
 

@@ -95,7 +95,7 @@ class DisclosureJudge:
                 break
 
     def exposure(self, target: Target) -> Exposure | None:
-        """The exact interval that a reader can infer for a number, or None if the number is
+        """Return the exact interval that a reader can infer for a number, or None if the number is
         safe.
 
         One that is safe for its lower end may be so no more when a number is suppressed; one whose
@@ -120,19 +120,19 @@ class DisclosureJudge:
         return Exposure(target, interval, np.unique(np.concatenate(tight)))
 
     def interval(self, target: Target) -> ValueRange:
-        """The least and the largest value that a number can have; from 0 without end where
+        """Return the least and the largest value that a number can have; from 0 without end where
         nobody can be there."""
         low, high = (self._extreme(target, sign) for sign in (1.0, -1.0))
         return ValueRange(low[0] if low else 0.0, high[0] if high else np.inf)
 
     def may_be_empty(self, atoms: Sequence[int]) -> bool:
-        """Whether there may be nobody in some atoms, given all that is public."""
+        """Return whether there may be nobody in some atoms, given all that is public."""
         cone = self.model.cone
         made = cone.minimize(cone.row_of(atoms), (self.model.scale,))
         return made is None or made.value <= EXACT
 
     def _bound(self, target: Target, sign: float) -> tuple[float, Integers] | None:
-        """The least value (sign 1) or the largest (-1), and the constraints that bind it.
+        """Return the least value (sign 1) or the largest (-1), and the constraints that bind it.
 
         It stays the same while these hold, whatever else is suppressed.
         """
@@ -147,7 +147,7 @@ class DisclosureJudge:
         return found
 
     def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
-        """The least value (sign 1) or the largest (-1).
+        """Return the least value (sign 1) or the largest (-1).
 
         A share of people who are surely there by Dinkelbach's iteration (1967, On nonlinear
         fractional programming): each program starts where the one before ended. Others by one

@@ -143,7 +143,7 @@ class SparseRows:
         self.count += 1
 
     def matrix(self, width: int) -> csr_array:
-        """The rows as a sparse matrix, (count, width)."""
+        """Return the rows as a sparse matrix, (count, width)."""
         entries = (self.value, (self.row, self.column))
         return csr_array(coo_array(entries, shape=(self.count, width)))
 
@@ -204,7 +204,7 @@ class Cone:
         return program.solve()
 
     def tight(self, found: Optimum) -> Integers:
-        """The rows of G that bind at an optimum."""
+        """Return the rows of G that bind at an optimum."""
         return np.flatnonzero(np.abs(found.duals[: self.below.shape[0]]) > _TIGHT)
 
     def widen(self) -> int:
@@ -242,7 +242,7 @@ class Cone:
         return len(wrong)
 
     def row_of(self, columns: Sequence[int]) -> Floats:
-        """A vector (size,) that is 1 at these unknowns and 0 elsewhere."""
+        """Return a vector (size,) that is 1 at these unknowns and 0 elsewhere."""
         found = np.zeros(self.size)
         found[list(columns)] = 1.0
         return found

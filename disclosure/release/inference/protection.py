@@ -204,7 +204,7 @@ class _Search:
                 return False
 
     def _shares(self, judge: DisclosureJudge) -> list[Target]:
-        """The shares that no table shows, of people who are surely there."""
+        """Return the shares that no table shows, of people who are surely there."""
         component, naming = self.component, naming_tables(self.component)
         found = [
             target
@@ -282,7 +282,7 @@ class _Search:
         return False
 
     def _cheapest_row(self, judge: DisclosureJudge, exposure: Exposure) -> tuple[int, int] | None:
-        """A loose row that holds the interval where it is, to be suppressed.
+        """Return a loose row that holds the interval where it is, to be suppressed.
 
         Of the few rows of fewest persons, totals last, the first without which the target is safe;
         if there is none, the one without which its interval is widest.
@@ -310,7 +310,7 @@ class _Search:
         return best or (tried[0] if tried else None)
 
     def _smallest_table(self, model: ConeModel, exposure: Exposure) -> int | None:
-        """The loose table of fewest reports that holds the interval where it is."""
+        """Return the loose table of fewest reports that holds the interval where it is."""
         tables = self.component.tables
         owners = {model.owner[row][0] for row in exposure.tight.tolist()}
         if exposure.target.table is not None:

@@ -55,7 +55,7 @@ def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:
 
 
 def exposed_rows(table: PublicTable) -> tuple[Integers, Floats, Floats]:
-    """The hidden rows that a reader can infer too closely, and the intervals of all rows.
+    """Return the hidden rows that a reader can infer too closely, and the intervals of all rows.
 
     The sum of all rows is no secret where they hold everybody.
     """

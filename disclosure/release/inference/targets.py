@@ -40,7 +40,7 @@ class Target:
     shown_from: float
 
     def is_safe(self, found: ValueRange) -> bool:
-        """Whether a reader's interval for the number is as wide as promised.
+        """Return whether a reader's interval for the number is as wide as promised.
 
         Reports of a withheld table: from 0 to the floor at least, so that a reader who takes its
         symbol for few reports learns nothing else; or surely as many as the floor, as a table has
@@ -57,7 +57,7 @@ class Target:
         return high - low >= self.width - EXACT
 
     def is_high(self, low: float) -> bool:
-        """Whether the lower end is one that the policy would publish, which makes the number
+        """Return whether the lower end is one that the policy would publish, which makes the number
         safe whatever its width."""
         if self.kind == "reports":
             return low >= self.width - EXACT
@@ -65,7 +65,7 @@ class Target:
 
 
 def withheld_reports(component: Component) -> Iterator[Target]:
-    """The numbers of reports of withheld tables, as targets."""
+    """Yield the numbers of reports of withheld tables, as targets."""
     for index, table in enumerate(component.tables):
         if table.reports is None:
             atoms = tuple(component.atoms_of(index))
@@ -73,8 +73,8 @@ def withheld_reports(component: Component) -> Iterator[Target]:
 
 
 def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -> Iterator[Target]:
-    """The shares of a table that it does not show: suppressed rows, and values that only tables of
-    other people name.
+    """Yield the shares of a table that it does not show: suppressed rows, and values that only
+    tables of other people name.
 
     naming: for each value, the tables that show it separately, as bits.
     """
@@ -96,7 +96,7 @@ def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -
 
 
 def hidden_row(component: Component, table: int, row: int) -> Target:
-    """The target for the share of a suppressed row."""
+    """Return the target for the share of a suppressed row."""
     one = component.tables[table]
     atoms, held = tuple(component.atoms_of(table)), component.rows[table][row]
     return Target("share", atoms, held, table, row, one.cells[row], one.width, 0.0)
@@ -130,7 +130,7 @@ def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
 
 
 def untabled_reports(component: Component) -> Iterator[Target]:
-    """The numbers of reports of groups of atoms that no table is of, as targets."""
+    """Yield the numbers of reports of groups of atoms that no table is of, as targets."""
     floor = min(table.floor for table in component.tables)
     withheld = {tuple(atom for atom in target.atoms if not component.empty[atom])
                 for target in withheld_reports(component)}  # fmt: skip
@@ -141,8 +141,8 @@ def untabled_reports(component: Component) -> Iterator[Target]:
 
 
 def untabled_shares(component: Component, naming: Mapping[str, int]) -> Iterator[Target]:
-    """Shares of every value in the groups of atoms that the tables which show it tell, and no
-    table is of."""
+    """Yield the shares of every value in the groups of atoms that the tables which show it tell,
+    and no table is of."""
     width = min(table.width for table in component.tables)
     least = min(table.min_low for table in component.tables)
     groups = {mask: untold_groups(component, mask) for mask in set(naming.values())}

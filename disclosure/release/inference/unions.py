@@ -21,7 +21,7 @@ _MAX_STEPS = 20_000  # of a search
 
 @lru_cache(maxsize=512)  # the same tables are asked about again and again
 def differences(tables: frozenset[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    """The smallest groups of atoms whose indicator is a sum of those of tables.
+    """Return the smallest groups of atoms whose indicator is a sum of those of tables.
 
     Args:
         tables: the atoms of each table.
@@ -56,7 +56,7 @@ def _groups(members: Booleans) -> Iterator[tuple[int, ...]]:
 
 
 def _echelon(matrix: Floats) -> Floats:
-    """The reduced row echelon form, without rows of zeros."""
+    """Return the reduced row echelon form, without rows of zeros."""
     rows, done = matrix.copy(), 0
     for column in range(rows.shape[1]):
         if done == len(rows):
@@ -74,7 +74,7 @@ def _echelon(matrix: Floats) -> Floats:
 
 
 def _smallest(rows: Floats, tables: Sequence[set[int]]) -> list[set[int]]:
-    """The smallest sets of columns whose indicator is a sum of some rows of an echelon form.
+    """Return the smallest sets of columns whose indicator is a sum of some rows of an echelon form.
 
     Every row has a 1 in a column where all others have 0, so that it is in the sum once or not at
     all. The search adds rows while an entry of the sum is neither 0 nor 1, each that would mend the
