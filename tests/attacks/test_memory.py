@@ -1,7 +1,4 @@
-"""Bodies that cannot be read, and answers that nobody reads: the collector's memory stays bounded.
-
-Each test prints what it measured (`pytest -s`).
-"""
+"""Bodies that cannot be read, and answers that nobody reads (`pytest -s` prints the memory)."""
 
 import gzip
 import random

@@ -33,9 +33,7 @@ def test_times_of_arrival_gather_what_bodies_do_not() -> None:
 
 
 def test_times_that_follow_no_habit_tell_nothing() -> None:
-    """The counterpart: a day is nothing alongside the spread, so that bodies decide.
-
-    Two shares with standard errors of .035."""
+    """The counterpart: bodies decide; two shares with standard errors of .035."""
     assert abs(gathered(Arrivals(habit=1e8)) - gathered(None)) < 0.15
 
 

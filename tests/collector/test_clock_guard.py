@@ -1,18 +1,16 @@
 """A clock that is ahead closes and deletes nothing that other clocks do not bear out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from collector.domain.batch_writer import Receipt
-from collector.domain.clock import GuardedClock, today, utc_now
+from collector.domain.clock import GuardedClock, utc_now
 from collector.errors import NotServedError
 from rappor_core.calendar import day_of
 from tests.collector.support import (
     BOTH_DATABASES,
-    NOON,
     TODAY,
     Bench,
     Clock,
@@ -49,7 +47,6 @@ def bench_with(clocks: TwoClocks, url: str) -> Bench:
 def accepted(bench: Bench, days_ago: int = 0) -> int:
     report = bench.sender.report(METRIC, TODAY - timedelta(days=days_ago))
     (receipt,) = bench.send([report])
-    assert isinstance(receipt, Receipt)
     return receipt.accepted
 
 
@@ -58,80 +55,76 @@ def raw_reports(bench: Bench) -> int:
         return int(connection.exec_driver_sql("SELECT count(*) FROM raw_reports").scalar_one())
 
 
-def test_a_jump_of_the_clock_closes_and_deletes_nothing(database_url: str) -> None:
-    clocks = TwoClocks()
-    bench = bench_with(clocks, database_url)
-    bench.collector.push_metrics([METRIC], "test")
-    assert accepted(bench) == 1
-    clocks.wall.now += timedelta(days=60)
-    with pytest.MonkeyPatch.context() as patched:
-        _hide_database_clock(patched)
-        assert bench.collector.close_due(daily=True) is None
-        assert bench.collector.clock.is_suspect  # type: ignore[union-attr]
-        assert accepted(bench) == accepted(bench, days_ago=7) == 1
-        assert raw_reports(bench) == 3
-        clocks.wall.now -= timedelta(days=60)
-        assert not bench.collector.clock.is_suspect  # type: ignore[union-attr]
-        assert bench.collector.close_due(daily=True) is None
-    bench.database.close()
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> TwoClocks:
+    """Without the server's clock, which has the real time, far from that of these."""
+    check = GuardedClock.check
+    monkeypatch.setattr(GuardedClock, "check", lambda self, seen, _time=None: check(self, seen))
+    return TwoClocks()
 
 
-def test_days_close_as_far_as_time_elapsed(database_url: str) -> None:
-    clocks = TwoClocks()
-    bench = bench_with(clocks, database_url)
-    bench.collector.push_metrics([METRIC], "test")
+@pytest.fixture
+def bench(clocks: TwoClocks, database_url: str) -> Iterator[Bench]:
+    made = bench_with(clocks, database_url)
+    made.collector.push_metrics([METRIC], "test")
+    yield made
+    made.database.close()
+
+
+def test_a_jump_of_the_clock_closes_and_deletes_nothing(bench: Bench, clocks: TwoClocks) -> None:
     assert accepted(bench) == 1
     clocks.wall.now += timedelta(days=60)
-    with pytest.MonkeyPatch.context() as patched:
-        _hide_database_clock(patched)
-        for _ in range(8):
-            closed = bench.collector.close_due(daily=True)
-            assert closed is None or closed.folded == 0
-            clocks.pass_hours(24)
+    assert bench.collector.close_due(daily=True) is None
+    assert bench.collector.clock.is_suspect  # type: ignore[union-attr]
+    assert accepted(bench) == accepted(bench, days_ago=7) == 1
+    assert raw_reports(bench) == 3
+    clocks.wall.now -= timedelta(days=60)
+    assert not bench.collector.clock.is_suspect  # type: ignore[union-attr]
+    assert bench.collector.close_due(daily=True) is None
+
+
+def test_days_close_as_far_as_time_elapsed(bench: Bench, clocks: TwoClocks) -> None:
+    assert accepted(bench) == 1
+    clocks.wall.now += timedelta(days=60)
+    for _ in range(8):
         closed = bench.collector.close_due(daily=True)
-        assert closed is not None
-        assert closed.folded == 1
-        assert bench.collector.today == DAY + 8
-    bench.database.close()
+        assert closed is None or closed.folded == 0
+        clocks.pass_hours(24)
+    closed = bench.collector.close_due(daily=True)
+    assert closed.folded == 1
+    assert bench.collector.today == DAY + 8
 
 
 @BOTH_DATABASES
-def test_a_later_process_starts_at_the_last_day_seen(database_url: str) -> None:
-    clocks = TwoClocks()
-    first = bench_with(clocks, database_url)
-    first.collector.push_metrics([METRIC], "test")
-    first.database.close()
+def test_a_later_process_starts_at_the_last_day_seen(
+    bench: Bench, clocks: TwoClocks, database_url: str
+) -> None:
     clocks.pass_hours(24)  # a stop over midnight is nothing strange
-    with pytest.MonkeyPatch.context() as patched:
-        _hide_database_clock(patched)
-        second = bench_with(clocks, database_url)
-        assert second.collector.today == DAY + 1
-        second.database.close()
-        clocks.wall.now += timedelta(days=60)
-        third = bench_with(clocks, database_url)
-        assert third.collector.today == DAY + 1
-        with pytest.raises(NotServedError, match="the clock is suspect"):
-            third.collector.read_aggregate("test", METRIC.name)
-        assert third.collector.confirm_clock("test") == TODAY + timedelta(days=61)
-        assert third.collector.today == DAY + 61
-        assert not third.collector.clock.is_suspect  # type: ignore[union-attr]
-        third.database.close()
+    second = bench_with(clocks, database_url)
+    assert second.collector.today == DAY + 1
+    second.database.close()
+    clocks.wall.now += timedelta(days=60)
+    third = bench_with(clocks, database_url)
+    assert third.collector.today == DAY + 1
+    with pytest.raises(NotServedError, match="the clock is suspect"):
+        third.collector.read_aggregate("test", METRIC.name)
+    assert third.collector.confirm_clock("test") == TODAY + timedelta(days=61)
+    assert third.collector.today == DAY + 61
+    assert not third.collector.clock.is_suspect  # type: ignore[union-attr]
+    third.database.close()
 
 
-def test_a_clock_that_was_behind_may_be_put_right(database_url: str) -> None:
-    clocks = TwoClocks()
-    first = bench_with(clocks, database_url)
-    assert first.collector.today == DAY
-    first.database.close()
+def test_a_clock_that_was_behind_may_be_put_right(
+    bench: Bench, clocks: TwoClocks, database_url: str
+) -> None:
+    assert bench.collector.today == DAY
     clocks.wall.now -= timedelta(days=20)
-    with pytest.MonkeyPatch.context() as patched:
-        _hide_database_clock(patched)
-        second = bench_with(clocks, database_url)
-        assert second.collector.today == DAY - 20
-        clocks.wall.now += timedelta(days=21)
-        assert second.collector.today == DAY + 1
-        clocks.wall.now += timedelta(days=1)
-        assert second.collector.today == DAY + 1
+    second = bench_with(clocks, database_url)
+    assert second.collector.today == DAY - 20
+    clocks.wall.now += timedelta(days=21)
+    assert second.collector.today == DAY + 1
+    clocks.wall.now += timedelta(days=1)
+    assert second.collector.today == DAY + 1
     second.database.close()
 
 
@@ -163,22 +156,3 @@ def test_metrics_and_log_say_that_the_clock_is_suspect(
         assert [one["status"] for one in answer["results"]] == ["accepted"] * 3
         assert server.http.get("/readyz").status_code == 200
     assert capfd.readouterr().err.count('"event": "clock_suspect"') == 1
-
-
-def test_a_guarded_clock_gives_what_is_borne_out() -> None:
-    clocks = TwoClocks()
-    clock = clocks.guarded()
-    assert clock() == NOON
-    clock.check(DAY)
-    clocks.wall.now += timedelta(minutes=59)  # a correction
-    assert clock() == clocks.wall.now
-    clocks.wall.now += timedelta(days=1)
-    clocks.seconds += 60
-    assert clock() == NOON + timedelta(minutes=1)
-    assert today(clock) == DAY
-
-
-def _hide_database_clock(patched: pytest.MonkeyPatch) -> None:
-    """The server of the tests has the real time, which is far from that of these clocks."""
-    check = GuardedClock.check
-    patched.setattr(GuardedClock, "check", lambda self, seen, _time=None: check(self, seen))

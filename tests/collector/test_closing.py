@@ -7,7 +7,6 @@ import pytest
 from sqlalchemy import event, text
 
 from collector.domain import closing
-from collector.domain.batch_writer import Receipt
 from collector.errors import NotServedError
 from collector.store.database import FOLD_LOCK
 from collector.store.registry import load_frontiers
@@ -19,20 +18,24 @@ METRICS = [make_metric(f"m{number}", min_reports=1) for number in range(3)]
 YESTERDAY = TODAY - timedelta(days=1)
 
 
-def test_reports_are_counted_while_a_day_is_folded(new_postgresql: Callable[[], str]) -> None:
+def fill(bench: Bench) -> None:
+    bench.collector.push_metrics(METRICS, "test")
+    for metric in METRICS:
+        for day in (YESTERDAY, TODAY):
+            bench.send(bench.sender.reports(metric, 5, day))
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_reports_are_counted_while_a_day_is_folded(bench: Bench, other: Bench) -> None:
     """A folding that lasts holds up nobody who counts; two foldings are one after the other."""
-    url = new_postgresql()
-    bench, other = make_bench(url), make_bench(url)
     bench.collector.push_metrics(METRICS, "test")
     with bench.database.fold():
         (receipt,) = other.send(other.sender.reports(METRICS[0], 5))
-        assert isinstance(receipt, Receipt)
+        assert receipt.accepted == 5
         with bench.database.add() as connection:
             second = text(f"SELECT pg_try_advisory_xact_lock({FOLD_LOCK})")
             assert connection.execute(second).scalar_one() is False
     assert bench.collector.list_metrics()[0]["accepted"] == 5
-    bench.database.close()
-    other.database.close()
 
 
 @BOTH_DATABASES
@@ -40,17 +43,13 @@ def test_days_are_folded_in_many_transactions(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two of them reports are counted, also on SQLite; none is held up for all of them."""
-    bench.collector.push_metrics(METRICS, "test")
-    for metric in METRICS:
-        for day in (YESTERDAY, TODAY):
-            bench.send(bench.sender.reports(metric, 5, day))
+    fill(bench)
     pauses: list[float] = []
 
     def send_meanwhile(seconds: float) -> None:
         pauses.append(seconds)
         late = bench.sender.report(METRICS[0], TODAY + timedelta(days=1))
         (receipt,) = bench.send([late])
-        assert isinstance(receipt, Receipt)
         assert receipt.accepted == 1
 
     monkeypatch.setattr(closing, "FOLD_SECONDS", 0)
@@ -66,17 +65,10 @@ def test_days_are_folded_in_many_transactions(
 
 @BOTH_DATABASES
 def test_a_broken_closing_resumes_at_next_look(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process dies behind the first of six days; another one, on its next look, does the rest.
-
-    Until then the days are closed, and answers hold whole days or none.
-    """
-    bench, other = make_bench(database_url), make_bench(database_url)
-    bench.collector.push_metrics(METRICS, "test")
-    for metric in METRICS:
-        for day in (YESTERDAY, TODAY):
-            bench.send(bench.sender.reports(metric, 5, day))
+    """Of another process. Until then the days are closed, and answers hold whole days or none."""
+    fill(bench)
 
     def die(_seconds: float) -> None:
         raise StorageError("killed")
@@ -87,44 +79,11 @@ def test_a_broken_closing_resumes_at_next_look(
         with pytest.raises(StorageError, match="killed"):
             bench.collector.close_day(TODAY, "test")
     (receipt,) = other.send(other.sender.reports(METRICS[2], 1))
-    assert isinstance(receipt, Receipt)
     assert receipt.accepted == 0
     closed = other.collector.close_due(daily=True)
-    assert closed is not None
     assert (closed.metrics, closed.folded) == ((), 5)
     for metric in METRICS:
         assert other.collector.read_aggregate("test", metric.name).num_reports == 10
-    bench.database.close()
-    other.database.close()
-
-
-def test_a_closing_makes_no_writer_read_definitions_again(database_url: str) -> None:
-    """Every writer reads the days again at its next commit; what has not changed it keeps."""
-    bench, other = make_bench(database_url), make_bench(database_url)
-    bench.collector.push_metrics(METRICS, "test")
-    other.send(other.sender.reports(METRICS[0], 5, YESTERDAY))
-    before = other.writer._registry
-    bench.collector.close_day(YESTERDAY, "test", METRICS[0].name)
-    other.send(other.sender.reports(METRICS[1], 5, YESTERDAY))
-    after = other.writer._registry
-    assert before is not None
-    assert after is not None
-    assert after.version > before.version
-    for key, entry in after.entries.items():
-        assert entry.metric is before.entries[key].metric
-        moved = entry.closed_through - before.entries[key].closed_through
-        assert moved == (METRICS[0].accept_days if key[0] == METRICS[0].name else 0)
-    longer = make_metric("m1", min_reports=1, accept_days=9)
-    bench.collector.push_metrics([longer], "test", weaken=True)
-    bench.collector.retire_metric("m2", "test")
-    other.send(other.sender.reports(METRICS[1], 5))
-    last = other.writer._registry
-    assert last is not None
-    assert last.current("m1").metric.accept_days == 9
-    assert last.current("m2").retired
-    assert last.current("m0").metric is before.current("m0").metric
-    bench.database.close()
-    other.database.close()
 
 
 @BOTH_DATABASES
@@ -145,7 +104,6 @@ def test_one_statement_closes_all_metrics_a_day(
 
 
 def bench_on(url: str, day: date) -> Bench:
-    """A collector on a database of its own, at noon of a day."""
     return make_bench(url, Clock(datetime(day.year, day.month, day.day, 12, tzinfo=UTC)))
 
 

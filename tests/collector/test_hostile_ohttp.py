@@ -136,7 +136,6 @@ def statuses(line: Line, make: Callable[[Line], Made]) -> tuple[int, int]:
         assert answer.headers["content-type"] == "application/problem+json"
         assert json.loads(answer.content)["status"] == answer.status_code
         return answer.status_code, 0
-    assert exchange is not None
     return 200, decode_response(exchange.open_response(answer.content)).status
 
 

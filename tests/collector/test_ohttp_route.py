@@ -113,13 +113,6 @@ def test_only_the_route_for_batches_is_there(keyed: tuple[Server, Behind, Path])
     assert server.http.get("/v1/ohttp").status_code == 405
 
 
-def test_without_keys_there_is_no_such_route(server: Server, tmp_path: Path) -> None:
-    _, (config,) = new_keys(tmp_path)
-    answer = Behind(server.http, config).pass_on(b"x")
-    assert answer.status_code == 404
-    assert "ohttp_keys" in answer.json()["detail"]
-
-
 def test_what_cannot_be_opened_is_named(keyed: tuple[Server, Behind, Path], tmp_path: Path) -> None:
     server, behind, _ = keyed
     sealed, _ = behind.seal(b"{}")

@@ -8,8 +8,8 @@ from typing import Any
 
 from decoder_service.lists.rules import content_of
 from decoder_service.shell.models import ListKind
-from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.support import running, submit, upload
+from tests.decoder_service.in_process import do_jobs, done
+from tests.decoder_service.support import running, store_list, upload
 from tests.decoder_service.test_map_changes import week
 from tests.decoder_service.test_pages import INLINE, signed_in
 
@@ -52,16 +52,10 @@ def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
         served.client("ben") as ben,
     ):
         sha = upload(ana, week(0).to_json().encode())
-        answer = ana.post("/v1/lists", params={"name": "sides", "kind": "areas"}, content=TWO)
-        assert answer.status_code == 201, answer.text
-        listed = str(answer.json()["id"])
+        listed = store_list(ana, "sides", TWO, "areas")["id"]
         areas = {"areas": {"list": listed}}
         spec = {"source": {"aggregates": [sha]}, **areas}
-        job = submit(ana, spec)
-        assert do_jobs(served.service, tmp_path) == 1
-        ended = ana.get(f"/v1/jobs/{job}").json()
-        assert ended["state"] == "done", ended
-        result = ended["result_id"]
+        result = done(served, ana, tmp_path, spec)
         rows = list(csv.DictReader(io.StringIO(ana.get(
             f"/v1/results/{result}/files/areas.csv").text)))  # fmt: skip
         assert [row["name"] for row in rows] == ["west side", "east side"]
@@ -82,8 +76,7 @@ def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
         assert content.headers["content-type"] == "application/geo+json"
         assert stored(content.content) == stored(TWO)
 
-        unseen = ben.post("/v1/jobs", json=spec)  # another's list is not there
-        assert unseen.status_code == 404
+        assert ben.post("/v1/jobs", json=spec).status_code == 404
         other = ana.post("/v1/jobs", json=spec | {"areas": None, "candidates": {"list": listed}})
         assert other.status_code == 422
         decoding = {"operation": "decode", "source": {"aggregates": [sha]}, "candidates": {

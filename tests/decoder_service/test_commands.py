@@ -1,9 +1,6 @@
 """`rappor decoder` on a database, and what is kept for how long."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,11 +17,9 @@ from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli.main import main
 from rappor_server.database import alone_on_sqlite
-from rappor_server.errors import SchemaError, SettingsError
 from rappor_server.schema import prepare
-from tests.collector.support import make_bench
-from tests.decoder_service.support import ROOT, result_row, running
-from tests.decoder_service.test_claims import fill, row
+from tests.decoder_service.support import result_row, running
+from tests.decoder_service.test_database import fill, row
 
 
 def test_keys_are_made_listed_and_revoked(
@@ -68,55 +63,6 @@ def test_sqlite_takes_one_worker(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert "PostgreSQL" in said
         assert main(["decoder", "serve", "--database", url, "--port", "0"]) == 1
         assert capsys.readouterr().err.splitlines()[-1] == said
-
-
-def test_a_lock_that_cannot_be_taken_is_no_other_worker(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    url = f"sqlite:///{tmp_path}/d.sqlite"
-    (tmp_path / "d.sqlite").touch()
-    (tmp_path / "d.sqlite.worker.lock").mkdir()
-    assert main(["decoder", "worker", "--database", url]) == 1
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "d.sqlite.worker.lock': Is a directory; the worker must be able to write" in said
-
-
-def test_nothing_is_imported_from_the_folder_of_the_start(tmp_path: Path) -> None:
-    """A user may have files of any name there; those of ours and of Python are meant."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    for name in ("json", "pickle", "decoder_service", "random"):
-        (folder / f"{name}.py").write_text("raise SystemExit('imported from the folder')")
-    program = (
-        "import os, sys; sys.path[:] = [one for one in sys.path if one]\n"
-        "from decoder_service.worker.process_limits import SMALL_BYTES, Reader\n"
-        "from tests.decoder_service.reading_functions import process_of\n"
-        "os.chdir(sys.argv[1])\n"
-        "assert Reader().read(process_of, b'a' * (SMALL_BYTES + 1)) != os.getpid()\n"
-    )
-    command = [sys.executable, "-c", program, str(folder)]
-    subprocess.run(command, check=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})
-
-
-def test_the_collectors_database_is_refused(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/collector.sqlite"
-    make_bench(url).database.close()
-    service = make_service(load_settings(database=url))
-    with pytest.raises(SchemaError, match="another program's"):
-        prepare(service.database)
-    service.close()
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"port": 70_000}, "setting port"),
-        ({"database": "mysql://x"}, "not a URL such as sqlite"),
-    ],
-)
-def test_settings_are_refused_in_words(given: dict[str, object], message: str) -> None:
-    with pytest.raises(SettingsError, match=message):
-        load_settings(**given)
 
 
 def test_results_are_kept_as_long_as_is_said(database: ServiceDatabase) -> None:

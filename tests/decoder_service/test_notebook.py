@@ -15,7 +15,6 @@ ADDRESS = "http://127.0.0.1:8100"
 
 
 def run_cell(source: str, name: str, names: dict[str, Any]) -> Any:
-    """What a cell shows: the value of its last line, as in a notebook."""
     tree = ast.parse(source, name)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), names)

@@ -1,6 +1,9 @@
 """Who may call which route, and what each sees: nobody another's jobs, results or lists."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,13 +13,16 @@ from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.results.rules import load_results
 from decoder_service.shell.database import decoder_version, save
 from decoder_service.shell.models import AlarmRow, ResultRow, ScheduleRow
+from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import (
     STRINGS,
     WORDS,
     Running,
+    await_state,
     decode_spec,
     keep_result,
     result_row,
+    running,
     submit,
     upload,
 )
@@ -86,9 +92,18 @@ OWN: list[tuple[str, str, Any, dict[str, int]]] = [
     ("POST", "/v1/schedules/{schedule}/alarms", HOOK, {"ana": 201, "root": 201}),
 ]
 RELEASE = {"name": "n", "policy": "p", "sources": [{"result": NOT_THERE}]}
-ANALYSTS = {"ana": 200, "ben": 200, "root": 200, "vic": 403}
-EVERYONE = {"ana": 200, "ben": 200, "root": 200, "vic": 200}
+SCHEDULE = {"name": "n", "metric": "m", "every": "day"}
+JOB = {"source": {"aggregates": [NOT_THERE * 4]}}
+EVERYONE = dict.fromkeys(("ana", "ben", "root", "vic"), 200)
+NOBODY = dict.fromkeys(EVERYONE, 404)
 ADMINS = {"ana": 403, "ben": 403, "root": 200, "vic": 403}
+
+
+def analysts(status: int = 200) -> dict[str, int]:
+    """What analysts and admins get, and a viewer does not."""
+    return dict.fromkeys(EVERYONE, status) | {"vic": 403}
+
+
 ROLES: list[tuple[str, str, Any, dict[str, int]]] = [
     ("GET", "/v1/session", None, EVERYONE),
     ("GET", "/v1/metrics", None, EVERYONE),
@@ -96,45 +111,29 @@ ROLES: list[tuple[str, str, Any, dict[str, int]]] = [
     ("GET", "/v1/results/{released}", None, EVERYONE),
     ("GET", "/v1/results/{released}/data?format=csv", None, EVERYONE),
     ("GET", "/v1/results/{released}/files/results.csv", None, EVERYONE),
-    ("GET", "/v1/jobs", None, ANALYSTS),
-    ("GET", "/v1/lists", None, ANALYSTS),
-    ("GET", "/v1/aggregates", None, ANALYSTS),
-    ("GET", "/v1/schedules", None, ANALYSTS),
-    (
-        "POST",
-        "/v1/schedules",
-        {"name": "n", "metric": "m", "every": "day"},
-        {"ana": 422, "ben": 422, "root": 422, "vic": 403},
-    ),
+    ("GET", "/v1/jobs", None, analysts()),
+    ("GET", "/v1/lists", None, analysts()),
+    ("GET", "/v1/aggregates", None, analysts()),
+    ("GET", "/v1/schedules", None, analysts()),
+    ("POST", "/v1/schedules", SCHEDULE, analysts(422)),
     ("GET", "/v1/releases", None, EVERYONE),
-    ("GET", f"/v1/releases/{NOT_THERE}", None, dict.fromkeys(EVERYONE, 404)),
-    ("GET", f"/v1/releases/{NOT_THERE}/difference", None, dict.fromkeys(EVERYONE, 404)),
-    ("GET", f"/v1/releases/{NOT_THERE}/files/release.csv", None, dict.fromkeys(EVERYONE, 404)),
+    ("GET", f"/v1/releases/{NOT_THERE}", None, NOBODY),
+    ("GET", f"/v1/releases/{NOT_THERE}/difference", None, NOBODY),
+    ("GET", f"/v1/releases/{NOT_THERE}/files/release.csv", None, NOBODY),
     ("POST", f"/v1/releases/{NOT_THERE}/approve", {"reason": "r"}, ADMINS | {"root": 404}),
     ("POST", f"/v1/releases/{NOT_THERE}/reject", {"reason": "r"}, ADMINS | {"root": 404}),
-    (
-        "POST",
-        f"/v1/releases/{NOT_THERE}/withdraw",
-        {"reason": "r"},
-        {"ana": 404, "ben": 404, "root": 404, "vic": 403},
-    ),
-    # nothing here makes releases
-    ("POST", "/v1/releases", RELEASE, {"ana": 404, "ben": 404, "root": 404, "vic": 403}),
-    ("GET", "/v1/usage", None, ANALYSTS),
+    ("POST", f"/v1/releases/{NOT_THERE}/withdraw", {"reason": "r"}, analysts(404)),
+    ("POST", "/v1/releases", RELEASE, analysts(404)),  # nothing here makes releases
+    ("GET", "/v1/usage", None, analysts()),
     ("GET", "/v1/identities", None, ADMINS),
     ("POST", f"/v1/identities/{NOT_THERE}/keep-out", {"out": True}, ADMINS | {"root": 404}),
     ("GET", "/v1/keys", None, ADMINS),
     ("GET", "/v1/audit", None, ADMINS),
     ("POST", f"/v1/keys/{NOT_THERE}/revoke", None, ADMINS | {"root": 404}),
     ("POST", "/v1/keys", {"name": "x", "role": "viewer"}, ADMINS | {"root": 201}),
-    ("POST", "/v1/lists?name=n", b"a\n", {"ana": 201, "ben": 201, "root": 201, "vic": 403}),
-    ("POST", "/v1/aggregates", b"{}", {"ana": 422, "ben": 422, "root": 422, "vic": 403}),
-    (
-        "POST",
-        "/v1/jobs",
-        {"source": {"aggregates": [NOT_THERE * 4]}},
-        {"ana": 404, "ben": 404, "root": 404, "vic": 403},
-    ),
+    ("POST", "/v1/lists?name=n", b"a\n", analysts(201)),
+    ("POST", "/v1/aggregates", b"{}", analysts(422)),
+    ("POST", "/v1/jobs", JOB, analysts(404)),
 ]
 OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/telemetry")}
 LAST = [
@@ -171,20 +170,15 @@ def test_every_route_asks_who_it_is(
 def test_the_matrix_has_every_route(served: Running) -> None:
     with served.client(None) as client:
         paths = client.get("/openapi.json").json()["paths"]
+    words = {part for path in paths for part in path.split("/") if "{" not in part}
+
+    def shape(path: str) -> str:
+        """A path without the names of its parameters, and without values for them."""
+        return "/".join(part if part in words else "*" for part in path.split("/"))
+
     described = {(m.upper(), shape(path)) for path, methods in paths.items() for m in methods}
     tested = {(m, shape(path.partition("?")[0])) for m, path, *_ in [*OWN, *ROLES, *LAST]}
     assert described - OPEN == tested
-
-
-def shape(path: str) -> str:
-    """A path without the names of its parameters."""
-    fixed = {"v1", "jobs", "results", "lists", "keys", "audit", "metrics", "session", "aggregates"}
-    fixed |= {"schedules", "alarms", "enable"}
-    fixed |= {"cancel", "release", "data", "files", "content", "versions", "share"}
-    fixed |= {"releases", "difference", "approve", "reject", "withdraw"}
-    fixed |= {"usage", "identities", "keep-out"}
-    fixed |= {"revoke", "healthz", "readyz", "telemetry"}
-    return "/".join(part if part in fixed or not part else "*" for part in path.split("/"))
 
 
 def test_what_is_listed_is_ones_own(served: Running, things: dict[str, str]) -> None:
@@ -236,3 +230,71 @@ def test_a_released_result_can_be_taken_back(served: Running, things: dict[str, 
     with served.service.database.reading() as db:
         row = load_results(db, ResultRow.id == things["result"], 1)[0]
     assert not row.released
+
+
+@dataclass
+class Shared:
+    """A result that ana had first and ben, who asked the same, has too."""
+
+    service: Running
+    result: str
+    listed: str  # ana's list
+
+    def release(self, name: str, released: bool) -> int:
+        with self.service.client(name) as client:
+            path = f"/v1/results/{self.result}/release"
+            return client.post(path, json={"released": released}).status_code
+
+    def page(self, name: str) -> str:
+        with self.service.client(name) as client:
+            answer = client.get(f"/results/{self.result}")
+            assert answer.status_code == 200
+            return answer.text
+
+    def is_released(self) -> bool:
+        with self.service.client("vic") as client:
+            return client.get(f"/v1/results/{self.result}").status_code == 200
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    folder = tmp_path_factory.mktemp("shared")
+    with running(f"sqlite:///{folder}/decoder.sqlite", tick_seconds=0) as service:
+        ana, listed = _asks(service, "ana", folder)
+        ben, _ = _asks(service, "ben", folder)
+        assert ana == ben
+        yield Shared(service, ana, listed)
+
+
+def _asks(service: Running, name: str, folder: Path) -> tuple[str, str]:
+    with service.client(name) as client:
+        listed = client.post("/v1/lists?name=words", content=WORDS).json()["id"]
+        job = submit(client, decode_spec(client, candidates={"list": listed}))
+        do_jobs(service.service, folder)
+        found = await_state(client, job)
+    assert found["state"] == "done", found
+    return str(found["result_id"]), str(listed)
+
+
+def test_released_results_name_lists_to_owners_alone(shared: Shared) -> None:
+    assert shared.release("ana", True) == 200
+    assert f"/lists/{shared.listed}" in shared.page("ana")
+    for name in ("ben", "vic"):
+        assert f"/lists/{shared.listed}" not in shared.page(name), name
+    assert shared.listed not in shared.page("vic")
+    assert shared.release("ana", False) == 200
+
+
+def test_proposers_and_admins_withdraw_releases(shared: Shared) -> None:
+    for releases, others in (("ana", "ben"), ("ben", "ana"), ("root", "ana")):
+        assert shared.release(releases, True) == 200
+        assert shared.release(others, True) == 200  # it is released: nothing changes
+        assert shared.release(others, False) == 403
+        assert shared.is_released()
+        assert f"{shared.result}/release" not in shared.page(others)
+        assert f"{shared.result}/release" in shared.page(releases)
+        assert shared.release(releases, False) == 200
+        assert not shared.is_released()
+    assert shared.release("ana", True) == 200
+    assert shared.release("root", False) == 200
+    assert shared.release("vic", True) == 403

@@ -50,7 +50,6 @@ def stored_list(browser: httpx.Client, name: str, words: list[str]) -> str:
 
 
 def make(browser: httpx.Client, name: str, listed: str, **more: Any) -> str:
-    """The path of a new schedule."""
     given = {"name": name, "metric": "homepage", "every": "day", "list": listed}
     answer = browser.post("/schedules", data=given | more)
     assert answer.status_code == 303, answer.text
@@ -100,15 +99,6 @@ def test_a_schedule_from_form_to_results(
     assert browser.post(f"{path}/delete", data={"sure": "1"}).status_code == 303
     page(browser, path, 404)
     do_jobs(served.service, tmp_path)
-
-
-def test_making_a_schedule_changes_no_other(browser: httpx.Client) -> None:
-    path = make(browser, "first", stored_list(browser, "first words", ["a"]))
-    given = {"name": "second", "metric": "homepage", "every": "day", "numbers": "0:9"}
-    identity = path.rpartition("/")[2]
-    made = browser.post("/schedules", data=given, params={"schedule_id": identity})
-    assert (made.status_code, made.headers["location"] == path) == (303, False)
-    assert "first" in page(browser, path)
 
 
 def test_another_person_changes_nothing(served: Running, browser: httpx.Client) -> None:

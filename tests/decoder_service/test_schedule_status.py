@@ -9,17 +9,10 @@ import pytest
 
 from decoder.errors import RemoteError
 from decoder_service.metrics.rules import RemoteCollector
-from decoder_service.shell.service import make_service
 from rappor_core.aggregate import Aggregate
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
-from tests.decoder_service.support import (
-    Running,
-    as_listed,
-    running,
-    set_metrics,
-    settings_of,
-)
+from tests.decoder_service.support import Running, as_listed, running, set_metrics
 from tests.decoder_service.test_pages import signed_in
 
 SCHEDULE = {"name": "a", "metric": "homepage", "every": "day", "candidates": {"numbers": [0, 9]}}
@@ -139,17 +132,3 @@ def test_what_keeps_a_check_from_queueing_is_said(collector: LiveCollector, tmp_
 
 def drop(given: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in names}
-
-
-def test_a_schedule_without_a_collector_is_blocked(
-    collector: LiveCollector, tmp_path: Path
-) -> None:
-    url = f"sqlite:///{tmp_path}/d.sqlite"
-    with running(url, tick_seconds=0, **collector.settings) as one:
-        _, made = post(one, "/v1/schedules", SCHEDULE)
-        key = one.keys["ana"]
-    alone = make_service(settings_of(url))
-    person = alone.access.person_of_key(key)
-    said = alone.ticker.statuses([alone.schedules.get(person, made["id"])])[0]
-    assert (said.state, "RAPPOR_DECODER_COLLECTOR" in said.reason) == ("blocked", True)
-    alone.close()

@@ -10,7 +10,7 @@ import yaml
 from collector.settings import Settings as CollectorSettings
 from decoder_service.shell.settings import ServiceSettings as DecoderSettings
 from rappor_cli.commands import COMMANDS
-from tests.collector.test_docker_and_proxy import stages
+from tests.collector.proxies import stages
 
 FOLDER = Path(__file__).parents[2] / "docker" / "kubernetes"
 VERSIONS = ("1.28", "1.33", "1.36")

@@ -1,11 +1,16 @@
-"""The sums of bits against numpy's own unpacking, and against the collector's sums."""
+"""The sums of bits against numpy's own; google/rappor's report CSV, as its own tool sums it."""
+
+import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from collector.archive import parquet as bit_sums
+from collector.archive import sums
 from collector.archive.parquet import sum_bits
-from collector.store.counters import counts, lane_sums
+from rappor_cli.main import main
+from rappor_core.aggregate import Aggregate
 
 
 @pytest.mark.parametrize("num_bits", [1, 8, 12, 20, 40, 127, 128, 1000])
@@ -23,7 +28,47 @@ def test_sums_over_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum_bits(rows, 20).tolist() == ([70_001, 0, 0, 0, 0, 0, 0, 70_001] * 3)[:20]
 
 
-def test_sums_are_the_collectors() -> None:
-    rows = np.random.default_rng(1).integers(0, 256, (999, 4), dtype=np.uint8)
-    lanes = lane_sums({0: [bytes(row) for row in rows]})[0]
-    assert tuple(sum_bits(rows, 30)) == counts(lanes, 30)
+PARAMS = "k,h,m,p,q,f\n12,2,4,0.5,0.75,0.5\n"
+
+
+def google_lines(count: int) -> list[tuple[int, str]]:
+    """(cohort, irr) of a fixed seed; cohort 2 is empty."""
+    rng = random.Random(2)
+    return [(rng.choice((0, 1, 3)), f"{rng.getrandbits(12):012b}") for _ in range(count)]
+
+
+def google_sums(lines: list[tuple[int, str]]) -> list[list[int]]:
+    """As sum_bits.py of google/rappor: a row a cohort, the total and the bits, lowest first."""
+    sums = [[0] * 13 for _ in range(4)]
+    for cohort, irr in lines:
+        sums[cohort][0] += 1
+        for i, character in enumerate(irr):
+            if character == "1":
+                sums[cohort][12 - i] += 1
+    return sums
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows = [f"user{n % 7},{cohort},,,{irr}" for n, (cohort, irr) in enumerate(google_lines(100))]
+    (tmp_path / "reports.csv").write_text("\n".join(["client,cohort,bloom,prr,irr", *rows]) + "\n")
+    (tmp_path / "params.csv").write_text(PARAMS)
+    return tmp_path
+
+
+def run(folder: Path, *more: str) -> int:
+    command = ["archive", "sum", str(folder / "reports.csv"), "seen"]
+    params = ["--params", str(folder / "params.csv")]
+    return main([*command, *params, "-o", str(folder / "sum.json"), *more])
+
+
+def test_a_report_file_is_summed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in pieces; who sent what is not in the aggregate."""
+    monkeypatch.setattr(sums, "_LINES", 7)
+    assert run(folder) == 0
+    text = (folder / "sum.json").read_text()
+    found = Aggregate.from_json(text)
+    totals = [[n, *row] for n, row in zip(found.reports_per_cohort, found.bit_counts, strict=True)]
+    assert totals == google_sums(google_lines(100))
+    assert found.first_day is None
+    assert "user" not in text

@@ -8,7 +8,7 @@ import pytest
 
 from collector.archive.export import ELSEWHERE, MOVED, export
 from collector.archive.parts import read_entries
-from collector.archive.store import ArchiveDamagedError, ArchiveError, open_store
+from collector.archive.store import ArchiveDamagedError, open_store
 from rappor_cli.task_pools import PoolError
 from tests.collector.archive.killers import die
 from tests.collector.archive.support import DAY, TODAY, FakeSource, expected, make_block, summed
@@ -54,17 +54,11 @@ def test_the_life_of_an_archive(url: str) -> None:
     assert summed(url) == expected(two)
 
 
-def test_a_scheme_that_is_not_there_is_named() -> None:
-    with pytest.raises(ArchiveError, match="nowhere://"):
-        open_store("nowhere://bucket")
-
-
 # Who runs the sums
 
 
 @pytest.fixture
 def days(tmp_path: Path) -> Path:
-    """An archive of five days."""
     archive = tmp_path / "archive"
     move(archive, *[make_block(day=DAY + timedelta(days=n)) for n in range(5)])
     return archive
