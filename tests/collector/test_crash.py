@@ -36,7 +36,7 @@ from tests.collector.crash import (
     senders,
     start,
 )
-from tests.collector.support import make_bench
+from tests.collector.support import Bench, make_bench
 from tests.free_ports import free_port
 from tests.relay_support import Behind, new_keys
 from tests.waiting import until
@@ -46,6 +46,14 @@ def post_by_relay(config: KeyConfig, http: httpx.Client, body: bytes) -> tuple[i
     """Each try is an encapsulation of its own, as a device makes them."""
     answer = Behind(http, config).post(body)
     return answer.status, answer.content
+
+
+def collecting(url: str) -> Bench:
+    """A database with the metric, by the machine's clock."""
+    bench = make_bench(url)
+    bench.clock.now = datetime.now(UTC)
+    bench.collector.push_metrics([METRIC], "test")
+    return bench
 
 
 KILLS = int(os.environ.get("RAPPOR_KILLS", "3"))
@@ -64,9 +72,7 @@ def test_killed_at_random_it_counts_each_once(
     database_url: str, way: str, kills: int, tmp_path: Path
 ) -> None:
     """Each kind of database and each way once; RAPPOR_KILLS=200 for the figures of the page."""
-    bench = make_bench(database_url)
-    bench.clock.now = datetime.now(UTC)
-    bench.collector.push_metrics([METRIC], "test")
+    bench = collecting(database_url)
     if way == "direct":
         tally = crash_test(database_url, kills)
     else:
@@ -123,9 +129,7 @@ def is_running(pid: int) -> bool:
 def test_killed_hosts_and_workers_count_each_once(new_postgresql: Callable[[], str]) -> None:
     """One database, two supervisors: whole hosts and single workers are killed under load."""
     url = new_postgresql()
-    bench = make_bench(url)
-    bench.clock.now = datetime.now(UTC)
-    bench.collector.push_metrics([METRIC], "test")
+    bench = collecting(url)
     tally, rng = Tally(), random.Random(11)
     with listening() as listener:
         port = port_of(listener)
@@ -227,9 +231,7 @@ def test_each_transaction_brings_its_settings_and_leaves_none(pooled: tuple[str,
 def test_four_pooled_workers_count_once_through_kills(pooled: tuple[str, str]) -> None:
     """Twelve connections to three sessions; the host is killed three times, the sessions not."""
     url, direct = pooled
-    bench = make_bench(url)
-    bench.clock.now = datetime.now(UTC)
-    bench.collector.push_metrics([METRIC], "test")
+    bench = collecting(url)
     sessions: list[int] = []
     tally = crash_test(url, 3, workers=4, at_end=lambda: sessions.append(sessions_of(direct)))
     assert sessions[0] <= POOL_SIZE

@@ -3,7 +3,6 @@
 import html
 import re
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +10,16 @@ import httpx
 import pytest
 
 from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.live_collector import MONDAY, WORDS, live_collector
-from tests.decoder_service.support import ALARM_URLS, Running, running
+from tests.decoder_service.live_collector import WORDS
+from tests.decoder_service.support import Running
 from tests.decoder_service.test_pages import INLINE, signed_in
 
 EVIL = "<script>alert(1)</script>"
-DAYS = {
-    MONDAY: {"word-0": 600, "word-1": 400},
-    MONDAY + timedelta(days=1): {"word-0": 300, "word-2": 700},
-}
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("schedule-pages")
-    with (
-        live_collector(folder, DAYS) as collector,
-        running(
-            f"sqlite:///{folder}/decoder.sqlite",
-            tick_seconds=0,
-            alarm_urls=ALARM_URLS,
-            **collector.settings,
-        ) as one,
-    ):
-        yield one
+@pytest.fixture
+def served(collecting: Running) -> Running:
+    return collecting
 
 
 @pytest.fixture
