@@ -57,12 +57,10 @@ class Setting:
 class Found:
     """What the maps of one drawn series show of its changes.
 
-    covered: part of the 20 most changed cells whose interval of 95 % holds the change, in the last
-    week (of a festival, its own); covered_all: of all cells.  detected, wrong: cells and weeks with
-    a change, and with one of the wrong sign.  strong, right: cells that differ in a week by three
-    standard errors or more, and those of them that are detected.  event: whether the festival's
-    cell is detected in its week.  distance: total variation of the maps over cells, mean of the
-    weeks.  seconds: of processor time.
+    covered, covered_all: part of the 20 most changed cells and of all whose interval of 95 % holds
+    the change in the last week, or the festival's.  detected, wrong: cells and weeks with a change,
+    and with one of the wrong sign.  strong, right: cells that differ by three standard errors, and
+    those of them that are detected.  distance: total variation, mean of the weeks.
     """
 
     covered: float

@@ -1,8 +1,6 @@
-"""No two answers differ by a few reports, whatever is sent, closed and asked, in any order.
+"""No two answers differ by a few reports, nor in any cohort, whatever is sent, closed and asked.
 
-Neither in all, nor in any cohort: who knows the cohort of a device subtracts within it. Each report
-of a test sets one bit of its own, so that an answer tells exactly which reports are in it, and the
-difference of two answers can be counted in reports.
+Each report sets one bit of its own, so that an answer tells exactly which reports are in it.
 """
 
 import tempfile

@@ -6,13 +6,11 @@ import json
 import os
 import signal
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
-import httpx
 import psycopg
 import pytest
 from sqlalchemy import make_url, text
@@ -144,35 +142,6 @@ def test_readiness_costs_the_same_however_many_ask() -> None:
         assert trials == [False, True, False]
 
     asyncio.run(script())
-
-
-def test_a_shutdown_answers_what_was_begun(serving: ServerMaker, tmp_path: Path) -> None:
-    """Requests in flight while the server ends are answered, and what was answered is counted."""
-    answered: list[int] = []
-    with serving([METRIC]) as server:
-
-        def send() -> None:
-            try:
-                with httpx.Client(base_url=server.http.base_url, timeout=20) as http:
-                    while True:
-                        body = server.sender.body(server.sender.reports(METRIC, 1))
-                        headers = {"content-type": "application/json"}
-                        answer = http.post("/v1/reports", content=body, headers=headers)
-                        if answer.status_code != 200:
-                            return
-                        answered.append(1)
-            except httpx.TransportError:
-                return
-
-        threads = [threading.Thread(target=send) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        while len(answered) < 20:
-            pass
-    for thread in threads:
-        thread.join()
-    with serving() as server:
-        assert len(answered) <= total(server) <= len(answered) + 6
 
 
 def test_damaged_days_are_no_reason_to_ask_again() -> None:

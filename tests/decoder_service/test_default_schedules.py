@@ -75,27 +75,6 @@ def page(client: httpx.Client, path: str = "/metrics/homepage", status: int = 20
     return text_of(client.get(path), status)
 
 
-def test_a_closed_day_is_decoded_once(followed: Running) -> None:
-    before = jobs(followed)
-    followed.service.tick()
-    followed.service.tick()
-    assert jobs(followed) == before == ["series"]
-
-
-def test_its_owner_sees_charts_and_last_changes(followed: Running) -> None:
-    with signed_in(followed, "ana") as ana:
-        shown = page(ana)
-        listed = page(ana, "/metrics")
-    assert '<svg class="plot chart wide' in shown
-    assert "95 % interval" in shown
-    assert 'class="spark"' in listed
-    assert "points" in listed
-    with signed_in(followed, "vic") as vic:
-        assert "chart wide" not in page(vic)
-        assert 'class="spark"' not in page(vic, "/metrics")
-        assert vic.get("/metrics/homepage/chart.csv").status_code == 404
-
-
 def test_viewers_see_a_series_while_released(followed: Running) -> None:
     result = window(followed).result_id
     with signed_in(followed, "root") as root, signed_in(followed, "vic") as vic:

@@ -1,16 +1,18 @@
-"""`decoder_service.client` against a service that runs, and against wrong answers."""
+"""`decoder_service.client` against a service that runs and wrong answers; docs/analysis.ipynb."""
 
+import ast
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from decoder.errors import DecodeError, RemoteError
 from decoder_service import client
 from decoder_service.client import Result, Service
-from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.in_process import do_jobs, working
 from tests.decoder_service.live_collector import MONDAY, WORDS, live_collector
 from tests.decoder_service.support import Running, decode_spec, running
 from tests.http_server import Handler, serving_with
@@ -145,3 +147,44 @@ def test_refusals_are_shown_as_short_text() -> None:
         pytest.raises(RemoteError, match="another address, which is not followed"),
     ):
         service.jobs()
+
+
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "analysis.ipynb"
+ADDRESS = "http://127.0.0.1:8100"
+
+
+def run_cell(source: str, name: str, names: dict[str, Any]) -> Any:
+    tree = ast.parse(source, name)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, name, "exec"), names)
+    if last is None:
+        return None
+    assert isinstance(last, ast.Expr)
+    return eval(compile(ast.Expression(last.value), name, "eval"), names)
+
+
+def code_cells() -> list[str]:
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+@pytest.mark.long
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    with running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as served:
+        monkeypatch.setenv("RAPPOR_DECODER_KEY", served.keys["ana"])
+        names: dict[str, Any] = {"__name__": "__main__"}
+        shown: list[Any] = []
+        kinds = set()
+        with working(served, tmp_path):
+            for number, source in enumerate(code_cells()):
+                text = source.replace(ADDRESS, served.url)
+                shown.append(run_cell(text, f"analysis.ipynb, code cell {number}", names))
+                kinds.add(type(shown[-1]).__name__)
+    assert {"CandidateList", "Job", "DataFrame"} <= kinds
+    assert "https://news.example/" in set(names["decoding"].to_frame()["value"])
+    assert isinstance(names["cells"], pandas.DataFrame)
+    changed = shown[-2]
+    assert changed.iloc[0]["string"] == "https://video.example/"
+    assert changed.iloc[0]["low"] > 0 > changed.iloc[-1]["difference"]
+    assert shown[-1]["held"] > 0

@@ -48,13 +48,8 @@ def kill_workers(
 ) -> tuple[int, int]:
     """Kill workers with jobs running, again and again: each job is done, each result once.
 
-    There are always so many live jobs. A worker is killed at a random moment after it took one,
-    within twice what a job takes on this machine: the points lie in all stages of a job, and in
-    the storing of its result, and half of the jobs get done. The oldest is taken first again and
-    again: one that used up `SPARED` of its attempts, as where the machine got slower since, ends
-    before the next kill. Returns how many workers were killed and how many jobs were done.
-
-    kills, seconds: it ends after so many and after so long.
+    A worker dies at a random moment within twice what a job takes, so that half of the jobs get
+    done; one that used up `SPARED` attempts ends before the next kill. How many died and were done.
     """
     rng = random.Random(9)
     limits = {"job_attempts": ATTEMPTS, "lease_seconds": LEASE, "tick_seconds": 0}

@@ -1,7 +1,8 @@
-"""Export and sums on stores: what a damaged or crossed archive answers."""
+"""Export and sums on stores of each kind, and what a damaged or crossed archive answers."""
 
 import json
 import random
+import uuid
 from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
@@ -10,10 +11,21 @@ from typing import Any
 import pytest
 
 from collector.archive import parquet
-from collector.archive.export import DUE, EARLIER, INCOMPLETE, MOVED, OVERLAPS, SET_ASIDE, export
+from collector.archive.export import (
+    DUE,
+    EARLIER,
+    ELSEWHERE,
+    INCOMPLETE,
+    MOVED,
+    OVERLAPS,
+    SET_ASIDE,
+    export,
+)
 from collector.archive.parts import read_entries, verify_part
 from collector.archive.store import ArchiveDamagedError, NotArchivedError, open_store
+from rappor_cli.task_pools import PoolError
 from rappor_core.aggregate import Aggregate
+from tests.collector.archive.killers import die
 from tests.collector.archive.support import (
     DAY,
     KEPT,
@@ -69,9 +81,6 @@ def test_an_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
     move(tmp_path / "a", make_block())
     assert {path.stat().st_mode & 0o077 for path in files(tmp_path)} == {0}
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
-
-
-# What a failure leaves
 
 
 def test_an_incomplete_block_stays_where_it_is(tmp_path: Path) -> None:
@@ -150,9 +159,6 @@ def test_a_block_out_of_time_is_not_moved(tmp_path: Path) -> None:
     assert move(tmp_path, make_block(day=TODAY - timedelta(days=30))) == [MOVED]
 
 
-# Damage
-
-
 def test_a_misplaced_part_is_found(tmp_path: Path) -> None:
     """Yesterday's file cannot stand for today's."""
     move(tmp_path, make_block(), make_block(day=NEXT))
@@ -216,9 +222,6 @@ def test_only_deletions_at_an_end_go_unnoticed(tmp_path: Path) -> None:
         summed(tmp_path)
 
 
-# Windows
-
-
 def test_windows_take_whole_blocks_or_none(tmp_path: Path) -> None:
     merged = make_block(day=NEXT, last=NEXT + timedelta(days=2))
     move(tmp_path, make_block(), merged)
@@ -257,3 +260,84 @@ def test_row_groups_split_and_tasks_sum_them(
     assert only_entry(tmp_path).rows_in_group == 16
     for reports in (1, 16, 50, 1000):
         assert summed(tmp_path, task_reports=reports) == expected(block)
+
+
+@pytest.fixture(params=["folder", "memory", "s3"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        return str(tmp_path / "archive")
+    if request.param == "memory":
+        return f"memory://{uuid.uuid4().hex}"
+    found: str = request.getfixturevalue("s3_archive")
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_life_of_an_archive(url: str) -> None:
+    """Moved, summed, found damaged, contested, deleted; in any store."""
+    one, two = make_block(), make_block(day=DAY + timedelta(days=1))
+    assert move(url, one, two) == [MOVED, MOVED]
+    assert summed(url) == expected(one, two)
+
+    store = open_store(url)
+    entry, later = read_entries(store)
+    with pytest.raises(FileExistsError):
+        store.create(entry.name, b"{}")
+    content = store.read(entry.file)
+    store.delete(entry.file)
+    with store.writing(entry.file) as file:
+        file.write(content[:100])
+    with pytest.raises(ArchiveDamagedError):
+        summed(url)
+
+    store.delete(entry.file)
+    with pytest.raises(ArchiveDamagedError, match=r"missing.* a lifecycle rule"):
+        summed(url)
+    store.delete(entry.name)
+    assert store.list("reports") == [later.file]
+    with pytest.raises(FileNotFoundError):
+        store.read(entry.file)
+    store.delete(entry.file)
+    assert summed(url) == expected(two)
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    archive = tmp_path / "archive"
+    move(archive, *[make_block(day=DAY + timedelta(days=n)) for n in range(5)])
+    return archive
+
+
+def whole() -> object:
+    return expected(*[make_block(day=DAY + timedelta(days=n)) for n in range(5)])
+
+
+def test_processes_sum_as_one_does(days: Path) -> None:
+    assert summed(days, workers=2) == whole()
+
+
+def test_a_process_that_is_killed_is_an_error(days: Path) -> None:
+    with pytest.raises(PoolError, match="was killed"):
+        summed(days, work=die, workers=2)
+
+
+def test_damage_found_by_a_process_is_named(days: Path) -> None:
+    next((days / "reports").rglob("*.parquet")).write_bytes(b"")
+    with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
+        summed(days, workers=2)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_of_two_exports_one_commits(url: str) -> None:
+    block = make_block()
+
+    class Second(FakeSource):
+        def reports(self, block, cohort):  # type: ignore[no-untyped-def]
+            if cohort == 0:
+                assert move(url, block) == [MOVED]
+            return super().reports(block, cohort)
+
+    source = Second([block])
+    outcomes = list(export(source, open_store(url), TODAY))
+    assert [one.what for one in outcomes] == [ELSEWHERE]
+    assert len(open_store(url).list("reports")) == 1
