@@ -28,9 +28,7 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 STRINGS = (GOLDEN / "aggregates" / "strings.json").read_bytes()
-PLACES = [path.read_bytes() for path in sorted((GOLDEN / "aggregates").glob("places-*.json"))]
 WORDS = (GOLDEN / "candidates.txt").read_bytes()
-# in `make test`, too, where two processes meet in a database
 ALARM_URLS = {"ops": "json://127.0.0.1:9/"}  # where nothing listens
 SLOW = {"numbers": [0, 3_000_000]}  # candidates that take many seconds and hundreds of MiB
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rappor_core.aggregate import Aggregate
-from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.in_process import do_jobs, done
 from tests.decoder_service.live_collector import MONDAY
 from tests.decoder_service.support import STRINGS, Running, set_metrics, submit, upload
 
@@ -100,11 +100,8 @@ def test_series_without_days_take_all_closed(idle: Running, tmp_path: Path) -> N
         candidates = {"list": listed}
         for first, last in ((None, None), (MONDAY, None), (None, MONDAY + DAY)):
             spec = {"operation": "series", "source": window(first, last), "candidates": candidates}
-            job = submit(ana, spec)
-            do_jobs(idle.service, tmp_path)
-            ended = ana.get(f"/v1/jobs/{job}").json()
-            assert ended["state"] == "done", ended
-            summary = ana.get(f"/v1/results/{ended['result_id']}").json()["summary"]
+            result = done(idle, ana, tmp_path, spec)
+            summary = ana.get(f"/v1/results/{result}").json()["summary"]
             days = [str(MONDAY), str(MONDAY + DAY)]
             assert [one["first_day"] for one in summary["windows"]] == days, json.dumps(summary)
 
@@ -113,9 +110,7 @@ def test_aggregates_are_put_together_in_any_order(idle: Running, tmp_path: Path)
     """Whatever was uploaded first; before, the third lay within the sum of the first two."""
     source = of_uploads(idle, dated(0), dated(2), dated(1))
     with idle.client("ana") as ana:
-        job = submit(ana, {"source": source, "candidates": VALUES})
-        do_jobs(idle.service, tmp_path)
-        assert ana.get(f"/v1/jobs/{job}").json()["state"] == "done"
+        done(idle, ana, tmp_path, {"source": source, "candidates": VALUES})
 
 
 def test_counts_that_are_here_ask_no_collector(idle: Running, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from rappor_core.metrics.file import parse_metrics
-from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.support import assert_answer, running, submit, upload
+from tests.decoder_service.in_process import done
+from tests.decoder_service.support import assert_answer, running, upload
 from tests.decoder_service.test_pages import signed_in
 from tests.discovery_support import small_metric
 from tests.metric_texts import declaration
@@ -52,16 +52,10 @@ def test_read_strings_are_kept_as_lists(tmp_path: Path) -> None:
         signed_in(served, "ana") as browser,
         signed_in(served, "ben") as ben,
     ):
-        contents = {"discover": sites(), "number": startup(0, 0.3)}
-        jobs = {
-            kind: submit(ana, {"source": {"aggregates": [upload(ana, content)]}})
-            for kind, content in contents.items()
-        }
-        assert do_jobs(served.service, tmp_path) == 2
-        results = {
-            kind: ana.get(f"/v1/jobs/{job}").json()["result_id"] for kind, job in jobs.items()
-        }
-        result = results["discover"]
+        result, number = (
+            done(served, ana, tmp_path, {"source": {"aggregates": [upload(ana, content)]}})
+            for content in (sites(), startup(0, 0.3))
+        )
         page = browser.get(f"/results/{result}").text
         assert "Devices chose this text" in page
         assert "\u202e" not in page
@@ -77,7 +71,7 @@ def test_read_strings_are_kept_as_lists(tmp_path: Path) -> None:
         assert wanted
         path = f"/results/{result}/keep"
         assert browser.post(path, data={"name": "read"}).status_code == 422
-        other = f"/results/{results['number']}/keep"  # of a kind whose results have none
+        other = f"/results/{number}/keep"  # of a kind whose results have none
         assert browser.post(other, data={"name": "read", "id": "f" * 12}).status_code == 422
         form: dict[str, Any] = {"name": "read", "id": [wanted[0]["id"], "f" * 12]}
         assert ben.post(path, data=form).status_code == 404

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -20,8 +19,8 @@ from decoder_service.shell.web import environment
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
-from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.support import Running, assert_answer, running, submit, upload
+from tests.decoder_service.in_process import done
+from tests.decoder_service.support import Running, assert_answer, running, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
 from tests.metric_texts import declaration
 
@@ -29,7 +28,6 @@ GRID = {"grid": "square", "box": [40.0, -74.0, 41.0, -73.0], "columns": 4, "leve
 ASKED = {"slots": ["night 22-6"], "period": "week", "mode": "memo", "max_memoized_values": 3}
 NOISE = {"encoding": "one_hot", "mechanism": "l-osue", "epsilon_infinity": 4.0, "epsilon_one": 3.0}
 FIRST = date(2026, 9, 6)
-HIDDEN = re.compile(r'type="hidden" name="(.*?)" value="(.*?)"')
 
 
 def week(number: int, rows: int = 4) -> Aggregate:
@@ -48,12 +46,11 @@ def week(number: int, rows: int = 4) -> Aggregate:
 
 @dataclass
 class Maps:
-    """The service, ana's browser, results: three weeks, first and last week, another grid."""
+    """The service, ana's browser, and results: of three weeks, of the last, of another grid."""
 
     served: Running
     browser: httpx.Client
     weeks: str
-    first: str
     last: str
     other: str
 
@@ -64,17 +61,15 @@ def maps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maps]:
     with (
         running(f"sqlite:///{folder}/d.sqlite", tick_seconds=0) as served,
         served.client("ana") as ana,
+        signed_in(served, "ana") as browser,
     ):
-        shas = [upload(ana, week(number).to_json().encode()) for number in range(3)]
+        weeks = [upload(ana, week(number).to_json().encode()) for number in range(3)]
         grid = upload(ana, week(0, rows=5).to_json().encode())
-        asked = [shas, shas[:1], shas[2:], [grid]]
-        split = {"split": "week"}
-        jobs = [submit(ana, {"source": {"aggregates": some}, "map": split}) for some in asked]
-        assert do_jobs(served.service, folder) == 4
-        ended = [ana.get(f"/v1/jobs/{job}").json() for job in jobs]
-        assert {one["state"] for one in ended} == {"done"}, ended
-        with signed_in(served, "ana") as browser:
-            yield Maps(served, browser, *(one["result_id"] for one in ended))
+        specs = [
+            {"source": {"aggregates": some}, "map": {"split": "week"}}
+            for some in (weeks, weeks[2:], [grid])
+        ]
+        yield Maps(served, browser, *(done(served, ana, folder, spec) for spec in specs))
 
 
 def asked(maps: Maps, result: str) -> httpx.Response:

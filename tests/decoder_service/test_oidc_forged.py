@@ -27,7 +27,6 @@ CLIENT, SECRET = "decoder", "a secret: that the client shares/with+the provider 
 OWN = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"})
 FOREIGN = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"})
 ADMIN = {"groups": ["decoder-admins"]}
-Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass

@@ -13,16 +13,16 @@ from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.results.rules import load_results
 from decoder_service.shell.database import decoder_version, save
 from decoder_service.shell.models import AlarmRow, ResultRow, ScheduleRow
-from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.in_process import done
 from tests.decoder_service.support import (
     STRINGS,
     WORDS,
     Running,
-    await_state,
     decode_spec,
     keep_result,
     result_row,
     running,
+    store_list,
     submit,
     upload,
 )
@@ -200,12 +200,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 def _asks(service: Running, name: str, folder: Path) -> tuple[str, str]:
     with service.client(name) as client:
-        listed = client.post("/v1/lists?name=words", content=WORDS).json()["id"]
-        job = submit(client, decode_spec(client, candidates={"list": listed}))
-        do_jobs(service.service, folder)
-        found = await_state(client, job)
-    assert found["state"] == "done", found
-    return str(found["result_id"]), str(listed)
+        listed = store_list(client, "words", WORDS)["id"]
+        spec = decode_spec(client, candidates={"list": listed})
+        return done(service, client, folder, spec), listed
 
 
 def test_released_results_name_lists_to_owners_alone(shared: Shared) -> None:
