@@ -43,10 +43,7 @@ def spent() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that goes over its budget, unless it is long.
-
-    Not the first one that needs a library: to load it, and to compile, is for all after it.
-    """
+    """Fail a test over its budget, unless it is long or the first to load and compile a library."""
     before, loaded = spent(), len(sys.modules)
     yield
     took, path = spent() - before, item.path.relative_to(Path(__file__).parent).as_posix()
@@ -87,10 +84,7 @@ def _commands_once() -> None:
 
 @pytest.fixture(autouse=True)
 def _patient_clients(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device waits 2 s for its state where an app's waits 50 ms, which a busy machine exceeds.
-
-    Not where that wait is the subject.
-    """
+    """A device waits 2 s for its state, not 50 ms; but where that wait is the subject."""
     state_file = sys.modules.get("client_sdk.storage.state_file")
     if state_file is not None and not request.path.name.startswith(("test_locks", "test_overflow")):
         monkeypatch.setattr(state_file, "PATIENCE", 2.0)

@@ -9,11 +9,7 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that is still free when the program listens, a second or ten from now.
-
-    Two workers of a run choose the same one in 1 of 12,768 times that both are here at once; ports
-    of the system's own range go to every connection that a test alongside this one opens meanwhile.
-    """
+    """A port that no program listens on, nor soon: none that the system gives to connections."""
     while True:
         port = random.SystemRandom().choice(PORTS)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):

@@ -1,21 +1,36 @@
-"""A server on a port of its own, for as long as a test needs it."""
+"""A server on a port of its own, for as long as a test needs it, and what it answers."""
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any, TypeVar
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests, and logs nothing."""
+
+    def body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
+        """headers: by their names, with `_` for each hyphen."""
+        self.send_response(status)
+        for name, value in ({"Content_Length": str(len(body))} | headers).items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
 
 ServerT = TypeVar("ServerT", bound=TCPServer)
 
 
 @contextmanager
 def serving(server: ServerT) -> Iterator[ServerT]:
-    """Requests are answered within the block, which may end in any way.
-
-    A server that is closed and still served takes a processor until the process ends.
-    """
+    """Requests are answered within the block, which may end in any way."""
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.candidates.lists import Candidates
-from decoder.density.cells import Places, slot_readings
-from decoder.density.gaussian_field import fit_field
+from decoder.density.cells import Places
 from decoder.numerics.bit_tensor import Positions
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import normalize
@@ -23,22 +22,11 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from simulations.populations.draws import aggregate_of_metric
+from tests.metric_texts import declaration
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _FIRST_DAY = date(2024, 1, 31)
-_SQUARE = """
-[metrics.places]
-kind = "location"
-description = "The usual place"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, 8, 8]
-rows = {side}
-columns = {side}
-levels = [0]
-"""
 
 
 @dataclass(frozen=True)
@@ -60,10 +48,7 @@ def value_positions(values: Sequence[str], params: RapporParams) -> Positions:
 
 
 def capped(values: Integers, cap: int, other: int) -> Integers:
-    """Replace what comes after `cap` distinct values of a device by `other`, which is one of them.
-
-    values: (n, T), indices. Values are admitted in the order in which they come first.
-    """
+    """Replace what comes after `cap` values of a device by `other`. values: (n, T)."""
     result = values.copy()
     for row in result:
         known = {other}
@@ -189,7 +174,8 @@ def draw_window(
 
 def square_metric(side: int, keys: str) -> Metric:
     """A location metric of side * side cells; `keys`: further keys of its declaration."""
-    (metric,) = parse_metrics(_SQUARE.format(side=side) + keys).parts("places")
+    shape = {"grid": "square", "box": [0, 0, 8, 8], "rows": side, "columns": side, "levels": [0]}
+    (metric,) = parse_metrics(declaration("places", "location", **shape) + keys).parts("places")
     return metric
 
 
@@ -197,7 +183,6 @@ def draw_windows(
     metric: Metric, places: Places, values: Integers, rng: np.random.Generator
 ) -> list[list[Aggregate]]:
     """Draw the aggregates of each window; in mode `window` everybody answers once in each."""
-    assert metric.location is not None
     names, params = list(places.finest), metric.params
     if metric.location.mode == "memo":
         if not params.scheme.symbols:
@@ -221,12 +206,3 @@ def cell_distance(one: Floats, other: Floats) -> float:
     """Total variation between two maps over their cells, without the last value, `other`."""
     cells = [shares[:-1] / max(float(shares[:-1].sum()), 1e-12) for shares in (one, other)]
     return float(np.abs(cells[0] - cells[1]).sum() / 2)
-
-
-def whole_map(windows: Sequence[Sequence[Aggregate]], places: Places) -> Floats:
-    """The map (n,) of all windows together."""
-    merged = windows[0][0]
-    for window in windows[1:]:
-        merged = merged.merge(window[0])
-    readings = slot_readings([merged], places, None)
-    return fit_field(readings, places.laplacian, reserved=1).shares

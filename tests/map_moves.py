@@ -1,9 +1,4 @@
-"""Worlds in which people move together, and whether maps show it with right sign and size.
-
-A city of square cells is asked in six weeks; every week a fifth of the people are elsewhere, at
-random. From the fourth week on a part of all may be in one district, or in one cell for that week
-alone (a festival), or go to the district one after the other (drift), or nothing happens.
-"""
+"""Worlds in which people of a city move together from a week on, and what their maps show of it."""
 
 import time
 from collections.abc import Sequence
@@ -53,7 +48,6 @@ class Setting:
     budget: float = 4.0
 
     def metric(self) -> Metric:
-        """The location metric of this setting."""
         each = self.budget / 2
         keys = MODES[self.mode].format(budget=self.budget, each=each, one=SECOND_DIAL * each)
         return square_metric(self.side, 'period = "week"\nnum_cohorts = 64\n' + keys)
@@ -63,12 +57,10 @@ class Setting:
 class Found:
     """What the maps of one drawn series show of its changes.
 
-    covered: part of the 20 most changed cells whose interval of 95 % holds the change, in the last
-    week (of a festival, its own); covered_all: of all cells.  detected, wrong: cells and weeks with
-    a change, and with one of the wrong sign.  strong, right: cells that differ in a week by three
-    standard errors or more, and those of them that are detected.  event: whether the festival's
-    cell is detected in its week.  distance: total variation of the maps over cells, mean of the
-    weeks.  seconds: of processor time.
+    covered, covered_all: part of the 20 most changed cells and of all whose interval of 95 % holds
+    the change in the last week, or the festival's.  detected, wrong: cells and weeks with a change,
+    and with one of the wrong sign.  strong, right: cells that differ by three standard errors, and
+    those of them that are detected.  distance: total variation, mean of the weeks.
     """
 
     covered: float
@@ -119,7 +111,6 @@ def draw_homes(
 
 
 def one_series(setting: Setting, rng: np.random.Generator) -> Found:
-    """Draw and map one world."""
     metric = setting.metric()
     assert metric.location is not None
     places, values = places_of([metric.location]), draw_moves(setting, rng)
@@ -137,11 +128,7 @@ def one_series(setting: Setting, rng: np.random.Generator) -> Found:
 
 
 def _judged(
-    setting: Setting,
-    maps: Sequence[WindowMap],
-    change: Floats,
-    true: Floats,
-    seconds: float,
+    setting: Setting, maps: Sequence[WindowMap], change: Floats, true: Floats, seconds: float
 ) -> Found:
     """change: true, (6, n).  true: shares, (6, n + 1)."""
     parts = [one.changes for one in maps if one.changes is not None]

@@ -30,7 +30,6 @@ def render_maps(
 
 
 def render_drawn(metric: Metric, drawn: dict[str, Any]) -> str:
-    """The page of what `map_data` gives."""
     return render_page(KIND, stored_map(metric, drawn))
 
 
@@ -47,7 +46,6 @@ def stored_map(metric: Metric, drawn: dict[str, Any], address: str = "") -> Stor
 def write_maps(
     maps: Sequence[Density], folder: Path, areas: Sequence[AreaShares] = ()
 ) -> tuple[Path, ...]:
-    """Write the files of maps; the tables first."""
     metric = maps[0].metric
     cohorts, bits = metric.params.num_cohorts, metric.params.num_bits
     counts = Aggregate(metric.name, metric.params, (0,) * cohorts, ((0,) * bits,) * cohorts,

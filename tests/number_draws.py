@@ -1,9 +1,4 @@
-"""Aggregates of metrics of numbers, drawn from what each report's symbol has as chances.
-
-One report a device: a cohort's symbols are multinomial with chances that follow from the true
-shares between its cuts, which is exact. For several periods devices are simulated one by one, with
-memoized answers.
-"""
+"""Aggregates of metrics of numbers, drawn exactly: a cohort's symbols are multinomial."""
 
 from datetime import date
 from typing import Any

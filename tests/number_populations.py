@@ -1,8 +1,4 @@
-"""Populations of numbers with a known distribution, and the edges that each is asked at.
-
-All are formulas, so that a run needs no data: durations, counts with many zeros, two modes, ages,
-weekly hours that heap at 40, and trips.
-"""
+"""Populations of numbers by formulas, and the edges that each is asked at."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +14,7 @@ Draw = Callable[[np.random.Generator, int], Floats]
 
 @dataclass(frozen=True)
 class Population:
-    """A population of numbers. scale, first, last, bins: of the edges. draw: numbers of some
-    devices."""
+    """Of numbers. scale, first, last, bins: of the edges. draw: numbers of some devices."""
 
     name: str
     scale: str

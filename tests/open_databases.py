@@ -1,8 +1,4 @@
-"""What a test opens it closes: a connection to SQLite that is collected open fails a test.
-
-Python itself tells it from 3.13 on, in whichever test runs then. Here every version does, and the
-message names the test that opened it.
-"""
+"""A connection to SQLite that is collected open fails a test, and names who opened it."""
 
 import os
 import sqlite3

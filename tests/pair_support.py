@@ -15,8 +15,7 @@ from simulations.populations.draws import draw_aggregate
 
 
 def coupled_table(rows: int, columns: int, coupled: float) -> Floats:
-    """Make a joint table with Zipf margins, of which a part of the mass couples equal quantiles,
-    (M1, M2)."""
+    """A joint table (M1, M2) with Zipf margins, of which a part couples equal quantiles."""
     margins = [1 / np.arange(1, count + 1) for count in (rows, columns)]
     first, second = (margin / margin.sum() for margin in margins)
     tops = np.cumsum(first)[:, None], np.cumsum(second)[None, :]
@@ -30,8 +29,7 @@ def coupled_table(rows: int, columns: int, coupled: float) -> Floats:
 def pair_metric(
     rows: int, columns: int, epsilon_one: float, beyond: float = 3.0, *, hashed: bool = False
 ) -> Metric:
-    """Make a pair metric of two lists, mechanism l-osue: a bit for each pair, or one hash into
-    128."""
+    """A pair metric of two lists by l-osue: a bit for each pair, or one hash into 128."""
     values = tuple(f"a{i}" for i in range(rows)), tuple(f"b{i}" for i in range(columns))
     pair = Pair(("first", "second"), values)
     mechanism = TwoRoundMechanism.optimized(epsilon_one + beyond, epsilon_one)

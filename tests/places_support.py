@@ -1,8 +1,4 @@
-"""Devices of people who move: raw fixes through the SDK, and their reports as counts.
-
-The whole device runs, but for files, threads and the network: fixes, dwell, periods, ledger,
-both rounds.
-"""
+"""Devices of people who move, but for files, threads and the network; their reports as counts."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -45,13 +41,11 @@ class LocationCounts:
     last: date | None = None
 
     def __post_init__(self) -> None:
-        """Start at zero."""
         params = self.metric.params
         self.reports = np.zeros(params.num_cohorts, dtype=np.int64)
         self.bits = np.zeros((params.num_cohorts, params.num_bits), dtype=np.int64)
 
     def add(self, report: Report) -> None:
-        """Count one report."""
         row = np.frombuffer(report.bits, dtype=np.uint8)
         bits = np.unpackbits(row, bitorder="little")[: self.metric.params.num_bits]
         self.reports[report.cohort] += 1
@@ -60,7 +54,6 @@ class LocationCounts:
         self.last = max(self.last or report.day, report.day)
 
     def aggregate(self) -> Aggregate:
-        """The aggregate of these counts, as a collector would serve it."""
         return Aggregate(
             metric=self.metric.name,
             params=self.metric.params,
@@ -74,10 +67,7 @@ class LocationCounts:
 
 
 def looks(fixes: Iterable[Fix], until: datetime) -> Iterator[tuple[datetime, Fix | None]]:
-    """Yield fixes in order, and times without a fix at which the device looks at its clock.
-
-    Every week after a fix, until the next one, and at the end: soon enough for a collector.
-    """
+    """Yield fixes in order, and times without a fix, every week, at which the device looks."""
     last: datetime | None = None
     for fix in (*fixes, None):
         at = until if fix is None else fix.at
@@ -89,10 +79,7 @@ def looks(fixes: Iterable[Fix], until: datetime) -> Iterator[tuple[datetime, Fix
 
 
 class LocationDevice:
-    """The device of one person, with one metrics file."""
-
     def __init__(self, metrics: MetricsFile, randomness: Randomness = system_randomness) -> None:
-        """Draw its secret."""
         self._state = MemoryState(new_secret(randomness))
         self._recorder = Recorder(
             metrics.metrics, self._state, budget=metrics.budget, randomness=randomness

@@ -41,10 +41,7 @@ class StringPopulation:
     def draw(
         self, shares: Floats, num_reports: int, rng: np.random.Generator
     ) -> tuple[Aggregate, Indices]:
-        """Draw one report of each device: its cohort, its string, the noise.
-
-        Returns the aggregate and the true number of holders of each string, (N,).
-        """
+        """One report of each device; the aggregate, and how many hold each string, (N,)."""
         params = self.metric.params
         cohorts = draw_cohorts(num_reports, params.num_cohorts, rng)
         holders = rng.multinomial(cohorts, shares)
@@ -66,17 +63,6 @@ class StringPopulation:
             ]
         )
         return np.asarray(found / found.sum(axis=1, keepdims=True))
-
-
-def draw_buckets(
-    metric: Metric, bucket_shares: Floats, num_reports: int, rng: np.random.Generator
-) -> Aggregate:
-    """The aggregate of `StringPopulation.draw`, from the same distribution but without holders.
-
-    A multinomial draw of strings, summed by bucket, is one of buckets: a tenth of the time.
-    """
-    cohorts = draw_cohorts(num_reports, metric.params.num_cohorts, rng)
-    return _noisy(metric, cohorts, rng.multinomial(cohorts, bucket_shares), rng)
 
 
 def _noisy(metric: Metric, cohorts: Indices, truth: Indices, rng: np.random.Generator) -> Aggregate:

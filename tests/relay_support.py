@@ -36,7 +36,6 @@ JSON = {b"content-type": b"application/json"}
 
 
 def new_keys(folder: Path, number: int = 1) -> tuple[Path, list[KeyConfig]]:
-    """A file of keys, and their public parts."""
     file = folder / "ohttp-keys.json"
     return file, [create_relay_key(file, date(2026, 11, 21)).config for _ in range(number)]
 
@@ -126,11 +125,7 @@ PASSED_BACK = ("content-type", "retry-after")
 
 
 class PassingRelay(ThreadingHTTPServer):
-    """A relay that remembers what it saw.
-
-    instead: answers of its own, (status, headers, body), before it passes anything on.
-    lose_answers: of the collector, which the device never gets.
-    """
+    """Remembers what it saw. instead: its own answers first. lose_answers: that no device gets."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -148,7 +143,6 @@ class PassingRelay(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/ohttp"
 
     def pass_on(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        """What the collector answers."""
         answer = relayed(self.http, "/v1/ohttp", body)
         return answer.status_code, answer.headers, answer.content
 

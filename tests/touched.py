@@ -1,8 +1,4 @@
-"""Print the tests of what was touched since the last commit: `make quick` runs them.
-
-These are the touched tests, and those that name a touched module: a fault further away is found
-by `make test`.
-"""
+"""Print the tests that were touched, and those of touched modules: `make quick` runs them."""
 
 import subprocess
 from pathlib import Path

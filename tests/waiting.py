@@ -16,14 +16,7 @@ def until(
     every: float = EVERY,
     shown: Callable[[], object] = lambda: "",
 ) -> None:
-    """Look again and again until something holds.
-
-    seconds: after which the test fails; only a broken program takes so long.  every: seconds from
-    one look to the next, more where a look costs much.  shown: what a
-    failure tells.
-
-    Raises AssertionError.
-    """
+    """Look until something holds. Raises AssertionError, with what is `shown`, if it does not."""
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, f"not within {seconds} s {shown()}"
@@ -31,11 +24,7 @@ def until(
 
 
 def flush_in_vain(client: Any, shows: Callable[[], object]) -> None:
-    """Flush a client until a failure to send shows; one short flush may end before it on a busy
-    machine.
-
-    shows: whether it does. Raises AssertionError after 20 s, and where a flush succeeds.
-    """
+    """Flush until a failure shows. Raises AssertionError where a flush succeeds."""
 
     def shows_now() -> object:
         assert not client.flush(0.1)

@@ -24,8 +24,6 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Target:
-    """A collector under attack."""
-
     port: int
     process: psutil.Process
     http: httpx.Client
@@ -33,7 +31,6 @@ class Target:
 
     @property
     def rss(self) -> int:
-        """Its resident memory, in bytes."""
         return int(self.process.memory_info().rss)
 
     def connect(self, source: str = "127.0.0.1", *, receive_bytes: int | None = None) -> Socket:
@@ -57,7 +54,6 @@ def today() -> date:
 
 @contextmanager
 def target(database: str, metrics: list[Metric], **settings: object) -> Iterator[Target]:
-    """Run a collector without keys, with these settings."""
     bench = make_bench(database)
     bench.collector.push_metrics(metrics, "test")
     bench.database.close()
@@ -85,7 +81,6 @@ def target(database: str, metrics: list[Metric], **settings: object) -> Iterator
 
 
 def request(body: bytes, *headers: str, content_type: str = "application/json") -> bytes:
-    """A whole request with a body."""
     lines = [
         "POST /v1/reports HTTP/1.1",
         "Host: x",

@@ -1,7 +1,4 @@
-"""What the bodies of batches tell of the devices they come from: issue 12's fingerprint of cohorts.
-
-Each attack has its counterpart, in which the protection is taken away and the attack succeeds.
-"""
+"""Devices behind batches, known by cohorts: without its protection each attack succeeds."""
 
 import random
 import statistics
@@ -23,31 +20,15 @@ from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.risk import linked_by_groups
+from tests.metric_texts import declaration
 
 DAY = 86_400.0
 NOON = 1_795_262_400.0
 COHORTS, DEVICES = 4, 20
 NAMES = ("a", "b", "c", "d")
-METRICS = parse_metrics(
-    "".join(
-        f"""
-[metrics.{name}]
-kind = "string"
-description = "d"
-owner = "o@example.org"
-expires = 2099-01-01
-num_bits = 32
-num_hashes = 2
-num_cohorts = {COHORTS}
-prob_f = 0.75
-prob_p = 0.5
-prob_q = 0.75
-max_memoized_values = 2
-fallback = "other"
-"""
-        for name in NAMES
-    )
-)
+SHAPE = {"num_bits": 32, "num_hashes": 2, "num_cohorts": COHORTS, "fallback": "other"}
+NOISE = {"prob_f": 0.75, "prob_p": 0.5, "prob_q": 0.75, "max_memoized_values": 2}
+METRICS = parse_metrics("".join(declaration(one, "string", **SHAPE, **NOISE) for one in NAMES))
 Body = frozenset[tuple[str, int]]  # what a body tells for certain: the metrics in it, their cohorts
 
 
@@ -184,10 +165,7 @@ def expected_groups(shares: list[float], devices: int) -> float:
 
 
 def test_unequal_cohorts_are_worse_than_equal_ones() -> None:
-    """Shares that halve, of 32 cohorts: as good for an estimate as 3 equal ones, and 3 times worse.
-
-    What an estimate gains from cohorts goes by 1 / sum of squared shares.
-    """
+    """An estimate gains by 1 / sum of squared shares: here as much as from 3 equal cohorts."""
     shares = [2.0 ** -(number + 1) for number in range(31)]
     shares.append(shares[-1])
     useful = 1 / sum(share**2 for share in shares)

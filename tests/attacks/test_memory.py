@@ -1,7 +1,4 @@
-"""Bodies that cannot be read, and answers that nobody reads: the collector's memory stays bounded.
-
-Each test prints what it measured (`pytest -s`).
-"""
+"""Bodies that cannot be read, and huge answers: the collector stays small (`pytest -s`)."""
 
 import gzip
 import random
@@ -12,9 +9,9 @@ import httpx
 import pytest
 
 from rappor_core.wire.binary import encode_binary
-from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, Report, make_batch
 from tests.attacks.support import target, today
-from tests.collector.support import Sender, make_metric
+from tests.collector.support import Sender, ServerMaker, make_metric
 
 METRIC = make_metric()
 MAX_BYTES = 300 << 20
@@ -76,3 +73,37 @@ def test_bodies_that_cannot_be_read_do_not_stay(sqlite_url: str, count: int) -> 
     assert statuses.keys() <= {200, 400, 409, 503}
     assert statuses[400] > count / 2
     assert after < MAX_BYTES
+
+
+MAX_ANSWER = 600 << 10  # of 10,000 results; 4.5 MB before
+
+
+def tiny_body(batch_id: bytes) -> bytes:
+    """10,000 reports of a metric with the longest name there is, in some 120 bytes of gzip."""
+    report = Report("\x01" * 128, "0" * 32, 0, today(), b"\0")
+    return gzip.compress(encode_binary(make_batch(batch_id, [report] * 10_000)), 9)
+
+
+def test_a_tiny_body_gets_no_huge_answer(serving: ServerMaker) -> None:
+    body = tiny_body(b"a" * 16)
+    headers = {"content-type": BINARY_CONTENT_TYPE, "content-encoding": "gzip"}
+    with serving([METRIC]) as server:
+        answer = server.post_body(body, **headers)
+    results = answer.json()["results"]
+    print(f"\n{len(body)} bytes sent, {len(answer.content):,} answered")
+    assert len(body) < 200
+    assert len(answer.content) < MAX_ANSWER
+    assert "was declared here" in results[0]["detail"]
+    assert results[1:] == [{"status": "refused", "reason": "unknown_metric"}] * 9_999
+
+
+def test_details_are_told_once_and_so_many(serving: ServerMaker) -> None:
+    with serving([METRIC]) as server:
+        sender = server.sender
+        reports = [sender.report(METRIC, cohort=cohort) for cohort in (4, 4, 5, 4)]
+        results = server.post(reports).json()["results"]
+        assert [bool(result.get("detail")) for result in results] == [True, False, True, False]
+        others = [sender.report(METRIC, metric=f"m{i}") for i in range(1_000)]
+        results = server.post(others).json()["results"]
+    assert sum("detail" in result for result in results) == 32
+    assert {result["reason"] for result in results} == {"unknown_metric"}

@@ -1,7 +1,9 @@
-"""One sender with many slow uploads must not shut the others out."""
+"""Connections that send much or nothing more: they cost little memory, and shut nobody out."""
 
 import random
+import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -34,10 +36,7 @@ def _post_in_pieces(collector: Target, body: bytes, source: str) -> int:
 
 @pytest.mark.long
 def test_stuck_uploads_shut_nobody_out(sqlite_url: str) -> None:
-    """70 stuck uploads of one address, before 2,037 of 2,059 honest posts were refused.
-
-    Honest ones come from another address, and from the very same one, as behind a shared line.
-    """
+    """70 of one address; honest posts come from another, and from the very same one."""
     honest = ("127.0.0.2", "127.0.0.1")
     sender = Sender(random.Random(3))
     with target(sqlite_url, [METRIC]) as collector:
@@ -54,3 +53,38 @@ def test_stuck_uploads_shut_nobody_out(sqlite_url: str) -> None:
         print(f"\nhonest: {statuses.count(200)} of {len(statuses)} answered 200; ")
         print(f"{before >> 20} MB before, {held >> 20} with {STUCK} stuck uploads")
     assert statuses == [200] * HONEST_POSTS
+
+
+CONNECTIONS = 100
+WRITTEN = 252 << 10  # bytes of each connection
+MAX_GROWTH = 100 << 20  # 2,262 MB before, and no answer to others for 24 seconds
+MAX_SECONDS = 2.0
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.long
+def test_pipelined_requests_keep_nobody_waiting(sqlite_url: str) -> None:
+    with target(sqlite_url, []) as collector:
+        before = peak = collector.rss
+        senders = [collector.connect() for _ in range(CONNECTIONS)]
+        threads = [threading.Thread(target=_write, args=(one,)) for one in senders]
+        for thread in threads:
+            thread.start()
+        waits = []
+        for _ in range(30):
+            started = time.monotonic()
+            assert collector.http.get("/healthz").status_code == 200
+            waits.append(time.monotonic() - started)
+            peak = max(peak, collector.rss)
+        print(f"\n+{peak - before >> 20} MiB; others waited {max(waits):.2f} s at most")
+        for one in senders:
+            one.close()
+        for thread in threads:
+            thread.join()
+    assert peak - before < MAX_GROWTH
+    assert max(waits) < MAX_SECONDS
+
+
+def _write(connection: Socket) -> None:
+    with suppress(OSError):  # it is closed at the end
+        connection.sendall(REQUEST * (WRITTEN // len(REQUEST)))

@@ -4,29 +4,16 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from client_sdk import Client, Delivery
 from client_sdk.testing import MemoryCollector
-from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.conftest import METRICS
 
 QUIET = Delivery(mean_delay=86_400.0)
-
-
-@pytest.fixture(scope="module")
-def metrics() -> MetricsFile:
-    return parse_metrics(METRICS)
-
-
-@pytest.fixture
-def collector(metrics: MetricsFile) -> Iterator[MemoryCollector]:
-    with MemoryCollector(metrics.metrics) as running:
-        yield running
 
 
 def open_at(

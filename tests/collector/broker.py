@@ -1,8 +1,4 @@
-"""A broker for tests: the mock cluster of librdkafka, which speaks Kafka's protocol over loopback.
-
-It lives in one process; whoever starts it owns it, and other processes reach it by its address.
-No broker of its own kind could be installed where these tests were made.
-"""
+"""A broker for tests: the mock cluster of librdkafka, in the process of whoever starts it."""
 
 import random
 import threading
@@ -30,8 +26,6 @@ PARTITIONS = 4  # of every topic of the mock cluster
 
 
 class Quiet:
-    """The library's log, which tests do not show."""
-
     def log(self, *_: object) -> None:
         pass
 
@@ -51,8 +45,6 @@ class Static:
 
 @dataclass
 class Broker:
-    """A cluster of three brokers in this process."""
-
     owner: Producer
     servers: str
     reader: Consumer
@@ -60,7 +52,6 @@ class Broker:
     _writer: Producer | None = None
 
     def make_topic(self, topic: str) -> None:
-        """The cluster makes a topic when it is asked for."""
         assert len(self.owner.list_topics(topic, timeout=10).topics[topic].partitions) == PARTITIONS
 
     def producer(self, **more: Any) -> Producer:
@@ -73,7 +64,6 @@ class Broker:
         return self._writer
 
     def stop(self) -> None:
-        """The cluster goes with the client that owns it."""
         if self.is_running:
             self.is_running = False
             if self._writer is not None:

@@ -37,10 +37,7 @@ EMPTIED = (
 
 
 class Databases:
-    """Empty databases of one server; those of earlier tests are emptied and used again.
-
-    A new one is a copy of some hundred files, which take a second to delete.
-    """
+    """Empty databases of one server, used again: a new one takes a second to delete."""
 
     def __init__(self, uri: str) -> None:
         """uri: of the server's first database."""
@@ -75,10 +72,7 @@ class Databases:
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[Any]:
-    """A PostgreSQL server of this test run, from pip, as root too.
-
-    In a folder of its own: pytest deletes those of earlier runs, also of ones that still run.
-    """
+    """A PostgreSQL server of this test run, in a folder that pytest does not delete meanwhile."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ.setdefault("XDG_RUNTIME_DIR", folder)
         with warnings.catch_warnings():
@@ -95,10 +89,7 @@ def postgresql_server() -> Iterator[Any]:
 
 
 def _flush_seldom(uri: str) -> None:
-    """Make new databases from a file copy that the kernel may keep: they are some dozen.
-
-    fsync stays on: the collector refuses a server without it.
-    """
+    """For some dozen new databases; fsync stays on: the collector refuses a server without it."""
     with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET max_wal_size = '2GB'")
         connection.execute("ALTER SYSTEM SET checkpoint_timeout = '1h'")
@@ -107,7 +98,6 @@ def _flush_seldom(uri: str) -> None:
 
 @pytest.fixture(scope="session")
 def postgresql(postgresql_server: Any) -> str:
-    """The URL of its first database."""
     uri: str = postgresql_server.get_uri()
     return uri
 
@@ -120,13 +110,11 @@ def with_pg_programs(postgresql_server: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(scope="session")
 def databases(postgresql: str) -> Databases:
-    """The databases of the server."""
     return Databases(postgresql)
 
 
 @pytest.fixture
 def new_postgresql(databases: Databases) -> Iterator[Callable[[], str]]:
-    """Makes an empty database; returns its URL."""
     taken: list[str] = []
 
     def make() -> str:
@@ -150,7 +138,6 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
-    """An empty SQLite database."""
     return f"sqlite:///{tmp_path}/collector.sqlite"
 
 
@@ -181,9 +168,15 @@ def bench(database_url: str, clock: Clock) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def serving(sqlite_url: str, clock: Clock) -> ServerMaker:
-    """Runs a collector with settings, on SQLite unless told otherwise."""
+def other(bench: Bench, database_url: str) -> Iterator[Bench]:
+    """Another process on the database of `bench`."""
+    made = make_bench(database_url, bench.clock)
+    yield made
+    made.database.close()
 
+
+@pytest.fixture
+def serving(sqlite_url: str, clock: Clock) -> ServerMaker:
     def serve(
         metrics: list[Metric] | None = None, **changes: Any
     ) -> AbstractContextManager[Server]:
@@ -194,7 +187,6 @@ def serving(sqlite_url: str, clock: Clock) -> ServerMaker:
 
 @pytest.fixture
 def server(serving: ServerMaker) -> Iterator[Server]:
-    """A collector with one metric."""
     with serving([make_metric()]) as running:
         yield running
 
@@ -209,7 +201,6 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def line(broker: Broker, sqlite_url: str, clock: Clock) -> Iterator[Line]:
-    """Sender, topic and SQLite database of one test, with a metric."""
     bench = make_bench(sqlite_url, clock)
     bench.collector.push_metrics([make_metric(min_reports=1)], "test")
     yield make_line(broker, bench, sqlite_url)

@@ -1,8 +1,4 @@
-"""Kill a collector at random moments under load, and count what it acknowledged.
-
-The senders do as a device does: a batch goes out until it is answered, with the same id and body.
-At the end every batch was acknowledged once, and the counters must hold each report exactly once.
-"""
+"""Kill a collector at random moments under load; each acknowledged report is counted once."""
 
 import json
 import os
@@ -61,11 +57,7 @@ class Tally:
 
 @contextmanager
 def listening() -> Iterator[socket.socket]:
-    """A socket that collectors inherit, one after the other.
-
-    It is held here all the time, so no other process can ever answer at its port; what connects
-    while no collector runs waits for the next one.
-    """
+    """A socket that collectors inherit, one after the other; no other process has its port."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         yield listener
 
@@ -76,7 +68,6 @@ def port_of(listener: socket.socket) -> int:
 
 
 def announced_port(process: subprocess.Popen[str]) -> int:
-    """The port that a collector says it listens on, in its log."""
     assert process.stderr is not None
     for text in process.stderr:
         line = json.loads(text)
@@ -123,7 +114,6 @@ Post = Callable[[httpx.Client, bytes], tuple[int, bytes]]
 
 
 def post_directly(http: httpx.Client, body: bytes) -> tuple[int, bytes]:
-    """Send a batch once; the status and the body of the answer."""
     answer = http.post("/v1/reports", content=body, headers={"content-type": "application/json"})
     return answer.status_code, answer.content
 
@@ -161,7 +151,6 @@ def deliver(  # type: ignore[type-arg]
 
 
 def await_more(tally: Tally) -> None:
-    """Wait until a batch more was acknowledged."""
     before = tally.reports
     until(lambda: tally.reports > before, 60)
 
@@ -194,9 +183,10 @@ def crash_test(
     workers: int = 1,
     seed: int = 3,
     send: Send = send_until,
+    at_end: Callable[[], object] = lambda: None,
     **more: str,
 ) -> Tally:
-    """Kill the collector `kills` times at random moments; return what was acknowledged."""
+    """Kill the collector at random moments; what was acknowledged. at_end: called under load."""
     rng, tally = random.Random(seed), Tally()
     with listening() as listener:
         port = port_of(listener)
@@ -211,6 +201,7 @@ def crash_test(
                     process = start(database, listener, workers=workers, **more)
                     await_ready(port)
                 await_more(tally)
+                at_end()
         finally:
             process.terminate()
             process.wait(60)

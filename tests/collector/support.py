@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from collector.domain.batch_writer import Outcome, Receipt, ReportWriter
+from collector.domain.batch_writer import Outcome, ReportWriter
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
 from collector.domain.submission import Submission, decode_batch_json
@@ -40,8 +40,6 @@ BOTH_DATABASES = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"
 
 @dataclass
 class Clock:
-    """A clock that moves when it is told to."""
-
     now: datetime = NOON
 
     def __call__(self) -> datetime:
@@ -110,7 +108,6 @@ def set_bits(bits: bytes) -> list[int]:
 
 
 def submission(body: bytes) -> Submission:
-    """What the route makes of a JSON body."""
     batch = decode_batch_json(body)
     return Submission(batch, str(hash(body)).encode()[:16].rjust(16), len(body))
 
@@ -130,7 +127,6 @@ class Bench:
 
 
 def make_bench(url: str, clock: Clock | None = None) -> Bench:
-    """Open (and if empty, make) a database."""
     clock = clock or Clock()
     database = CollectorDatabase(make_engine(url))
     prepare(database)
@@ -146,7 +142,6 @@ def served_after_a_day(folder: Path, metric: Metric, reports: list[Report]) -> A
     judge = ReportJudge(refuse_implausible=True)
     bench.writer = ReportWriter(bench.database, judge, bench.clock, timedelta(minutes=10))
     (receipt,) = bench.send(reports)
-    assert isinstance(receipt, Receipt)
     assert receipt.accepted == len(reports)
     bench.clock.pass_days(1)
     bench.collector.close_day(TODAY, "test")
@@ -157,8 +152,6 @@ def served_after_a_day(folder: Path, metric: Metric, reports: list[Report]) -> A
 
 @dataclass
 class Server:
-    """A collector that runs, over HTTP."""
-
     http: httpx.Client
     clock: Clock
     sender: Sender

@@ -3,7 +3,6 @@
 import json
 import socket
 import time
-from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -80,18 +79,14 @@ def test_each_route_takes_its_scopes_and_no_other(locked: Server, seconds: Secon
 NO_KEYS = ["", "Bearer", "Bearer x", "Basic abc", "Bearer " + "a" * 9000, "bearer \xff"]
 
 
-def test_a_key_that_is_not_one_is_refused(locked: Server) -> None:
-    for header in (*NO_KEYS, "Bearer rk_admin_"):
+def test_a_key_that_is_not_one_is_refused(locked: Server, seconds: Seconds) -> None:
+    key = keys_for(locked, seconds)["admin"]["authorization"]
+    wrong_secret = key[:-1] + ("A" if key[-1] != "A" else "B")
+    for header in (*NO_KEYS, "Bearer rk_admin_", wrong_secret):
         headers = {"authorization": header.encode("latin-1")}
         answer = locked.http.get("/v1/keys", headers=headers)  # type: ignore[arg-type]
         assert answer.status_code == 401, header
         assert answer.headers["www-authenticate"] == "Bearer"
-
-
-def test_a_wrong_secret_is_refused(locked: Server, seconds: Seconds) -> None:
-    key = keys_for(locked, seconds)["admin"]["authorization"]
-    wrong = {"authorization": key[:-1] + ("A" if key[-1] != "A" else "B")}
-    assert locked.http.get("/v1/keys", headers=wrong).status_code == 401
 
 
 def test_new_keys_work_and_revoked_ones_stop(locked: Server, seconds: Seconds) -> None:
@@ -179,15 +174,6 @@ def test_what_weakens_privacy_must_be_asked_for(
     assert word in latest.detail
 
 
-def test_what_strengthens_privacy_needs_no_flag(bench: Bench) -> None:
-    bench.collector.push_metrics([make_metric()], "test")
-    pushed = bench.collector.push_metrics([make_metric(prob_f=0.75, min_reports=50)], "test")
-    assert (pushed.changed, pushed.weakened) == (["homepage"], [])
-    assert (
-        bench.collector.push_metrics([make_metric(prob_f=0.75, min_reports=50)], "t").changed == []
-    )
-
-
 def test_every_act_and_read_is_audited(bench: Bench) -> None:
     collector = bench.collector
     collector.push_metrics([METRIC], "a")
@@ -215,17 +201,6 @@ def test_every_act_and_read_is_audited(bench: Bench) -> None:
     assert key.text not in str(details)
 
 
-def test_a_retired_metric_is_refused_but_served(bench: Bench) -> None:
-    bench.collector.push_metrics([METRIC], "test")
-    bench.send(bench.sender.reports(METRIC, 3))
-    bench.collector.retire_metric("homepage", "test")
-    refusal = bench.send(bench.sender.reports(METRIC, 1))[0].results[0]  # type: ignore[union-attr]
-    assert refusal is not None
-    assert refusal.reason == "metric_retired"
-    bench.collector.close_day(TODAY, "test")
-    assert bench.collector.read_aggregate("test", "homepage").num_reports == 3
-
-
 @pytest.mark.parametrize(
     "chosen",
     [
@@ -238,9 +213,7 @@ def test_a_retired_metric_is_refused_but_served(bench: Bench) -> None:
         {"log_level": "loud"},
     ],
 )
-def test_wrong_settings_are_refused_in_one_line(
-    chosen: dict[str, object],
-) -> None:
+def test_wrong_settings_are_refused_in_one_line(chosen: dict[str, object]) -> None:
     from collector.app import create_app
 
     with pytest.raises(SettingsError) as caught:
@@ -258,13 +231,6 @@ def test_variables_that_are_no_settings_are_refused(
     monkeypatch.setenv(name, "x")
     with pytest.raises(SettingsError, match=f"{name}: there is no such setting"):
         load_settings()
-
-
-def test_devices_may_lag_and_admins_lead_a_day(bench: Bench) -> None:
-    from rappor_server.errors import RequestError
-
-    with pytest.raises(RequestError, match="has not come yet"):
-        bench.collector.close_day(TODAY + timedelta(days=1), "test")
 
 
 def test_an_inherited_socket_beyond_loopback_needs_keys(sqlite_url: str) -> None:
@@ -317,3 +283,23 @@ def test_a_weakening_let_elsewhere_is_not_let_here(bench: Bench) -> None:
         assert f"{name} " in str(refused.value)
     pushed = bench.collector.push_metrics([weaker], "test", weaken=True)
     assert len(pushed.weakened) == len(set(pushed.weakened)) >= 3
+
+
+def reason_of(bench: Bench) -> str:
+    result = bench.send(bench.sender.reports(METRIC, 1))[0].results[0]  # type: ignore[union-attr]
+    return "" if result is None else result.reason
+
+
+def test_a_paused_metric_is_refused_until_it_is_resumed(bench: Bench) -> None:
+    bench.collector.push_metrics([METRIC], "test")
+    assert reason_of(bench) == ""
+    assert bench.collector.pause_metric("homepage", "test", paused=True) == [METRIC.params_id]
+    assert reason_of(bench) == "metric_paused"
+    bench.collector.push_metrics([METRIC], "test")  # as a start with --metrics does
+    assert reason_of(bench) == "metric_paused"
+    bench.collector.pause_metric("homepage", "test", paused=False)
+    assert reason_of(bench) == ""
+    bench.collector.close_day(TODAY, "test")
+    assert bench.collector.read_aggregate("test", "homepage").num_reports == 2
+    acts = [row.act for row in bench.collector.read_audit(100)]
+    assert {"pause", "resume"} <= set(acts)

@@ -155,7 +155,6 @@ def test_the_day_of_receipt_decides(line: Line) -> None:
     assert (counted.accepted, counted.refused) == (12, 0)
     assert state(line).counted_before == day_of(line.bench.clock.now.date())
     closed = line.bench.collector.close_due()
-    assert closed is not None
     assert closed.folded == 1
     assert line.bench.collector.read_aggregate("test", METRIC.name, last=day).num_reports == 12
 

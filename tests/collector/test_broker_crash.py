@@ -62,7 +62,6 @@ class Consumers:
         self._running = [self._start() for _ in range(many)]
 
     def kill(self, which: int) -> None:
-        """One, and start another in its place."""
         old = self._running[which]
         old.kill()
         old.join()
@@ -94,7 +93,6 @@ def feed(line: Line, many: int, expected: Counter[tuple[int, int]]) -> int:
 
 
 def check(bench: Bench, reports: int, expected: dict[tuple[int, int], int]) -> None:
-    """Each report once, bit for bit."""
     with bench.database.change() as connection:
         leave(connection)  # so that the day may be closed before it is over
     bench.collector.close_day(datetime.now(UTC).date(), "test")
@@ -191,7 +189,6 @@ def test_the_command_counts_until_end_or_signal(line: Line) -> None:
     assert done.returncode == 0, done.stderr
     assert f": {total} reports counted" in done.stdout
     process = subprocess.Popen(command, env=given, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
     assert "consuming" in process.stderr.readline()
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)

@@ -1,27 +1,34 @@
-"""A front answers when the broker has a batch; without a broker it answers 503."""
+"""A front answers when the broker has a batch; what fails around a broker changes nothing."""
 
 import asyncio
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from sqlalchemy import func, select
 
 from collector.app import create_app
+from collector.broker import consumer
 from collector.broker.broker_queue import BrokerQueue
+from collector.broker.client import make_consumer, make_producer, partitions_of
 from collector.broker.counting import decode_message
+from collector.domain.commit_queue import CommitQueue
 from collector.domain.report_validation import ReportJudge
 from collector.domain.submission import Content, read_submission
 from collector.settings import load_settings
+from collector.store.broker import read_state
+from collector.store.models import raw_reports
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
 from rappor_server.logs import make_log
 from rappor_server.serving import MAX_AGE
-from tests.collector.broker import PARTITIONS, Line, Quiet, make_line, running_broker
-from tests.collector.support import Seconds, Server, make_bench, make_metric, running_server
+from tests.collector.broker import PARTITIONS, Broker, Line, Quiet, make_line, running_broker
+from tests.collector.support import Bench, Seconds, Server, make_bench, make_metric, running_server
 from tests.waiting import until
 
 METRIC = make_metric(min_reports=1)
@@ -86,7 +93,6 @@ def test_a_message_tells_the_day_only(line: Line, server: Server) -> None:
     assert not message.headers()
     found = decode_message(message.value())
     assert found.accepted == 2
-    assert found.submission.received is not None
     assert found.submission.received.today == today
 
 
@@ -114,14 +120,6 @@ def test_a_broker_that_died_gets_nothing_acknowledged(
             seconds.passed += MAX_AGE
             until(lambda: server.http.get("/readyz").status_code != 200)
         bench.database.close()
-
-
-def test_the_topic_is_looked_for_at_the_start(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = SimpleNamespace(error=KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), partitions={})
-    found = SimpleNamespace(topics={line.topic: missing})
-    front = front_of(line, FakeProducer(found))
-    with pytest.raises(SettingsError, match="make it first"):
-        front.start()
 
 
 class FakeProducer:
@@ -279,3 +277,108 @@ def test_a_broken_producer_is_replaced(line: Line, is_defect: bool) -> None:
     assert submit(front, line)[0].accepted == 2
     front.stop()
     assert front.queued_reports == 0
+
+
+def body_of(line: Line) -> bytes:
+    return line.bench.sender.body(line.bench.sender.reports(METRIC, 2))
+
+
+def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:
+    may_write, writer = threading.Event(), line.bench.writer
+
+    def write(submissions: Any) -> Any:
+        assert may_write.wait(10)
+        return writer.write(submissions)
+
+    bounds = {"max_queued_bytes": 1 << 20, "max_group": 100}
+    queue = CommitQueue(write, **bounds, on_commit=lambda *_: None, on_crash=lambda _: None)
+    queue.start()
+
+    def made() -> Any:
+        return read_submission(Content(body_of(line), JSON_CONTENT_TYPE))
+
+    async def give_up() -> None:
+        task = asyncio.create_task(queue.submit(made()))
+        await asyncio.sleep(0.05)
+        task.cancel()
+
+    async def act() -> Any:
+        return await asyncio.wait_for(queue.submit(made()), 10)
+
+    asyncio.run(give_up())
+    may_write.set()
+    until(lambda: line.bench.collector.list_metrics()[0]["accepted"] == 2)
+    assert asyncio.run(act()).accepted == 2
+    queue.stop()
+
+
+@pytest.mark.parametrize("make", [make_producer, make_consumer])
+@pytest.mark.parametrize("name", ["ssl.nonsense", "ssl.ca.location"])
+def test_options_the_library_refuses_are_wrong_settings(
+    make: Any, name: str, sqlite_url: str
+) -> None:
+    """Named, and without the value, which may be a password."""
+    options = {"security.protocol": "ssl", name: "/very secret"}
+    settings = load_settings(database=sqlite_url, broker="a:1", broker_options=options)
+    with pytest.raises(SettingsError, match="broker_options") as refused:
+        make(settings, make_log("error"))
+    assert "very secret" not in str(refused.value)
+    assert name in str(refused.value)
+
+
+def test_a_consumer_that_cannot_start_marks_no_database(
+    bench: Bench, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong address or topic must not keep days open for ever."""
+    monkeypatch.setattr(partitions_of, "__defaults__", (0.3,))
+    settings = load_settings(database=database_url, broker="127.0.0.1:1", log_level="error")
+    with pytest.raises(StorageError, match="does not answer"):
+        consumer.consume(settings)
+
+    def missing() -> Any:
+        raise SettingsError("no library")
+
+    monkeypatch.setattr("collector.broker.client.load_library", missing)
+    with pytest.raises(SettingsError, match="no library"):
+        consumer.consume(settings, leave_broker=True)
+    with bench.database.read() as connection:
+        assert read_state(connection) is None
+
+
+def test_raw_reports_expire_without_consumers(
+    bench: Bench, database_url: str, broker: Broker
+) -> None:
+    """Days stay open while none runs; what is kept for so many days is not kept for longer."""
+    kept = make_metric("kept", keep_raw_days=3)
+    bench.collector.push_metrics([kept], "test")
+    line = make_line(broker, bench, database_url)
+    bench.send(bench.sender.reports(kept, 5, bench.clock.now.date()))
+    for _ in range(5):
+        bench.collector.close_due(daily=True)
+        bench.clock.pass_days(1)
+    bench.collector.close_due(daily=True)
+    with bench.database.read() as connection:
+        left = connection.execute(select(func.count()).select_from(raw_reports)).scalar_one()
+    assert left == 0
+    assert line.stored() == {}
+
+
+def test_a_fast_clock_closes_no_day_early(line: Line) -> None:
+    """What was received in the last second of the day is counted before its day closes."""
+    clock, metric = line.bench.clock, make_metric(accept_days=0)
+    line.bench.collector.push_metrics([metric], "test", weaken=True)
+    clock.now = clock.now.replace(hour=23, minute=59, second=58)
+    clock.pass_days(1)
+    line.count_all()
+    clock.pass_days(-1)
+    line.count_all()
+    sender, day = line.bench.sender, clock.now.date()
+    line.put(line.message(sender.body(sender.reports(metric, 4, day)), 4))
+    clock.now += timedelta(seconds=5)
+    line.bench.collector.close_due(daily=True)
+    counted = line.count_all()
+    assert (counted.accepted, counted.refused) == (4, 0)
+    clock.now += timedelta(minutes=6)
+    line.count_all()
+    closed = line.bench.collector.close_due()
+    assert closed.folded == 1

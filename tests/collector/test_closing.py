@@ -1,38 +1,53 @@
-"""Closing is short, reports go on being counted alongside it, and what broke off is taken up."""
+"""Closing is short and taken up again, and a clock that is ahead closes and deletes nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from sqlalchemy import event, text
 
 from collector.domain import closing
-from collector.domain.batch_writer import Receipt
+from collector.domain.clock import GuardedClock, utc_now
 from collector.errors import NotServedError
 from collector.store.database import FOLD_LOCK
 from collector.store.registry import load_frontiers
 from rappor_core.calendar import day_of
 from rappor_server.errors import StorageError
-from tests.collector.support import BOTH_DATABASES, TODAY, Bench, Clock, make_bench, make_metric
+from tests.collector.support import (
+    BOTH_DATABASES,
+    TODAY,
+    Bench,
+    Clock,
+    Sender,
+    make_bench,
+    make_metric,
+    running_server,
+)
+from tests.waiting import until
 
 METRICS = [make_metric(f"m{number}", min_reports=1) for number in range(3)]
 YESTERDAY = TODAY - timedelta(days=1)
 
 
-def test_reports_are_counted_while_a_day_is_folded(new_postgresql: Callable[[], str]) -> None:
+def fill(bench: Bench) -> None:
+    bench.collector.push_metrics(METRICS, "test")
+    for metric in METRICS:
+        for day in (YESTERDAY, TODAY):
+            bench.send(bench.sender.reports(metric, 5, day))
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_reports_are_counted_while_a_day_is_folded(bench: Bench, other: Bench) -> None:
     """A folding that lasts holds up nobody who counts; two foldings are one after the other."""
-    url = new_postgresql()
-    bench, other = make_bench(url), make_bench(url)
     bench.collector.push_metrics(METRICS, "test")
     with bench.database.fold():
         (receipt,) = other.send(other.sender.reports(METRICS[0], 5))
-        assert isinstance(receipt, Receipt)
+        assert receipt.accepted == 5
         with bench.database.add() as connection:
             second = text(f"SELECT pg_try_advisory_xact_lock({FOLD_LOCK})")
             assert connection.execute(second).scalar_one() is False
     assert bench.collector.list_metrics()[0]["accepted"] == 5
-    bench.database.close()
-    other.database.close()
 
 
 @BOTH_DATABASES
@@ -40,17 +55,13 @@ def test_days_are_folded_in_many_transactions(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two of them reports are counted, also on SQLite; none is held up for all of them."""
-    bench.collector.push_metrics(METRICS, "test")
-    for metric in METRICS:
-        for day in (YESTERDAY, TODAY):
-            bench.send(bench.sender.reports(metric, 5, day))
+    fill(bench)
     pauses: list[float] = []
 
     def send_meanwhile(seconds: float) -> None:
         pauses.append(seconds)
         late = bench.sender.report(METRICS[0], TODAY + timedelta(days=1))
         (receipt,) = bench.send([late])
-        assert isinstance(receipt, Receipt)
         assert receipt.accepted == 1
 
     monkeypatch.setattr(closing, "FOLD_SECONDS", 0)
@@ -66,17 +77,10 @@ def test_days_are_folded_in_many_transactions(
 
 @BOTH_DATABASES
 def test_a_broken_closing_resumes_at_next_look(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process dies behind the first of six days; another one, on its next look, does the rest.
-
-    Until then the days are closed, and answers hold whole days or none.
-    """
-    bench, other = make_bench(database_url), make_bench(database_url)
-    bench.collector.push_metrics(METRICS, "test")
-    for metric in METRICS:
-        for day in (YESTERDAY, TODAY):
-            bench.send(bench.sender.reports(metric, 5, day))
+    """Of another process. Until then the days are closed, and answers hold whole days or none."""
+    fill(bench)
 
     def die(_seconds: float) -> None:
         raise StorageError("killed")
@@ -87,44 +91,11 @@ def test_a_broken_closing_resumes_at_next_look(
         with pytest.raises(StorageError, match="killed"):
             bench.collector.close_day(TODAY, "test")
     (receipt,) = other.send(other.sender.reports(METRICS[2], 1))
-    assert isinstance(receipt, Receipt)
     assert receipt.accepted == 0
     closed = other.collector.close_due(daily=True)
-    assert closed is not None
     assert (closed.metrics, closed.folded) == ((), 5)
     for metric in METRICS:
         assert other.collector.read_aggregate("test", metric.name).num_reports == 10
-    bench.database.close()
-    other.database.close()
-
-
-def test_a_closing_makes_no_writer_read_definitions_again(database_url: str) -> None:
-    """Every writer reads the days again at its next commit; what has not changed it keeps."""
-    bench, other = make_bench(database_url), make_bench(database_url)
-    bench.collector.push_metrics(METRICS, "test")
-    other.send(other.sender.reports(METRICS[0], 5, YESTERDAY))
-    before = other.writer._registry
-    bench.collector.close_day(YESTERDAY, "test", METRICS[0].name)
-    other.send(other.sender.reports(METRICS[1], 5, YESTERDAY))
-    after = other.writer._registry
-    assert before is not None
-    assert after is not None
-    assert after.version > before.version
-    for key, entry in after.entries.items():
-        assert entry.metric is before.entries[key].metric
-        moved = entry.closed_through - before.entries[key].closed_through
-        assert moved == (METRICS[0].accept_days if key[0] == METRICS[0].name else 0)
-    longer = make_metric("m1", min_reports=1, accept_days=9)
-    bench.collector.push_metrics([longer], "test", weaken=True)
-    bench.collector.retire_metric("m2", "test")
-    other.send(other.sender.reports(METRICS[1], 5))
-    last = other.writer._registry
-    assert last is not None
-    assert last.current("m1").metric.accept_days == 9
-    assert last.current("m2").retired
-    assert last.current("m0").metric is before.current("m0").metric
-    bench.database.close()
-    other.database.close()
 
 
 @BOTH_DATABASES
@@ -145,7 +116,6 @@ def test_one_statement_closes_all_metrics_a_day(
 
 
 def bench_on(url: str, day: date) -> Bench:
-    """A collector on a database of its own, at noon of a day."""
     return make_bench(url, Clock(datetime(day.year, day.month, day.day, 12, tzinfo=UTC)))
 
 
@@ -182,3 +152,140 @@ def test_a_refusal_tells_when_versions_close(sqlite_url: str, reason: str) -> No
     assert closed_through(bench, date(2026, 12, 2)) == {current.name: "2026-11-01"}
     assert closed_through(bench, date(2026, 12, 3)) == {current.name: "2026-11-02"}
     bench.database.close()
+
+
+METRIC = make_metric(min_reports=1, accept_days=7, keep_raw_days=30)
+DAY = day_of(TODAY)
+
+
+@dataclass
+class TwoClocks:
+    """A wall clock that may be set, and elapsed seconds that nobody sets."""
+
+    wall: Clock = field(default_factory=Clock)
+    seconds: float = 0.0
+
+    def guarded(self) -> GuardedClock:
+        return GuardedClock(self.wall, elapsed=lambda: self.seconds)
+
+    def pass_hours(self, hours: float) -> None:
+        self.wall.now += timedelta(hours=hours)
+        self.seconds += 3600 * hours
+
+
+def bench_with(clocks: TwoClocks, url: str) -> Bench:
+    return make_bench(url, clocks.guarded())  # type: ignore[arg-type]
+
+
+def accepted(bench: Bench, days_ago: int = 0) -> int:
+    report = bench.sender.report(METRIC, TODAY - timedelta(days=days_ago))
+    (receipt,) = bench.send([report])
+    return receipt.accepted
+
+
+def raw_reports(bench: Bench) -> int:
+    with bench.database.read() as connection:
+        return int(connection.exec_driver_sql("SELECT count(*) FROM raw_reports").scalar_one())
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> TwoClocks:
+    """Without the server's clock, which has the real time, far from that of these."""
+    check = GuardedClock.check
+    monkeypatch.setattr(GuardedClock, "check", lambda self, seen, _time=None: check(self, seen))
+    return TwoClocks()
+
+
+@pytest.fixture
+def guarded(clocks: TwoClocks, database_url: str) -> Iterator[Bench]:
+    made = bench_with(clocks, database_url)
+    made.collector.push_metrics([METRIC], "test")
+    yield made
+    made.database.close()
+
+
+def test_a_jump_of_the_clock_closes_and_deletes_nothing(guarded: Bench, clocks: TwoClocks) -> None:
+    assert accepted(guarded) == 1
+    clocks.wall.now += timedelta(days=60)
+    assert guarded.collector.close_due(daily=True) is None
+    assert guarded.collector.clock.is_suspect  # type: ignore[union-attr]
+    assert accepted(guarded) == accepted(guarded, days_ago=7) == 1
+    assert raw_reports(guarded) == 3
+    clocks.wall.now -= timedelta(days=60)
+    assert not guarded.collector.clock.is_suspect  # type: ignore[union-attr]
+    assert guarded.collector.close_due(daily=True) is None
+
+
+def test_days_close_as_far_as_time_elapsed(guarded: Bench, clocks: TwoClocks) -> None:
+    assert accepted(guarded) == 1
+    clocks.wall.now += timedelta(days=60)
+    for _ in range(8):
+        closed = guarded.collector.close_due(daily=True)
+        assert closed is None or closed.folded == 0
+        clocks.pass_hours(24)
+    closed = guarded.collector.close_due(daily=True)
+    assert closed.folded == 1
+    assert guarded.collector.today == DAY + 8
+
+
+@BOTH_DATABASES
+def test_a_later_process_starts_at_the_last_day_seen(
+    guarded: Bench, clocks: TwoClocks, database_url: str
+) -> None:
+    clocks.pass_hours(24)  # a stop over midnight is nothing strange
+    second = bench_with(clocks, database_url)
+    assert second.collector.today == DAY + 1
+    second.database.close()
+    clocks.wall.now += timedelta(days=60)
+    third = bench_with(clocks, database_url)
+    assert third.collector.today == DAY + 1
+    with pytest.raises(NotServedError, match="the clock is suspect"):
+        third.collector.read_aggregate("test", METRIC.name)
+    assert third.collector.confirm_clock("test") == TODAY + timedelta(days=61)
+    assert third.collector.today == DAY + 61
+    assert not third.collector.clock.is_suspect  # type: ignore[union-attr]
+    third.database.close()
+
+
+def test_a_clock_that_was_behind_may_be_put_right(
+    guarded: Bench, clocks: TwoClocks, database_url: str
+) -> None:
+    assert guarded.collector.today == DAY
+    clocks.wall.now -= timedelta(days=20)
+    second = bench_with(clocks, database_url)
+    assert second.collector.today == DAY - 20
+    clocks.wall.now += timedelta(days=21)
+    assert second.collector.today == DAY + 1
+    clocks.wall.now += timedelta(days=1)
+    assert second.collector.today == DAY + 1
+    second.database.close()
+
+
+def test_the_databases_clock_bears_a_clock_out(new_postgresql: Callable[[], str]) -> None:
+    url, days = new_postgresql(), [-60]
+    clock = GuardedClock(lambda: utc_now() + timedelta(days=days[0]))
+    bench = make_bench(url, clock)  # type: ignore[arg-type]
+    real = day_of(datetime.now(UTC).date())
+    assert bench.collector.today == real - 60
+    days[0] = 0
+    assert bench.collector.today in (real, real + 1)
+    days[0] = 60
+    assert bench.collector.today in (real, real + 1)
+    assert clock.is_suspect
+    bench.database.close()
+
+
+def test_metrics_and_log_say_that_the_clock_is_suspect(
+    tmp_path: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    clocks = TwoClocks()
+    given = {"housekeeping_seconds": 0.1, "log_level": "warning"}
+    url = f"sqlite:///{tmp_path}/collector.db"
+    with running_server([METRIC], clocks.guarded(), database=url, **given) as server:  # type: ignore[arg-type]
+        assert "rappor_clock_suspect 0.0" in server.http.get("/metrics").text
+        clocks.wall.now += timedelta(days=60)
+        until(lambda: "rappor_clock_suspect 1.0" in server.http.get("/metrics").text)
+        answer = server.post(Sender().reports(METRIC, 3)).json()
+        assert [one["status"] for one in answer["results"]] == ["accepted"] * 3
+        assert server.http.get("/readyz").status_code == 200
+    assert capfd.readouterr().err.count('"event": "clock_suspect"') == 1

@@ -1,4 +1,4 @@
-"""The operator's commands, against a database and against a collector that runs."""
+"""The operator's commands, and what cannot happen by accident: closing, retiring, reviving."""
 
 import json
 import os
@@ -14,13 +14,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from collector.server import running_collector
+from collector.settings import load_settings
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import make_batch
 from tests.collector.crash import announced_port, await_ready
-from tests.collector.support import Sender
+from tests.collector.support import TODAY, Bench, Sender, ServerMaker, make_bench, make_metric
 from tests.metric_texts import declaration
 from tests.waiting import until
 
@@ -39,8 +41,6 @@ def metrics_file(tmp_path: Path) -> Path:
 
 @dataclass
 class Done:
-    """What a command printed, and its exit code."""
-
     returncode: int
     stdout: str
     stderr: str
@@ -124,10 +124,7 @@ def _today() -> str:
 def _send(url: str, key: str) -> None:
     metric = parse_metrics(METRICS).metrics["theme"]
     reports = Sender().reports(metric, 20, date.fromisoformat(_today()))
-    headers = {
-        "content-type": "application/vnd.rappor.batch",
-        "authorization": f"Bearer {key}",
-    }
+    headers = {"content-type": "application/vnd.rappor.batch", "authorization": f"Bearer {key}"}
     body = encode_binary(make_batch(os.urandom(16), reports))
     answers = []
 
@@ -176,3 +173,84 @@ def test_settings_come_from_file_or_environment(
     monkeypatch.setenv("RAPPOR_SETTINGS", "/nowhere")
     with pytest.raises(SettingsError, match="no such file"):
         load_settings()
+
+
+def test_a_push_tells_and_revives_the_retired(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does a start with `--metrics` collect it again."""
+    file, database = tmp_path / "metrics.toml", f"sqlite:///{tmp_path}/r.sqlite"
+    file.write_text(METRICS)
+    on = ["--database", database]
+    main(["metrics", "push", str(file), *on])
+    main(["metrics", "retire", "theme", *on])
+    capsys.readouterr()
+    assert main(["metrics", "push", str(file), *on]) == 0
+    assert "still retired: theme; --revive" in capsys.readouterr().out
+    with running_collector(load_settings(database=database, metrics=file, port=0)):
+        assert _state(database) == "retired"
+    file.write_text(METRICS.replace("prob_f = 0.5", "prob_f = 0.75"))  # a new version of it, too
+    assert main(["metrics", "push", str(file), *on]) == 0
+    assert _state(database) == "retired"
+    assert main(["metrics", "push", str(file), "--revive", *on]) == 0
+    assert _state(database) == "current"
+
+
+def _state(database: str) -> str:
+    bench = make_bench(database)
+    state: str = bench.collector.list_metrics()[-1]["state"]
+    bench.database.close()
+    return state
+
+
+def test_a_day_closes_only_with_yes(
+    bench: Bench, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.clock.now, metric = datetime.now(UTC), make_metric()
+    bench.collector.push_metrics([metric, make_metric("other")], "test")
+    today = bench.clock.now.date()
+    bench.send(bench.sender.reports(metric, 20, today))
+    before = bench.collector.list_metrics()
+    call = ["close", str(today), "--database", database_url]
+    assert main(call) == 2  # nobody can be asked
+    assert "--yes" in capsys.readouterr().err
+    assert main([*call, "--dry-run", "--json"]) == 0
+    would = json.loads(capsys.readouterr().out)
+    assert main([*call, "--dry-run"]) == 0
+    assert "would close through" in capsys.readouterr().out
+    assert bench.collector.list_metrics() == before
+    assert main([*call, "--yes", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == would  # it did what it said
+    assert would["metrics"] == ["homepage", "other"]
+    assert would["days_with_reports"] == 1
+    assert bench.collector.list_metrics() != before
+
+
+def test_dry_run_and_closing_answer_alike(serving: ServerMaker) -> None:
+    metric = make_metric()
+    with serving([metric]) as server:
+        server.post(server.sender.reports(metric, 20))
+        path = f"/v1/days/{TODAY}/close"
+        would = server.http.post(path, params={"dry_run": "true", "metric": "homepage"}).json()
+        assert server.http.get("/v1/metrics").json()["metrics"][0]["served"] is None
+        assert server.http.post(path, params={"dry_run": "perhaps"}).status_code == 422
+        assert server.http.post(path, params={"dry_run": "true", "metric": "x"}).status_code == 404
+        assert server.http.post(path).json() == would
+        tomorrow = f"/v1/days/{TODAY.replace(day=TODAY.day + 2)}/close"
+        assert server.http.post(tomorrow, params={"dry_run": "true"}).status_code == 422
+
+
+def test_an_answer_on_a_terminal_decides(
+    bench: Bench,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bench.clock.now = datetime.now(UTC)
+    bench.collector.push_metrics([make_metric()], "test")
+    today = str(bench.clock.now.date())
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for answer, code in ((False, 1), (True, 0)):
+        monkeypatch.setattr("typer.confirm", lambda *_, answer=answer, **__: answer)
+        assert main(["close", today, "--database", database_url]) == code
+        assert ("closed through" in capsys.readouterr().out) == answer

@@ -87,9 +87,7 @@ def test_only_reports_are_opened_and_only_to_post(serving: ServerMaker) -> None:
             assert named(server.http.get(path, headers={"Origin": LISTED})) == {}
 
 
-def test_a_preflight_needs_no_key_or_database(
-    serving: ServerMaker,
-) -> None:
+def test_a_preflight_needs_no_key_or_database(serving: ServerMaker) -> None:
     with serving([METRIC], allowed_origins=[LISTED], require_keys=True) as server:
         for _ in range(100):
             assert ask(server).status_code == 200
@@ -132,11 +130,3 @@ def test_https_extensions_and_this_machine_are_taken() -> None:
         "https://xn--bcher-kva.example",
     )
     assert load_settings(allowed_origins=origins).allowed_origins == origins
-
-
-def test_no_answer_allows_credentials(serving: ServerMaker) -> None:
-    with serving([METRIC], allowed_origins=[LISTED]) as server:
-        cookie = {"Cookie": "session=1", "Origin": LISTED}
-        for answer in (ask(server), server.http.post("/v1/reports", headers=cookie)):
-            assert "access-control-allow-credentials" not in answer.headers
-            assert "set-cookie" not in answer.headers

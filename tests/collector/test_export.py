@@ -138,9 +138,7 @@ def test_a_stream_that_ends_early_leaves_no_file(
     assert not any(path.name.startswith("kept.jsonl") for path in tmp_path.iterdir())
 
 
-def test_raw_reports_soon_deleted_are_told(
-    collected: tuple[Bench, list[Report]],
-) -> None:
+def test_raw_reports_soon_deleted_are_told(collected: tuple[Bench, list[Report]]) -> None:
     """Closed days alone, from two days before; not those that were moved."""
     bench, _ = collected
     kept = KEPT.keep_raw_days
@@ -176,17 +174,15 @@ def test_a_running_collector_warns_of_expiring_reports(
         rounds.append(None)
         return find_expiring(*given)
 
-    monkeypatch.setattr(chores, "find_growth", fail)
     monkeypatch.setattr(chores, "find_expiring", find)
+    monkeypatch.setattr(chores, "find_growth", fail)
     metric = make_metric("kept", keep_raw_days=2, accept_days=1, min_reports=1)
     with serving([metric], housekeeping_seconds=0.2, log_level="warning") as server:
         server.post(server.sender.reports(metric, 9, YESTERDAY))
         server.http.post(f"/v1/days/{YESTERDAY}/close").raise_for_status()
-        until(
-            lambda: "rappor_raw_days_expiring 1.0" in server.http.get("/metrics").text, every=0.05
-        )
+        until(lambda: "rappor_raw_days_expiring 1.0" in server.http.get("/metrics").text)
         before = len(rounds)
-        until(lambda: len(rounds) > before + 1, every=0.05)
+        until(lambda: len(rounds) > before + 1)
     assert len(looks) == 1
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     told = [one for one in lines if one["event"] == "raw_reports_expire"]

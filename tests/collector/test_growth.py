@@ -1,16 +1,25 @@
-"""Days with far more reports than the days before them are told."""
+"""What Prometheus and the log say: counts that add up, and days with far more reports."""
 
+import io
 import json
+import os
 import random
+import re
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from collector import chores
 from collector.domain.growth import find_growth, highest_usual
+from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
 from rappor_cli.main import main
 from rappor_core.metrics.metric import Metric
-from tests.collector.support import NOON, TODAY, Bench, ServerMaker, make_metric
+from rappor_server.logs import make_log
+from tests.collector.support import NOON, TODAY, Bench, Server, ServerMaker, make_metric
 from tests.waiting import until
 
 METRIC = make_metric(min_reports=10, accept_days=6)
@@ -48,13 +57,6 @@ def test_a_flood_stands_in_the_list_of_metrics(
     assert main(["metrics", "list", "--database", database_url]) == 0
     said = f"homepage grows: 1,500 reports of {today}, usual are 100"
     assert said in capsys.readouterr().out
-
-
-def test_without_history_nothing_is_told(bench: Bench) -> None:
-    bench.collector.push_metrics([METRIC], "test")
-    bench.send(bench.sender.reports(METRIC, 10, TODAY - timedelta(1)))
-    bench.send(bench.sender.reports(METRIC, 1_000, TODAY))
-    assert _growth(bench) == []
 
 
 @pytest.mark.parametrize("mean", [20, 100_000])
@@ -121,3 +123,74 @@ def test_a_collector_that_runs_tells_once(
     assert [(one["metric"], one["reports"], one["usual"]) for one in told] == [
         ("homepage", 1_000, 100)
     ]
+
+
+OF_ONE = make_metric(min_reports=1)
+
+
+def value(server: Server, name: str) -> float:
+    text = server.http.get("/metrics").text
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    assert found is not None, name
+    return float(found[1])
+
+
+def test_counts_add_up(server: Server) -> None:
+    body = server.sender.body(
+        [
+            *server.sender.reports(OF_ONE, 4),
+            server.sender.report(OF_ONE, cohort=4),
+            server.sender.report(OF_ONE, metric="nothing"),
+        ]
+    )
+    for _ in range(2):
+        server.post_body(body)
+    server.post_body(b"{")
+    assert value(server, "rappor_reports_accepted_total") == 4
+    assert value(server, 'rappor_reports_refused_total{reason="cohort_out_of_range"}') == 1
+    assert value(server, 'rappor_reports_refused_total{reason="unknown_metric"}') == 1
+    assert value(server, 'rappor_reports_refused_total{reason="day_closed"}') == 0
+    assert value(server, "rappor_batches_duplicate_total") == 1
+    assert value(server, 'rappor_requests_total{status="200"}') == 2
+    assert value(server, 'rappor_requests_total{status="400"}') == 1
+    assert value(server, "rappor_commit_seconds_count") == 2
+    assert value(server, "rappor_commit_failures_total") == 0
+    assert value(server, "rappor_queued_reports") == 0
+    assert value(server, "rappor_open_days") == OF_ONE.accept_days + 1
+    assert value(server, "rappor_metrics_current") == 1
+
+
+def test_a_flood_of_warnings_is_one_line() -> None:
+    stream, now = io.StringIO(), [0.0]
+    log = make_log("info", stream, lambda: now[0])
+    for _ in range(50):
+        log.warning("request_failed", status=503)
+    now[0] = 1.5
+    log.warning("request_failed", status=503)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["more_before"] for line in lines] == [0, 49]
+
+
+def test_days_close_by_themselves(serving: ServerMaker) -> None:
+    with serving([OF_ONE], housekeeping_seconds=0.05) as server:
+        server.post(server.sender.reports(OF_ONE, 3))
+        server.clock.pass_days(8)
+        deadline = time.monotonic() + 20
+        while server.http.get("/v1/metrics").json()["metrics"][0]["served"] is None:
+            assert time.monotonic() < deadline
+        listed = server.http.get("/v1/metrics").json()["metrics"][0]
+        assert listed["closed_through"] == str(TODAY)
+        assert listed["served"] == {"first_day": str(TODAY), "last_day": str(TODAY)}
+        late = server.post(server.sender.reports(OF_ONE, 1))
+        assert late.json()["results"][0]["reason"] == "day_closed"
+
+
+def test_the_gauges_of_a_killed_worker_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    kept = {f"gauge_livesum_{os.getpid()}.db", f"counter_{ended.pid}.db"}
+    for name in kept | {f"gauge_livesum_{ended.pid}.db", f"gauge_livemax_{ended.pid}.db"}:
+        (tmp_path / name).touch()
+    monkeypatch.setenv(MULTIPROCESS_DIR, str(tmp_path))
+    forget_dead_workers()
+    assert {path.name for path in tmp_path.iterdir()} == kept

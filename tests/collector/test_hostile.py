@@ -171,7 +171,6 @@ def test_strange_days_cannot_be_closed(server: Server, day: str) -> None:
 
 
 def _mutate(rng: random.Random, body: bytes) -> bytes:
-    """Flip, cut, repeat or insert, at one to four places."""
     data = bytearray(body)
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(data)) if data else 0
@@ -238,7 +237,6 @@ def answer_to(server: Server, sent: bytes) -> bytes:
 
 
 def raw(body: bytes, *headers: bytes) -> bytes:
-    """A whole request for reports."""
     length = b"Content-Length: %d" % len(body)
     lines = (b"POST /v1/reports HTTP/1.1", b"Content-Type: application/json", length, *headers)
     return b"\r\n".join([*lines, b"", body])

@@ -9,10 +9,7 @@ from sqlalchemy import select
 
 from collector.domain.submission import Submission, decode_batch_json
 from collector.store.batches import hash_of_id, keyed_digest
-from collector.store.models import (
-    batches,
-    metadata,
-)
+from collector.store.models import batches, metadata
 from rappor_core.calendar import day_of
 from rappor_core.metrics.metric import Metric
 from rappor_server.logs import make_log
@@ -72,10 +69,7 @@ def test_no_column_could_hold_arrival() -> None:
     assert not names & {"address", "ip", "user_agent", "received", "received_at", "headers"}
 
 
-def test_tables_forget_the_order_of_reports(
-    tmp_path: Path,
-) -> None:
-    """The stored rows of counters and batches do not tell the order of arrival."""
+def test_tables_forget_the_order_of_reports(tmp_path: Path) -> None:
     from tests.collector.support import make_bench, submission
 
     contents = []
@@ -137,7 +131,6 @@ def _as_routed(body: bytes) -> Submission:
 
 
 def _rebuilt(metric: Metric, rows: list[tuple[bytes, ...]]) -> int:
-    """How many rows a body was found for."""
     found = 0
     for key, digest in rows:
         bodies = (

@@ -3,8 +3,9 @@
 import json
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,11 +14,10 @@ import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import make_url, text
+from sqlalchemy import Connection, make_url, text
 
 from collector.store.database import COLLECTOR, MIGRATIONS, CollectorDatabase, back_up, restore
 from collector.store.models import metadata
-from rappor_cli.main import main
 from rappor_server.database import make_engine
 from rappor_server.errors import SchemaError, SettingsError, StorageError
 from rappor_server.schema import migrate, prepare
@@ -29,17 +29,26 @@ pytestmark = pytest.mark.usefixtures("databases_as_served")
 METRIC = make_metric(min_reports=1)
 
 
+@contextmanager
+def migrated(url: str, rows: str = "", **values: object) -> Iterator[Connection]:
+    """A database of version 0.3.0 that had these rows, brought to this version."""
+    database = CollectorDatabase(make_engine(url))
+    with database.change() as connection:
+        version_0_3_0.make_database(connection)
+        for row in filter(str.strip, rows.split(";")):
+            connection.execute(text(row), values)
+    assert migrate(database) == ("0008", "0017")
+    with database.read() as connection:
+        yield connection
+    database.close()
+
+
 @BOTH_DATABASES
 def test_migrations_and_models_say_the_same(database_url: str) -> None:
     """From the first released schema; an empty database gets the models' tables at once."""
-    database = CollectorDatabase(make_engine(database_url))
-    with database.change() as connection:
-        version_0_3_0.make_database(connection)
-    assert migrate(database) == ("0008", "0017")
-    with database.read() as connection:
+    with migrated(database_url) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
-    database.close()
 
 
 @BOTH_DATABASES
@@ -88,17 +97,17 @@ def test_an_older_database_is_migrated_only_when_asked(bench: Bench, tmp_path: P
 
 
 LINKED_ROWS = """
-INSERT INTO metrics VALUES ('engine', '{params_id}', 1, '{definition}', FALSE);
-INSERT INTO associations VALUES ('both', 'b', 1, '{{}}', FALSE);
-INSERT INTO series VALUES (7, 'engine', '{params_id}', 'engine');
+INSERT INTO metrics VALUES ('engine', :params_id, 1, :definition, FALSE);
+INSERT INTO associations VALUES ('both', 'b', 1, '{}', FALSE);
+INSERT INTO series VALUES (7, 'engine', :params_id, 'engine');
 INSERT INTO series VALUES (8, 'both', 'b', 'both');
 INSERT INTO frontiers VALUES ('engine', 20000);
 INSERT INTO blocks VALUES (1, 8, 20000, 20000, 5, FALSE);
 INSERT INTO blocks VALUES (2, 7, 20000, 20000, 5, FALSE);
-INSERT INTO block_counts VALUES (1, 0, 5, '');
+INSERT INTO block_counts VALUES (1, 0, 5, :none);
 INSERT INTO linked_days VALUES (1, 0, 20000);
-INSERT INTO counters VALUES (8, 20001, 0, 0, 5, {none});
-INSERT INTO counters VALUES (7, 20001, 0, 0, 5, {none})
+INSERT INTO counters VALUES (8, 20001, 0, 0, 5, :none);
+INSERT INTO counters VALUES (7, 20001, 0, 0, 5, :none)
 """
 
 
@@ -106,25 +115,15 @@ def test_associations_of_an_older_database_go(database_url: str) -> None:
     """Their tables and counts; what was counted of the metrics stays, and they are read."""
     metric = make_metric("engine", min_reports=1)
     definition = json.dumps(metric.to_dict() | {"cohort_with": "homepage"})
-    database = CollectorDatabase(make_engine(database_url))
-    none = "''" if database.is_postgresql else "X''"
-    rows = LINKED_ROWS.format(params_id=metric.params_id, definition=definition, none=none)
-    with database.change() as connection:
-        version_0_3_0.make_database(connection)
-        for row in rows.split(";"):
-            connection.execute(text(row.replace(":", r"\:")))
-    assert migrate(database) == ("0008", "0017")
-    with database.read() as connection:
-        held = {
-            table: connection.execute(text(f"SELECT count(*) FROM {table}")).scalar()
-            for table in ("series", "blocks", "block_counts", "counters")
-        }
-    assert held == {"series": 1, "blocks": 1, "block_counts": 0, "counters": 1}
+    values = {"params_id": metric.params_id, "definition": definition, "none": b""}
+    with migrated(database_url, LINKED_ROWS, **values) as connection:
+        for table, held in {"series": 1, "blocks": 1, "block_counts": 0, "counters": 1}.items():
+            counted = connection.execute(text(f"SELECT count(*) FROM {table}")).scalar()
+            assert (table, counted) == (table, held)
     bench = make_bench(database_url)
     (listed,) = bench.collector.list_metrics()
     assert listed["definition"] == metric.to_dict()
     bench.database.close()
-    database.close()
 
 
 SHARDS = """
@@ -139,21 +138,11 @@ INSERT INTO counters VALUES (7, 20001, 3, 1, 6, :many)
 def test_the_shards_of_an_older_database_are_summed(database_url: str) -> None:
     """No count carries into the next: the lanes are four bytes wide."""
     two, many = bytes([2, 0, 0, 0, 1, 0, 0, 0]), bytes([255, 0, 0, 0, 7, 0, 0, 0])
-    database = CollectorDatabase(make_engine(database_url))
-    with database.change() as connection:
-        version_0_3_0.make_database(connection)
-        for row in SHARDS.split(";"):
-            connection.execute(text(row), {"two": two, "many": many})
-    assert migrate(database) == ("0008", "0017")
-    with database.read() as connection:
-        rows = connection.execute(text("SELECT * FROM counters ORDER BY 1, 2, 3")).all()
     both = bytes([1, 1, 0, 0, 8, 0, 0, 0])
-    assert [tuple(row) for row in rows] == [
-        (7, 20_000, 1, 257, both),
-        (7, 20_000, 2, 5, two),
-        (7, 20_001, 1, 6, many),
-    ]
-    database.close()
+    wanted = [(7, 20_000, 1, 257, both), (7, 20_000, 2, 5, two), (7, 20_001, 1, 6, many)]
+    with migrated(database_url, SHARDS, two=two, many=many) as connection:
+        rows = connection.execute(text("SELECT * FROM counters ORDER BY 1, 2, 3")).all()
+    assert [tuple(row) for row in rows] == wanted
 
 
 PARTITION = """
@@ -166,17 +155,9 @@ INSERT INTO batches (batch_hash, digest, partition_id, num_reports, results)
 
 
 def test_batches_of_an_older_database_are_remembered(new_postgresql: Callable[[], str]) -> None:
-    """For as long as their partition was to be kept."""
-    database = CollectorDatabase(make_engine(new_postgresql()))
-    with database.change() as connection:
-        version_0_3_0.make_database(connection)
-        for row in PARTITION.split(";"):
-            connection.execute(text(row))
-    assert migrate(database) == ("0008", "0017")
-    with database.read() as connection:
+    with migrated(new_postgresql(), PARTITION) as connection:
         (row,) = connection.execute(text("SELECT * FROM batches")).all()
     assert tuple(row) == (b"a", b"b", 20_000, 5, b"c")
-    database.close()
 
 
 def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:
@@ -191,24 +172,22 @@ def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:
 def test_commits_of_sqlite_wait_for_the_disk(sqlite_url: str) -> None:
     database = CollectorDatabase(make_engine(sqlite_url))
     with database.change() as connection:
-        full = 2
-        assert connection.execute(text("PRAGMA synchronous")).scalar_one() == full
+        assert connection.execute(text("PRAGMA synchronous")).scalar_one() == 2  # full
         assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
     database.close()
 
 
-def test_commits_always_wait_for_the_disk(
-    new_postgresql: Callable[[], str],
-) -> None:
+def test_commits_always_wait_for_the_disk(new_postgresql: Callable[[], str]) -> None:
     """And sessions that would see old rows by default are told otherwise."""
     url = new_postgresql()
+    name = make_url(url).database
     database = CollectorDatabase(make_engine(url))
     with database.change() as connection:
-        name = make_url(url).database
-        connection.execute(
-            text(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
-        )
-        connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
+        for setting in (
+            "default_transaction_isolation = 'serializable'",
+            "synchronous_commit = off",
+        ):
+            connection.execute(text(f"ALTER DATABASE {name} SET {setting}"))
     database.close()
     database = CollectorDatabase(make_engine(url))
     prepare(database)
@@ -264,10 +243,7 @@ def test_many_workers_start_on_an_empty_database(database_url: str) -> None:
 @pytest.mark.usefixtures("with_pg_programs")
 @BOTH_DATABASES
 def test_a_live_copy_is_whole_and_restorable(
-    bench: Bench,
-    database_url: str,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
+    bench: Bench, database_url: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     bench.collector.push_metrics([METRIC], "test")
     stop = threading.Event()
@@ -346,33 +322,3 @@ def test_a_backup_overwrites_nothing(sqlite_url: str, tmp_path: Path) -> None:
     assert not (tmp_path / "new.sqlite").exists()
     assert there.read_text() == "x" * 5000
     bench.database.close()
-
-
-@pytest.mark.usefixtures("with_pg_programs")
-def test_postgresql_is_copied_by_its_own_tools(
-    new_postgresql: Callable[[], str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """And a collector's open days are settled afterwards."""
-    url, copy = new_postgresql(), tmp_path / "copy"
-    bench = make_bench(url)
-    bench.collector.push_metrics([METRIC], "test")
-    bench.send(bench.sender.reports(METRIC, 7))
-    bench.database.close()
-    assert main(["backup", "--database", url, "-o", str(copy)]) == 1
-    assert "use pg_dump --format=custom" in capsys.readouterr().err
-    copy_database(url, copy)
-    target = new_postgresql()
-    assert main(["restore", str(copy), "--database", target, "--discard-open-days"]) == 1
-    assert "use pg_restore, then run rappor restore" in capsys.readouterr().err
-    assert main(["restore", "--database", target, "--discard-open-days"]) == 1
-    assert "has no tables of a collector; restore its copy first" in capsys.readouterr().err
-    put_copy_back(copy, target)
-    monkeypatch.setenv("RAPPOR_DATABASE", target)  # of a collector; the file was forgotten
-    assert main(["restore", "--discard-open-days"]) == 2
-    assert "name the file of a backup" in capsys.readouterr().err
-    assert main(["restore", "--database", target, "--discard-open-days"]) == 0
-    assert "7 reports of days not served yet were discarded" in capsys.readouterr().out
-    assert main(["restore", "--database", f"sqlite:///{copy}", "--discard-open-days"]) == 2

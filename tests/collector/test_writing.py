@@ -1,31 +1,31 @@
 """Counting in the database, SQLite and PostgreSQL: exact sums, no contention, no double count."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
 from collector.domain.batch_writer import Receipt
 from collector.errors import BatchConflictError
+from collector.store.group_commit import PostgresqlStatements
 from collector.store.models import batches, counters, raw_reports
 from rappor_core.aggregate import Aggregate
 from rappor_core.wire.report import Report
-from tests.collector.support import (
-    BOTH_DATABASES,
-    TODAY,
-    Bench,
-    make_bench,
-    make_metric,
-    set_bits,
-    submission,
-)
+from tests.collector.support import BOTH_DATABASES, TODAY, Bench, make_metric, set_bits, submission
 
 METRIC = make_metric(min_reports=1)
 
 
+@pytest.fixture
+def bench(bench: Bench) -> Bench:
+    bench.collector.push_metrics([METRIC], "test")
+    return bench
+
+
 def naive(reports: list[Report]) -> tuple[list[int], list[list[int]]]:
-    """Counted one by one, the obvious way."""
     params = METRIC.params
     totals = [0] * params.num_cohorts
     bits = [[0] * params.num_bits for _ in totals]
@@ -49,7 +49,6 @@ def assert_counts(aggregate: Aggregate, reports: list[Report]) -> None:
 
 @BOTH_DATABASES
 def test_counts_are_the_sums_of_the_bits(bench: Bench) -> None:
-    bench.collector.push_metrics([METRIC], "test")
     days = [TODAY - timedelta(days=back) for back in range(3)]
     reports = [bench.sender.report(METRIC, days[n % 3]) for n in range(300)]
     for start in range(0, 300, 30):
@@ -58,7 +57,6 @@ def test_counts_are_the_sums_of_the_bits(bench: Bench) -> None:
 
 
 def test_a_group_holds_a_batch_and_its_forgery(bench: Bench) -> None:
-    bench.collector.push_metrics([METRIC], "test")
     reports = bench.sender.reports(METRIC, 5)
     body = bench.sender.body(reports, b"a" * 16)
     forged = bench.sender.body(bench.sender.reports(METRIC, 5), b"a" * 16)
@@ -69,10 +67,8 @@ def test_a_group_holds_a_batch_and_its_forgery(bench: Bench) -> None:
 
 
 @BOTH_DATABASES
-def test_two_processes_on_one_database_count_once(bench: Bench, database_url: str) -> None:
+def test_two_processes_on_one_database_count_once(bench: Bench, other: Bench) -> None:
     """Two writers, a shared set of batches that both send: each batch is counted once."""
-    bench.collector.push_metrics([METRIC], "test")
-    other = make_bench(database_url, bench.clock)
     reports = [bench.sender.reports(METRIC, 10) for _ in range(40)]
     bodies = [submission(bench.sender.body(chunk)) for chunk in reports]
     outcomes: list[list[Receipt]] = [[], []]
@@ -84,7 +80,6 @@ def test_two_processes_on_one_database_count_once(bench: Bench, database_url: st
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(send, (0, 1), (bench, other)))
-    other.database.close()
     assert [len(slot) for slot in outcomes] == [40, 40]
     fresh = [one.batch_id for slot in outcomes for one in slot if not one.duplicate]
     assert len(fresh) == len(set(fresh)) == 40
@@ -92,29 +87,21 @@ def test_two_processes_on_one_database_count_once(bench: Bench, database_url: st
 
 
 @BOTH_DATABASES
-def test_writers_by_turns_add_to_the_same_counters(bench: Bench, database_url: str) -> None:
-    bench.collector.push_metrics([METRIC], "test")
-    other = make_bench(database_url, bench.clock)
-    reports = bench.sender.reports(METRIC, 40)
-    for number, report in enumerate(reports):
-        (bench, other)[number % 2].writer.write([submission(bench.sender.body([report]))])
-    other.database.close()
-    assert_counts(served(bench), reports)
+def test_another_process_metric_is_known_next_batch(bench: Bench, other: Bench) -> None:
+    new = make_metric("new", min_reports=1)
 
+    def reason() -> str:
+        result = bench.send(bench.sender.reports(new, 1))[0].results[0]
+        return "" if result is None else result.reason
 
-@BOTH_DATABASES
-def test_another_process_metric_is_known_next_batch(bench: Bench, database_url: str) -> None:
-    assert bench.send(bench.sender.reports(METRIC, 1))[0].results[0].reason == "unknown_metric"  # type: ignore[union-attr]
-    other = make_bench(database_url, bench.clock)
-    other.collector.push_metrics([METRIC], "test")
-    assert bench.send(bench.sender.reports(METRIC, 1))[0].results == [None]  # type: ignore[union-attr]
+    assert reason() == "unknown_metric"
+    other.collector.push_metrics([new], "test")
+    assert reason() == ""
     other.collector.close_day(TODAY, "test")
-    other.database.close()
-    assert bench.send(bench.sender.reports(METRIC, 1))[0].results[0].reason == "day_closed"  # type: ignore[union-attr]
+    assert reason() == "day_closed"
 
 
 def test_batches_are_forgotten_with_their_days(bench: Bench) -> None:
-    bench.collector.push_metrics([METRIC], "test")
     bench.send(bench.sender.reports(METRIC, 1))
     bench.clock.pass_days(7)
     bench.collector.close_due()
@@ -126,7 +113,7 @@ def test_batches_are_forgotten_with_their_days(bench: Bench) -> None:
 
 def test_overdue_batches_go_though_admins_close_all(bench: Bench) -> None:
     """Then the clock never finds a day to close; retention must not wait for one."""
-    kept = make_metric(keep_raw_days=2)
+    kept = make_metric("kept", keep_raw_days=2)
     bench.collector.push_metrics([kept], "test")
     bench.send(bench.sender.reports(kept, 5))
     for left in (*[(5, 1)] * 3, *[(0, 1)] * 5, (0, 0)):
@@ -138,7 +125,6 @@ def test_overdue_batches_go_though_admins_close_all(bench: Bench) -> None:
 
 def test_a_longer_accept_days_keeps_batches_for_longer(bench: Bench) -> None:
     """Else a batch sent again on a day that stayed open would count twice."""
-    bench.collector.push_metrics([METRIC], "test")
     body = submission(bench.sender.body(bench.sender.reports(METRIC, 3)))
     bench.writer.write([body])
     bench.collector.push_metrics([make_metric(min_reports=1, accept_days=20)], "test", weaken=True)
@@ -150,22 +136,23 @@ def test_a_longer_accept_days_keeps_batches_for_longer(bench: Bench) -> None:
 @pytest.mark.parametrize("again", ["longer", "slow clock"])
 def test_no_batch_is_forgotten_before_its_closing(bench: Bench, again: str) -> None:
     """A day is closed permanently with the most patient version; until then it may open again."""
-    bench.collector.push_metrics([make_metric(accept_days=3)], "test")
-    body = submission(bench.sender.body(bench.sender.reports(METRIC, 3)))
+    first = make_metric("late", accept_days=3)
+    bench.collector.push_metrics([first], "test")
+    body = submission(bench.sender.body(bench.sender.reports(first, 3)))
     bench.writer.write([body])
-    patient = make_metric(num_cohorts=8, accept_days=9)
+    patient = make_metric("late", num_cohorts=8, accept_days=9)
     bench.collector.push_metrics([patient], "test", weaken=True)
     bench.clock.pass_days(4)
     bench.collector.close_due(daily=True)
     if again == "longer":
-        bench.collector.push_metrics([make_metric(accept_days=9)], "test", weaken=True)
+        longer = make_metric("late", accept_days=9)
+        bench.collector.push_metrics([longer], "test", weaken=True)
     else:
         bench.clock.pass_days(-1)
     assert bench.writer.write([body])[0].duplicate  # type: ignore[union-attr]
 
 
 def test_only_its_block_is_kept_of_a_day(bench: Bench) -> None:
-    bench.collector.push_metrics([METRIC], "test")
     bench.send(bench.sender.reports(METRIC, 20))
     assert _rows(bench, counters) > 0
     bench.collector.close_day(TODAY, "test")
@@ -175,3 +162,54 @@ def test_only_its_block_is_kept_of_a_day(bench: Bench) -> None:
 def _rows(bench: Bench, table) -> int:  # type: ignore[no-untyped-def]
     with bench.database.read() as connection:
         return connection.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def is_duplicate(bench: Bench, body: Any) -> bool:
+    (receipt,) = bench.writer.write([body])
+    return receipt.duplicate
+
+
+def batch_of(bench: Bench, reports: int = 1) -> Any:
+    day = bench.clock.now.date()
+    return submission(bench.sender.body([bench.sender.report(METRIC, day) for _ in range(reports)]))
+
+
+ON_POSTGRESQL = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+
+
+@ON_POSTGRESQL
+def test_a_batch_at_two_hosts_at_once_is_counted_once(
+    bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = batch_of(bench)
+    counting, go_on = threading.Event(), threading.Event()
+    save = PostgresqlStatements.save
+
+    def slow(*given: Any) -> None:
+        save(*given)
+        if threading.current_thread() is not threading.main_thread():
+            counting.set()
+            go_on.wait(20)
+
+    monkeypatch.setattr(PostgresqlStatements, "save", slow)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(is_duplicate, bench, body)
+        counting.wait(20)
+        timer = threading.Timer(0.5, go_on.set)
+        timer.start()
+        assert is_duplicate(other, body)
+        assert go_on.is_set()  # it has waited
+        timer.join()
+    assert not first.result()
+    assert bench.collector.list_metrics()[0]["accepted"] == 1
+
+
+@ON_POSTGRESQL
+def test_a_clock_that_goes_back_forgets_nothing(bench: Bench) -> None:
+    bodies = []
+    for days in (0, 6, -5, 1):
+        bench.clock.now += timedelta(days=days)
+        bodies.append(batch_of(bench))
+        bench.writer.write([bodies[-1]])
+        bench.collector.close_due(daily=True)
+        assert all(is_duplicate(bench, one) for one in bodies[-2:])

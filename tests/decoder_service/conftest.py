@@ -1,6 +1,6 @@
 """Databases of both kinds, for the tests of this folder."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,23 +11,17 @@ from decoder_service.shell.settings import ServiceSettings
 from disclosure.release import make_keys
 from rappor_server.database import make_engine
 from rappor_server.schema import prepare
-from tests.collector.conftest import databases, new_postgresql, postgresql, postgresql_server
+from tests.collector.conftest import (
+    database_url,
+    databases,
+    new_postgresql,
+    postgresql,
+    postgresql_server,
+)
 from tests.decoder_service.live_collector import MONDAY, LiveCollector, live_collector
 from tests.decoder_service.support import ALARM_URLS, Running, as_listed, running, set_metrics
 
-__all__ = ["databases", "new_postgresql", "postgresql", "postgresql_server"]
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database, of either kind.
-
-    What two processes do at once is seen on PostgreSQL in `make test`, too, where a test names it.
-    """
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/decoder.sqlite"
-    make: Callable[[], str] = request.getfixturevalue("new_postgresql")
-    return make()
+__all__ = ["database_url", "databases", "new_postgresql", "postgresql", "postgresql_server"]
 
 
 @pytest.fixture

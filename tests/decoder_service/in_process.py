@@ -5,7 +5,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
+
+import httpx
 
 from decoder.errors import DecodeError
 from decoder.progress import silent
@@ -17,7 +20,7 @@ from decoder_service.shell.service import DecoderService
 from decoder_service.worker.execution import Keyed, execute
 from decoder_service.worker.running import make_task, store_result
 from rappor_core.errors import RapporError
-from tests.decoder_service.support import Running
+from tests.decoder_service.support import Running, submit
 
 
 def do_jobs(service: DecoderService, folder: Path) -> int:
@@ -26,6 +29,15 @@ def do_jobs(service: DecoderService, folder: Path) -> int:
     while do_job(service, folder / f"job-{os.urandom(4).hex()}"):
         done += 1
     return done
+
+
+def done(served: Running, client: httpx.Client, folder: Path, spec: dict[str, Any]) -> str:
+    """The id of the result of a job."""
+    job = submit(client, spec)
+    assert do_jobs(served.service, folder) == 1
+    ended = client.get(f"/v1/jobs/{job}").json()
+    assert ended["state"] == "done", ended
+    return str(ended["result_id"])
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from collector.settings import load_settings
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.wire.report import Report
-from tests.collector.support import Bench, Clock, make_bench
+from tests.collector.support import Bench, Clock, make_bench, make_metric
 
 MONDAY = date(2026, 11, 9)
 PARAMS = RapporParams.rappor(
@@ -42,18 +42,7 @@ def live_collector(
     folder: Path, days: Mapping[date, Mapping[str, int]], min_reports: int = 10
 ) -> Iterator[LiveCollector]:
     """A collector where every day of `days` is closed, with its values by how often."""
-    metric = Metric(
-        name="homepage",
-        params=PARAMS,
-        kind="string",
-        description="a test",
-        owner="test@example.org",
-        expires=date(2099, 6, 30),
-        max_memoized_values=3,
-        fallback="other",
-        min_reports=min_reports,
-        min_reports_per_cohort=1,
-    )
+    metric = make_metric("homepage", min_reports=min_reports).replace(params=PARAMS)
     clock = Clock(datetime.combine(min(days), time(12), UTC))
     database = f"sqlite:///{folder}/collector.sqlite"
     bench = make_bench(database, clock)

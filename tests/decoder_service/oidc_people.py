@@ -26,7 +26,6 @@ PEOPLE: dict[str, dict[str, Any]] = {
     "adam": {"preferred_username": "adam", "groups": ["decoder-analysts"]},
     "vera": {"preferred_username": "vera", "groups": "decoder-viewers"},
     "nina": {"preferred_username": "nina", "groups": ["staff"]},
-    "mallory": {"preferred_username": "ana", "groups": ["decoder-viewers"]},  # a name of another
 }
 ROLES = {
     "oidc_viewers": ("decoder-viewers",),
@@ -67,7 +66,6 @@ def provider(folder: Path, public: str, **client: Any) -> Iterator[str]:
         text=True,
     )
     try:
-        assert started.stdout is not None
         assert started.stdout.readline() == "ready\n"
         yield f"http://127.0.0.1:{port}"
     finally:

@@ -17,13 +17,7 @@ from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
-from tests.decoder_service.support import (
-    Running,
-    keep_result,
-    result_row,
-    settings_of,
-    with_people,
-)
+from tests.decoder_service.support import Running, keep_result, result_row, settings_of, with_people
 from tests.metric_texts import word
 
 MONDAY = date(2025, 3, 3)
@@ -54,10 +48,7 @@ def get(service: Running, who: str, path: str) -> Any:
 
 
 def decoded(folder: Path, metric_name: str, week: int, seed: int = 0, days: int = 7) -> Any:
-    """Files of a decoding of one week, in which the values have shares.
-
-    Of its first days, 500 reports less.
-    """
+    """Files of a decoding of one week, or of its first days with 500 reports less."""
     metric = parse_metrics(word(metric_name)).metrics[metric_name]
     rng = np.random.default_rng([seed, week])
     shares = np.array([0.5, 0.3, 0.19, 0.01])
@@ -91,7 +82,6 @@ def proposal(name: str, *results: str, policy: str = POLICY, **more: Any) -> dic
 
 
 def propose(service: Running, who: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """The release that a person proposed."""
     with service.client(who) as client:
         answer = client.post("/v1/releases", json=asked)
     assert answer.status_code == 201, answer.text

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,13 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 STRINGS = (GOLDEN / "aggregates" / "strings.json").read_bytes()
-PLACES = [path.read_bytes() for path in sorted((GOLDEN / "aggregates").glob("places-*.json"))]
 WORDS = (GOLDEN / "candidates.txt").read_bytes()
-# in `make test`, too, where two processes meet in a database
 ALARM_URLS = {"ops": "json://127.0.0.1:9/"}  # where nothing listens
 SLOW = {"numbers": [0, 3_000_000]}  # candidates that take many seconds and hundreds of MiB
 
 
 @dataclass
 class Running:
-    """A service that runs, and clients for its people."""
-
     url: str
     service: DecoderService
     keys: dict[str, str]
@@ -86,7 +83,6 @@ def result_row(identity: str, **changes: Any) -> ResultRow:
 
 
 def keep_result(service: Running, row: ResultRow, files: dict[str, bytes], owner: str) -> str:
-    """Store it as a person's; its id."""
     with service.service.database.writing() as db:
         save_result(db, row, files)
         let_read(db, row.id, service.people[owner].id)
@@ -107,7 +103,6 @@ def start_worker(database: str, folder: Path, **settings: Any) -> subprocess.Pop
 
 @contextmanager
 def workers(database: str, folder: Path, count: int = 1, **settings: Any) -> Iterator[list[Any]]:
-    """Workers that are ended when the block ends."""
     started = [start_worker(database, folder, **settings) for _ in range(count)]
     try:
         yield started
@@ -119,10 +114,31 @@ def workers(database: str, folder: Path, count: int = 1, **settings: Any) -> Ite
 
 
 def upload(client: httpx.Client, content: bytes = STRINGS) -> str:
-    """The digest of an uploaded aggregate."""
     answer = client.post("/v1/aggregates", content=content)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["sha256"])
+
+
+def store_list(
+    client: httpx.Client, name: str, content: str | bytes, kind: str = "candidates"
+) -> dict[str, Any]:
+    query = {"name": name, "kind": kind}
+    answer = client.post("/v1/lists", params=query, content=content)
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def text_of(answer: httpx.Response, status: int = 200) -> str:
+    """A page in one line, with what its marks mean."""
+    assert answer.status_code == status, answer.text
+    return " ".join(unescape(answer.text).split())
+
+
+def assert_answer(answer: httpx.Response, status: int, words: str) -> None:
+    """Of this status, with these words in its text."""
+    assert answer.status_code == status, answer.text
+    assert words in unescape(answer.text)
 
 
 def decode_spec(client: httpx.Client, **changes: Any) -> dict[str, Any]:
@@ -132,7 +148,6 @@ def decode_spec(client: httpx.Client, **changes: Any) -> dict[str, Any]:
 
 
 def submit(client: httpx.Client, spec: dict[str, Any]) -> str:
-    """The id of a queued job."""
     answer = client.post("/v1/jobs", json=spec)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["id"])
@@ -196,14 +211,11 @@ def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
 
     ask_by(service, ask).refresh()
     ticker = service.service.ticker
-    assert ticker.collector is not None
     stub = Listing(ticker.collector.url, ticker.collector.key, ask)
     object.__setattr__(ticker, "collector", stub)
 
 
 def as_listed(service: Running, **changes: Any) -> list[dict[str, Any]]:
-    """What its collector lists, each row with changes."""
     collector = service.service.ticker.collector
-    assert collector is not None
     real = RemoteCollector(collector.url, collector.key)
     return [{**row, **changes} for row in real.metrics()]

@@ -1,18 +1,13 @@
 """Messages of alarms against real servers: sent at least once, with a reason where they fail."""
 
 import json
-import os
-import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
@@ -24,9 +19,8 @@ from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import AlarmRow, EventRow, ScheduleRow
 from decoder_service.shell.service import DecoderService, make_service
 from rappor_server.errors import SettingsError
-from tests.decoder_service.private_authority import private_authority
 from tests.decoder_service.support import running, settings_of
-from tests.http_server import serving
+from tests.http_server import Handler, serving
 
 BODY = {
     "event": "e" * 16,
@@ -39,43 +33,24 @@ BODY = {
 
 
 class Hook(ThreadingHTTPServer):
-    """A receiver: `answers` by turn, then 204; what came is in `got`."""
+    """A receiver: `answers` by turn, then 204; paths and bodies that came are in `got`."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Receiver)
-        self.answers: list[tuple[int, dict[str, str]]] = []
-        self.got: list[tuple[str, dict[str, str], bytes]] = []
+        self.answers: list[int] = []
+        self.got: list[tuple[str, bytes]] = []
 
     @property
     def url(self) -> str:
         return f"json://127.0.0.1:{self.server_address[1]}/hook"
 
 
-class Receiver(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        hook = self.server
-        assert isinstance(hook, Hook)
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        hook.got.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-        status, headers = hook.answers.pop(0) if hook.answers else (204, {})
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+class Receiver(Handler):
+    server: Hook
 
-    def do_GET(self) -> None:
-        """What a provider of OpenID Connect says of itself."""
-        url = f"https://localhost:{self.server.server_address[1]}"
-        names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-        body = json.dumps({"issuer": url} | {name: f"{url}/{name}" for name in names}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+    def do_POST(self) -> None:  # noqa: N802
+        self.server.got.append((self.path, self.body()))
+        self.reply(self.server.answers.pop(0) if self.server.answers else 204)
 
 
 @pytest.fixture
@@ -121,7 +96,7 @@ def test_an_event_is_sent_once(database_url: str, hook: Hook) -> None:
         assert later(service.alarms, 1e6).send_due() == (0, 0)
         assert set(states(service)) == {("sent", 1)}
     assert len(hook.got) == 3
-    path, _, body = hook.got[0]
+    path, body = hook.got[0]
     message = json.loads(body)
     assert path == "/hook"
     assert message["title"] == "[rappor] weekly\\u202e: new value"
@@ -140,14 +115,14 @@ def test_two_senders_send_an_event_once(database_url: str, hook: Hook) -> None:
 
 def test_refused_events_are_retried_then_given_up(tmp_path: Path, hook: Hook) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
-    hook.answers = [(500, {}), (404, {})]
+    hook.answers = [500, 404]
     with waiting(url, hook.url) as service:
         assert service.alarms.send_due() == (0, 1)
         assert service.alarms.send_due() == (0, 0)  # not before its pause
         assert later(service.alarms, PAUSES[0] + 1).send_due() == (0, 1)
         assert later(service.alarms, 10_000).send_due() == (1, 0)
-        assert len({json.loads(body)["message"] for _, _, body in hook.got}) == 1
-    hook.answers = [(500, {})] * 20
+        assert len({json.loads(body)["message"] for _, body in hook.got}) == 1
+    hook.answers = [500] * 20
     url = f"sqlite:///{tmp_path}/e.sqlite"
     with waiting(url, hook.url) as service:
         tries = 0
@@ -238,33 +213,3 @@ def test_mail_has_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
         "mailto://ann:word@example.org?smtp=127.0.0.1&to=bob@example.org", json.dumps(BODY), ""
     )
     assert "\nDate: " in sent[0]
-
-
-@pytest.mark.long
-def test_a_private_authority_of_the_system_is_trusted(tmp_path: Path) -> None:
-    """As an operator installs it: the system's store, here by SSL_CERT_FILE."""
-    certificate = private_authority(tmp_path)
-    with serving(Hook()) as server:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        place = f"localhost:{server.server_address[1]}"
-        program = (
-            "import asyncio, os, httpx, truststore; truststore.inject_into_ssl()\n"
-            "from decoder_service.alarms import rules\n"
-            "from decoder_service.people.oidc import Provider\n"
-            "from decoder_service.shell.settings import load_settings\n"
-            "given = dict(oidc_client_id='c', oidc_everyone='viewer', public_url='https://d')\n"
-            f"settings = load_settings(**given, oidc_issuer='https://{place}')\n"
-            "trusted = os.environ.pop('SSL_CERT_FILE')\n"
-            "try: asyncio.run(Provider(settings).load_server_metadata())\n"
-            "except httpx.ConnectError: pass\n"
-            "else: raise SystemExit('an unknown authority was trusted')\n"
-            "os.environ['SSL_CERT_FILE'] = trusted\n"
-            "asyncio.run(Provider(settings).load_server_metadata())\n"
-            f"rules.send('jsons://{place}/hook', {json.dumps(BODY)!r}, '')\n"
-        )
-        variables = {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
-        command = [sys.executable, "-c", program]
-        subprocess.run(command, env=os.environ | variables, check=True)
-        assert len(server.got) == 1

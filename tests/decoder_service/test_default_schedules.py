@@ -4,7 +4,6 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import replace
-from html import unescape
 from pathlib import Path
 
 import httpx
@@ -17,14 +16,21 @@ from decoder_service.schedules.windows import delete_window, load_windows, spec_
 from decoder_service.shell.database import save
 from decoder_service.shell.models import ScheduleRow, WindowRow, WindowState
 from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.live_collector import MONDAY, LiveCollector
-from tests.decoder_service.support import Running, as_listed, keep_result, result_row, running
+from tests.decoder_service.live_collector import MONDAY, WORDS, LiveCollector
+from tests.decoder_service.support import (
+    Running,
+    as_listed,
+    keep_result,
+    result_row,
+    running,
+    store_list,
+    text_of,
+)
 from tests.decoder_service.test_pages import signed_in
 from tests.end_to_end.browser import need_browser, open_browser, sideways, violations
 
 
 def window(service: Running) -> WindowRow:
-    """The one window of the schedule of homepage."""
     with service.service.database.reading() as db:
         (schedule,) = load_schedules(db, ScheduleRow.metric == "homepage")
         (found,) = load_windows(db, schedule.id)
@@ -37,16 +43,7 @@ def jobs(service: Running) -> list[str]:
     return [job["operation"] for job in found]
 
 
-def words(client: httpx.Client, *more: str) -> str:
-    content = "\n".join([*(f"word-{i}" for i in range(12)), *more])
-    name = f"words{len(more)}"
-    answer = client.post(f"/v1/lists?name={name}", content=content.encode())
-    return str(answer.json()["id"])
-
-
 def decoded(service: Running, folder: Path) -> WindowRow:
-    """The window once its job is over."""
-
     service.service.tick()
     assert do_jobs(service.service, folder) == 1
     service.service.tick()
@@ -68,36 +65,14 @@ def followed(
             form = page(ana, "/schedules/new?metric=homepage&operation=series&every=day")
             assert "<option selected>series</option>" in form
             given = {"name": "by day", "metric": "homepage", "every": "day", "operation": "series"}
-            assert ana.post("/schedules", data=given | {"list": words(ana)}).status_code == 303
+            words = store_list(ana, "words", "\n".join(WORDS))["id"]
+            assert ana.post("/schedules", data=given | {"list": words}).status_code == 303
         assert decoded(service, folder).state == WindowState.DONE
         yield service
 
 
 def page(client: httpx.Client, path: str = "/metrics/homepage", status: int = 200) -> str:
-    answer = client.get(path)
-    assert answer.status_code == status, answer.text
-    return " ".join(unescape(answer.text).split())
-
-
-def test_a_closed_day_is_decoded_once(followed: Running) -> None:
-    before = jobs(followed)
-    followed.service.tick()
-    followed.service.tick()
-    assert jobs(followed) == before == ["series"]
-
-
-def test_its_owner_sees_charts_and_last_changes(followed: Running) -> None:
-    with signed_in(followed, "ana") as ana:
-        shown = page(ana)
-        listed = page(ana, "/metrics")
-    assert '<svg class="plot chart wide' in shown
-    assert "95 % interval" in shown
-    assert 'class="spark"' in listed
-    assert "points" in listed
-    with signed_in(followed, "vic") as vic:
-        assert "chart wide" not in page(vic)
-        assert 'class="spark"' not in page(vic, "/metrics")
-        assert vic.get("/metrics/homepage/chart.csv").status_code == 404
+    return text_of(client.get(path), status)
 
 
 def test_viewers_see_a_series_while_released(followed: Running) -> None:
@@ -151,12 +126,6 @@ def test_the_service_follows_metrics_with_declared_values(followed: Running) -> 
     with service.database.reading() as db:
         enabled = load_schedules(db, ScheduleRow.enabled.is_(True))
     assert made.id not in {one.id for one in enabled}
-
-
-def test_nobody_takes_the_name_of_the_service(followed: Running) -> None:
-    with followed.client("root") as root:
-        answer = root.post("/v1/keys", json={"name": "decoder-service", "role": "viewer"})
-    assert answer.status_code == 422
 
 
 @pytest.mark.long

@@ -5,9 +5,7 @@ import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -15,9 +13,9 @@ from decoder_service.lists.rules import content_of
 from decoder_service.shell.models import ListKind
 from rappor_core.metrics.flow import Flow
 from simulations.flows import city_matrix, city_metric, draw_flows
-from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.in_process import done
 from tests.decoder_service.release_support import MONDAY, POLICY, proposal, propose, settle
-from tests.decoder_service.support import Running, running, submit, upload
+from tests.decoder_service.support import Running, running, store_list, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
 
 METRIC = city_metric(4.0, 50_000, rows=2, columns=2)
@@ -34,13 +32,6 @@ def week(number: int) -> bytes:
 def census_of(flow: Flow) -> str:
     rows = [f"{one},{other},{1 + (one == other)}" for one in flow.cells for other in flow.cells]
     return "\n".join(["origin,destination,count", *rows])
-
-
-def store(client: httpx.Client, name: str, text: str) -> str:
-    query = {"name": name, "kind": "flows"}
-    answer = client.post("/v1/lists", params=query, content=text.encode())
-    assert answer.status_code == 201, answer.text
-    return str(answer.json()["id"])
 
 
 def stored_form(lines: list[str]) -> tuple[bytes, int]:
@@ -60,20 +51,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield one
 
 
-def done(served: Running, ana: httpx.Client, folder: Path, spec: dict[str, Any]) -> str:
-    """The result of a job."""
-    job = submit(ana, spec)
-    assert do_jobs(served.service, folder) == 1
-    ended = ana.get(f"/v1/jobs/{job}").json()
-    assert ended["state"] == "done", ended
-    return str(ended["result_id"])
-
-
 @pytest.mark.long
 def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
     with served.client("ana") as ana:
         sha = upload(ana, week(0))
-        census = store(ana, "census", census_of(METRIC.details))
+        census = store_list(ana, "census", census_of(METRIC.details), "flows")["id"]
         chosen = {"known": {"list": census}, "flows": {"min_km": 2, "top": 7}}
         spec = {"source": {"aggregates": [sha]}, **chosen}
         flow = done(served, ana, tmp_path, spec)

@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 
 from rappor_core.aggregate import Aggregate
-from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.in_process import do_jobs, done
 from tests.decoder_service.live_collector import MONDAY
-from tests.decoder_service.support import (
-    STRINGS,
-    Running,
-    submit,
-    upload,
-)
+from tests.decoder_service.support import STRINGS, Running, set_metrics, submit, upload
 
 DAY = timedelta(days=1)
 VALUES = {"numbers": [0, 9]}
@@ -40,7 +35,6 @@ def of_uploads(idle: Running, *contents: bytes) -> dict[str, Any]:
 
 
 def reason(idle: Running, spec: dict[str, Any], folder: Path) -> str:
-    """Why a job failed."""
     with idle.client("ana") as ana:
         job = submit(ana, spec)
         do_jobs(idle.service, folder)
@@ -49,50 +43,33 @@ def reason(idle: Running, spec: dict[str, Any], folder: Path) -> str:
     return str(ended["reason"])
 
 
-OF_WINDOWS: list[tuple[dict[str, Any], str]] = [
-    ({"source": window()}, "must be guessed to be found: give a list of candidates"),
+LAST = MONDAY + DAY
+NO_VALUES = {"candidates": {}}
+SERIES = {"operation": "series"}
+UNKNOWN = {"collector": {"metric": "hompage"}}
+OF_WINDOWS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    (window(), NO_VALUES, "must be guessed to be found: give a list of candidates"),
+    (window(MONDAY, MONDAY), SERIES, "two or more"),
+    (window(), {**SERIES, "each": "week"}, "1 window: a series needs two or more"),
+    (window(date(2030, 1, 1)), {}, f"no reports from 2030-01-01 to {LAST}; served are {MONDAY}"),
+    (window(None, LAST + 4 * DAY), {}, f"days after {LAST} have no reports; served are {MONDAY}"),
     (
-        {"operation": "series", "source": window(MONDAY, MONDAY), "candidates": VALUES},
-        "two or more",
+        window(MONDAY, LAST),
+        {"operation": "compare", "before": window(None, MONDAY)},
+        f"the windows {MONDAY} to {MONDAY} and {MONDAY} to {LAST} overlap",
     ),
-    (
-        {"operation": "series", "each": "week", "source": window(), "candidates": VALUES},
-        "1 window: a series needs two or more",
-    ),
-    (
-        {"source": window(date(2030, 1, 1)), "candidates": VALUES},
-        f"no reports from 2030-01-01 to {MONDAY + DAY}; served are {MONDAY}",
-    ),
-    (
-        {"source": window(MONDAY, MONDAY + 5 * DAY), "candidates": VALUES},
-        f"days after {MONDAY + DAY} have no reports; served are {MONDAY}",
-    ),
-    (
-        {
-            "operation": "compare",
-            "before": window(None, MONDAY),
-            "source": window(MONDAY, MONDAY + DAY),
-            "candidates": VALUES,
-        },
-        f"the windows {MONDAY} to {MONDAY} and {MONDAY} to {MONDAY + DAY} overlap",
-    ),
-    (
-        {
-            "operation": "decode",
-            "source": window(),
-            "candidates": VALUES,
-            "options": {"without_cohorts": [0, 1, 2, 3]},
-        },
-        "leave out fewer",
-    ),
+    (window(), {"options": {"without_cohorts": [0, 1, 2, 3]}}, "leave out fewer"),
+    (window(), {"crowd": 9}, "crowd: not of a metric of kind string"),
+    (UNKNOWN, NO_VALUES, "hompage"),
+    (UNKNOWN, {**SERIES, **NO_VALUES}, "hompage"),
 ]
 
 
-@pytest.mark.parametrize(("spec", "words"), OF_WINDOWS)
+@pytest.mark.parametrize(("source", "more", "words"), OF_WINDOWS)
 def test_windows_of_which_no_job_can_be_made(
-    idle: Running, spec: dict[str, Any], words: str, tmp_path: Path
+    idle: Running, source: dict[str, Any], more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    assert words in reason(idle, spec, tmp_path)
+    assert words in reason(idle, {"source": source, "candidates": VALUES} | more, tmp_path)
 
 
 def test_uploads_of_which_no_job_can_be_made(idle: Running, tmp_path: Path) -> None:
@@ -100,25 +77,20 @@ def test_uploads_of_which_no_job_can_be_made(idle: Running, tmp_path: Path) -> N
     undated, over = of_uploads(idle, STRINGS), of_uploads(idle, dated(2))
     both = {"aggregates": one["aggregates"] + two["aggregates"]}
     twice = {"aggregates": one["aggregates"] * 2}
-    some = {"candidates": VALUES}
+    every_cohort = {"without_cohorts": list(range(1000))}
+    three = {"aggregates": both["aggregates"] + over["aggregates"]}
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"source": one}, "give a list of candidates"),
-        ({"source": twice, **some}, "overlap: reports would count twice"),
-        ({"operation": "series", "source": one, **some}, "a series needs two or more"),
-        ({"operation": "series", "source": undated, **some}, "has no first_day and last_day"),
-        ({"operation": "compare", "before": one, "source": both, **some}, "overlap"),
-        ({"operation": "compare", "before": two, "source": over, **some}, "overlap"),
-        (
-            {"source": {"aggregates": both["aggregates"] + over["aggregates"]},
-             **some}, "overlap: reports would count twice",
-        ),
-        (
-            {"source": one, **some,
-             "options": {"without_cohorts": list(range(1000))}}, "cohort 8 is not one of 0 to 7",
-        ),
-    ]  # fmt: skip
+        ({"source": one, **NO_VALUES}, "give a list of candidates"),
+        ({"source": twice}, "overlap: reports would count twice"),
+        ({"source": three}, "overlap: reports would count twice"),
+        ({"source": one, **SERIES}, "a series needs two or more"),
+        ({"source": undated, **SERIES}, "has no first_day and last_day"),
+        ({"operation": "compare", "before": one, "source": both}, "overlap"),
+        ({"operation": "compare", "before": two, "source": over}, "overlap"),
+        ({"source": one, "options": every_cohort}, "cohort 8 is not one of 0 to 7"),
+    ]
     for spec, words in cases:
-        assert words in reason(idle, spec, tmp_path), spec
+        assert words in reason(idle, {"candidates": VALUES} | spec, tmp_path), spec
 
 
 def test_series_without_days_take_all_closed(idle: Running, tmp_path: Path) -> None:
@@ -128,11 +100,8 @@ def test_series_without_days_take_all_closed(idle: Running, tmp_path: Path) -> N
         candidates = {"list": listed}
         for first, last in ((None, None), (MONDAY, None), (None, MONDAY + DAY)):
             spec = {"operation": "series", "source": window(first, last), "candidates": candidates}
-            job = submit(ana, spec)
-            do_jobs(idle.service, tmp_path)
-            ended = ana.get(f"/v1/jobs/{job}").json()
-            assert ended["state"] == "done", ended
-            summary = ana.get(f"/v1/results/{ended['result_id']}").json()["summary"]
+            result = done(idle, ana, tmp_path, spec)
+            summary = ana.get(f"/v1/results/{result}").json()["summary"]
             days = [str(MONDAY), str(MONDAY + DAY)]
             assert [one["first_day"] for one in summary["windows"]] == days, json.dumps(summary)
 
@@ -141,6 +110,15 @@ def test_aggregates_are_put_together_in_any_order(idle: Running, tmp_path: Path)
     """Whatever was uploaded first; before, the third lay within the sum of the first two."""
     source = of_uploads(idle, dated(0), dated(2), dated(1))
     with idle.client("ana") as ana:
-        job = submit(ana, {"source": source, "candidates": VALUES})
-        do_jobs(idle.service, tmp_path)
-        assert ana.get(f"/v1/jobs/{job}").json()["state"] == "done"
+        done(idle, ana, tmp_path, {"source": source, "candidates": VALUES})
+
+
+def test_counts_that_are_here_ask_no_collector(idle: Running, tmp_path: Path) -> None:
+    """An upload of a metric that the collector has not is decoded, while it hangs or is gone."""
+    away: list[list[dict[str, Any]] | None] = [None, []]
+    for number, listed in enumerate(away):
+        set_metrics(idle, listed)
+        with idle.client("ana") as ana:
+            spec = {"source": {"aggregates": [upload(ana, STRINGS)]}, "operation": "decode"}
+            submit(ana, {**spec, "candidates": {"numbers": [number, 9]}})
+    assert do_jobs(idle.service, tmp_path) == 2

@@ -1,52 +1,39 @@
-"""Maps of change: between windows of a result, and between two results."""
+"""Maps of change, and the page of a comparison: differences in points, grouped by what changed."""
 
 import io
-import re
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from html import unescape
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 from pyarrow import parquet
 
+from decoder.kinds.over_time import comparison_page
+from decoder.kinds.result import StoredResult
+from decoder.tables.paging import TableQuery
+from decoder_service.shell.web import environment
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
-from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.support import Running, running, submit, upload
+from tests.decoder_service.in_process import done
+from tests.decoder_service.support import Running, assert_answer, running, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
+from tests.metric_texts import declaration
 
-PLACES = """
-[metrics.places]
-kind = "location"
-description = "Where a device usually is"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [40.0, -74.0, 41.0, -73.0]
-rows = {rows}
-columns = 4
-levels = [0]
-slots = ["night 22-6"]
-period = "week"
-mode = "memo"
-encoding = "one_hot"
-mechanism = "l-osue"
-max_memoized_values = 3
-epsilon_infinity = 4.0
-epsilon_one = 3.0
-"""
+GRID = {"grid": "square", "box": [40.0, -74.0, 41.0, -73.0], "columns": 4, "levels": [0]}
+ASKED = {"slots": ["night 22-6"], "period": "week", "mode": "memo", "max_memoized_values": 3}
+NOISE = {"encoding": "one_hot", "mechanism": "l-osue", "epsilon_infinity": 4.0, "epsilon_one": 3.0}
 FIRST = date(2026, 9, 6)
-HIDDEN = re.compile(r'type="hidden" name="(.*?)" value="(.*?)"')
 
 
 def week(number: int, rows: int = 4) -> Aggregate:
     """The busiest cell moves from the first to the second in week 2."""
-    (metric,) = parse_metrics(PLACES.format(rows=rows)).parts("places")
-    assert metric.location is not None
+    text = declaration("places", "location", rows=rows, **GRID, **ASKED, **NOISE)
+    (metric,) = parse_metrics(text).parts("places")
     values = list(metric.location.domain_with())
     shares = np.full(len(values), 0.02)
     shares[1 if number >= 2 else 0] = 0.5
@@ -59,12 +46,11 @@ def week(number: int, rows: int = 4) -> Aggregate:
 
 @dataclass
 class Maps:
-    """The service, ana's browser, results: three weeks, first and last week, another grid."""
+    """The service, ana's browser, and results: of three weeks, of the last, of another grid."""
 
     served: Running
     browser: httpx.Client
     weeks: str
-    first: str
     last: str
     other: str
 
@@ -75,17 +61,15 @@ def maps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maps]:
     with (
         running(f"sqlite:///{folder}/d.sqlite", tick_seconds=0) as served,
         served.client("ana") as ana,
+        signed_in(served, "ana") as browser,
     ):
-        shas = [upload(ana, week(number).to_json().encode()) for number in range(3)]
+        weeks = [upload(ana, week(number).to_json().encode()) for number in range(3)]
         grid = upload(ana, week(0, rows=5).to_json().encode())
-        asked = [shas, shas[:1], shas[2:], [grid]]
-        split = {"split": "week"}
-        jobs = [submit(ana, {"source": {"aggregates": some}, "map": split}) for some in asked]
-        assert do_jobs(served.service, folder) == 4
-        ended = [ana.get(f"/v1/jobs/{job}").json() for job in jobs]
-        assert {one["state"] for one in ended} == {"done"}, ended
-        with signed_in(served, "ana") as browser:
-            yield Maps(served, browser, *(one["result_id"] for one in ended))
+        specs = [
+            {"source": {"aggregates": some}, "map": {"split": "week"}}
+            for some in (weeks, weeks[2:], [grid])
+        ]
+        yield Maps(served, browser, *(done(served, ana, folder, spec) for spec in specs))
 
 
 def asked(maps: Maps, result: str) -> httpx.Response:
@@ -131,26 +115,53 @@ def test_another_base(maps: Maps) -> None:
     assert not INLINE.search(page)
 
 
-def test_two_results_are_mapped_as_one_series(maps: Maps) -> None:
-    given = {"before": maps.first, "after": maps.last}
-    page = maps.browser.get("/compare", params=given).text
-    fields = [(one, unescape(text)) for one, text in HIDDEN.findall(page)]
-    assert [text for name, text in fields if name == "kind"] == ["location"]
-    assert ("operation", "compare") in fields
-    assert {"before_aggregates", "aggregates"} <= {name for name, _ in fields}
-    assert ("split", "week") in fields
-
-
 def test_what_cannot_be_compared_is_refused_in_words(maps: Maps) -> None:
     for before, after, text in (
         (maps.last, maps.last, "of one window each"),
         (maps.weeks, maps.last, "share days"),
         (maps.weeks, maps.other, "different versions"),
     ):
-        answer = maps.browser.get("/compare", params={"before": before, "after": after})
-        assert answer.status_code == 422
-        assert text in unescape(answer.text)
+        assert_answer(
+            maps.browser.get("/compare", params={"before": before, "after": after}), 422, text
+        )
     with signed_in(maps.served, "ben") as ben:
         given = {"before": maps.weeks, "after": maps.weeks}
         assert ben.get("/compare", params=given).status_code == 404
         assert ben.get("/compare/map.json", params={"result": maps.weeks}).status_code == 404
+
+
+def row(value: str, difference: float, p: float) -> dict[str, Any]:
+    return {
+        "string": value, "before": 0.2, "after": 0.2 + difference, "difference": difference,
+        "std_error": 0.01, "low": difference - 0.02, "high": difference + 0.02,
+        "p_value": p, "p_adjusted": p,
+    }  # fmt: skip
+
+
+def stored(**levels: float) -> StoredResult:
+    ends = [{"first_day": day, "last_day": day, "reports": 9} for day in ("2026-11-01",) * 2]
+    rows = [row("same", 0.001, 0.9), row("less", -0.05, 0.001), row("more", 0.04, 0.03)]
+    common = {"level": 0.95, "warnings": [], "reason": None}
+    content = json.dumps({"windows": ends, "rows": rows, **common, **levels}).encode()
+    return StoredResult("compare", frozenset({"results.json"}), lambda _: content)
+
+
+def page(result: StoredResult, query: TableQuery) -> str:
+    parts = comparison_page(result, query)
+    text = environment().get_template(parts.template).render(query=query, **parts.variables)
+    return " ".join(text.split())
+
+
+def test_rows_are_grouped_by_what_changed() -> None:
+    text = page(stored(level=0.9, alpha=0.05), TableQuery())
+    heads = [text.index(f'scope="rowgroup" colspan="7">{name}<')
+             for name in ("More", "Less", "No change shown")]  # fmt: skip
+    places = [text.index(f'dir="auto">{value}<') for value in ("more", "less", "same")]
+    assert heads[0] < places[0] < heads[1] < places[1] < heads[2] < places[2]
+    assert "<td>-5.00 points</td><td>-7.00 to -3.00 points</td>" in text
+    assert "90 % interval" in text
+
+
+def test_a_level_of_its_own_decides_what_changed() -> None:
+    assert comparison_page(stored(alpha=0.01), TableQuery()).variables["changed"] == 1
+    assert comparison_page(stored(alpha=0.05), TableQuery()).variables["changed"] == 2

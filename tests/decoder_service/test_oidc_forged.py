@@ -1,12 +1,15 @@
-"""A provider, or who sits between, that answers with forged ID tokens and lies of who it is."""
+"""A provider, or who sits between, that forges ID tokens, lies of who it is, or does not answer."""
 
 import base64
 import hmac
-import http.server
 import json
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
@@ -17,13 +20,13 @@ from joserfc.jwk import OctKey, RSAKey
 
 from tests.decoder_service.support import Running, running
 from tests.free_ports import free_port
-from tests.http_server import serving_with
+from tests.http_server import Handler, serving_with
+from tests.waiting import until
 
 CLIENT, SECRET = "decoder", "a secret: that the client shares/with+the provider %"
 OWN = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"})
 FOREIGN = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"})
 ADMIN = {"groups": ["decoder-admins"]}
-Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass
@@ -40,7 +43,6 @@ class Hostile:
     form: str = ""
 
     def answer(self, path: str) -> tuple[int, bytes]:
-        """Status and body of a request."""
         self.asked.append(path)
         if path.endswith("openid-configuration"):
             paths = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint")
@@ -58,26 +60,18 @@ class Hostile:
 def listening() -> Iterator[Hostile]:
     one = Hostile()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            form = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
+    class Endpoints(Handler):
+        def do_GET(self) -> None:  # noqa: N802
+            form = self.body().decode()
             if self.path == "/token_endpoint":
                 one.form, one.authorization = form, self.headers.get("authorization", "")
             status, body = one.answer(self.path)
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            if status == 302:
-                self.send_header("Location", f"{one.issuer}/elsewhere")
-            self.end_headers()
-            self.wfile.write(body)
+            moved = {"Location": f"{one.issuer}/elsewhere"} if status == 302 else {}
+            self.reply(status, body, Content_Type="application/json", **moved)
 
         do_POST = do_GET  # noqa: N815
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with serving_with(Handler) as one.issuer:
+    with serving_with(Endpoints) as one.issuer:
         yield one
 
 
@@ -116,12 +110,10 @@ def browser(service: Running) -> Iterator[httpx.Client]:
 
 
 def ask_anew(service: Running) -> None:
-    assert service.service.provider is not None
     service.service.provider.server_metadata = {}
 
 
 def good(hostile: Hostile, nonce: str) -> dict[str, Any]:
-    """The claims of an honest ID token of an admin."""
     now = int(time.time())
     common = {"iss": hostile.issuer, "aud": CLIENT, "sub": "olga", "nonce": nonce}
     return {**common, "iat": now, "exp": now + 300, **ADMIN}
@@ -360,3 +352,35 @@ def test_the_reason_of_a_failure_is_named(hostile: Hostile, browser: httpx.Clien
     hostile.metadata = {"token_endpoint": "http://127.0.0.1:9/"}
     status, _, page = finish(hostile, browser, signed)
     assert (status, "All connection attempts failed" in page) == (503, True)
+
+
+MANY = 60  # more than the service has threads
+
+
+@pytest.mark.long
+def test_a_provider_that_hangs_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    """Anyone may begin a sign-in: those who wait for the provider hold no thread."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        issuer = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        given = {
+            "public_url": "http://127.0.0.1",
+            "oidc_issuer": issuer,
+            "oidc_client_id": "decoder",
+            "oidc_everyone": "viewer",
+        }
+        with running(f"sqlite:///{tmp_path}/d.sqlite", **given) as served:
+            statuses: list[int] = []
+
+            def begin() -> None:
+                connection = HTTPConnection(urlsplit(served.url).netloc, timeout=60)
+                connection.request("GET", "/sign-in/provider")
+                statuses.append(connection.getresponse().status)
+                connection.close()
+
+            askers = [threading.Thread(target=begin, daemon=True) for _ in range(MANY)]
+            for one in askers:
+                one.start()
+            with served.client("ana") as ana:
+                assert ana.get("/v1/lists", timeout=2).status_code == 200
+            until(lambda: len(statuses) == MANY, 20)
+            assert statuses == [503] * MANY

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,26 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, decode, write_outputs
+from decoder.errors import DecodeError
 from decoder.kinds.values import decoding_result
+from decoder.output.tiles import Tiles
+from decoder_service.jobs.form import choices_of_form, percent_of_share, share_of_percent
 from decoder_service.jobs.specs import JobSpec
+from decoder_service.shell.errors import FieldError
+from decoder_service.shell.web import Posted
 from rappor_core.metrics.file import parse_metrics
+from rappor_server.errors import SettingsError
 from simulations.populations.draws import draw_aggregate
-from tests.decoder_service.support import Running, keep_result, result_row, running
+from tests.decoder_service.live_collector import MONDAY
+from tests.decoder_service.support import (
+    WORDS,
+    Running,
+    assert_answer,
+    keep_result,
+    result_row,
+    running,
+    text_of,
+)
 from tests.decoder_service.test_bodies import all_routes
 from tests.metric_texts import declaration
 
@@ -35,13 +49,10 @@ INLINE = re.compile(r"<style|\sstyle=|\son[a-z]+=|<script(?! src=| type=.applica
 
 @dataclass
 class Pages:
-    """The service, browsers of its people, and results of ana's; `other`: of another version."""
-
     service: Running
     browsers: dict[str, httpx.Client]
     old: str
     new: str
-    other: str
 
     def text(self, path: str, name: str = "ana", status: int = 200) -> str:
         answer = self.browsers[name].get(path)
@@ -50,7 +61,6 @@ class Pages:
 
 
 def decoded(folder: Path, number: int) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Files and summary of a decoding of one week."""
     metric, rng = parse_metrics(DECLARED).metrics["word"], np.random.default_rng(number)
     weights = np.array([4.0, 2.0, 2.0, 1.0 + number] + [0.05] * 20)
     one, _ = draw_aggregate(VALUES, weights / weights.sum(), 60_000, metric.params, rng, "word")
@@ -64,26 +74,15 @@ def decoded(folder: Path, number: int) -> tuple[dict[str, bytes], dict[str, Any]
     return files, decoding_result(decoding).summary
 
 
-def stored(
-    service: Running, number: int, files: dict[str, bytes], summary: Any, params_id: str = ""
-) -> str:
-    """The id of a result of ana's."""
+def stored(service: Running, number: int, files: dict[str, bytes], summary: Any) -> str:
     manifest = json.loads(files["manifest.json"])
-    spec = JobSpec.model_validate(
-        {
-            "operation": "decode",
-            "source": {"aggregates": ["a" * 64]},
-            "candidates": {"numbers": [0, 5]},
-        }
-    )
+    source = {"aggregates": ["a" * 64]}
+    spec = JobSpec.model_validate({"source": source, "candidates": {"numbers": [0, 5]}})
     inputs = {"aggregates": [["a" * 64]], "candidates": None}
     made = {"spec": spec.model_dump(mode="json"), "inputs": inputs, "notes": []}
     row = result_row(
         f"{number:016x}",
-        metric="word",
-        params_id=params_id or manifest["params_id"],
-        first_day=manifest["first_day"],
-        last_day=manifest["last_day"],
+        **{name: manifest[name] for name in ("metric", "params_id", "first_day", "last_day")},
         manifest=json.dumps(made),
         summary=json.dumps(summary),
         created=1_790_000_000.0 + number,
@@ -92,7 +91,6 @@ def stored(
 
 
 def signed_in(service: Running, name: str) -> httpx.Client:
-    """A browser of a person."""
     headers = {"Origin": service.url}
     with httpx.Client(base_url=service.url, headers=headers, timeout=30) as client:
         answer = client.post("/sign-in", data={"key": service.keys[name], "next": "/lists"})
@@ -106,12 +104,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
     with running(f"sqlite:///{folder}/decoder.sqlite") as service:
         weeks = [decoded(folder, number) for number in range(2)]
         old, new = (stored(service, n + 1, *week) for n, week in enumerate(weeks))
-        files, summary = weeks[0]
-        other = stored(service, 9, files, summary, "f" * 32)
         browsers = {name: signed_in(service, name) for name in ("ana", "ben", "vic", "root")}
         made = browsers["ana"].post("/lists", data={"name": f"{BAD}", "values": "a\nb"})
         assert made.status_code == 303, made.text
-        yield Pages(service, browsers, old, new, other)
+        yield Pages(service, browsers, old, new)
         for browser in browsers.values():
             browser.close()
 
@@ -158,23 +154,20 @@ def test_who_is_not_signed_in_is_asked_to(pages: Pages) -> None:
             elif path != "/nothing":
                 assert answer.status_code == 303, path
                 assert answer.headers["location"].startswith("/sign-in?next=%2F"), path
+        own, key = {"Origin": pages.service.url}, pages.service.keys["ana"]
         for elsewhere in (
             "//evil.example",
             "https://evil.example",
             "/\\evil.example",
             "javascript:1",
         ):
-            answer = client.post(
-                "/sign-in",
-                data={"key": pages.service.keys["ana"], "next": elsewhere},
-                headers={"Origin": pages.service.url},
-            )
+            answer = client.post("/sign-in", data={"key": key, "next": elsewhere}, headers=own)
             assert answer.headers["location"] == "/metrics", elsewhere
-        wrong = client.post(
-            "/sign-in", data={"key": "rd_no"}, headers={"Origin": pages.service.url}
+        assert_answer(
+            client.post("/sign-in", data={"key": "rd_no"}, headers=own),
+            401,
+            "unknown to this decoder service, or revoked",
         )
-        assert wrong.status_code == 401
-        assert "unknown to this decoder service, or revoked" in wrong.text
 
 
 def test_a_form_from_elsewhere_changes_nothing(pages: Pages) -> None:
@@ -212,59 +205,6 @@ def test_a_role_sees_its_pages_alone(pages: Pages) -> None:
     pages.text(f"/results/{pages.old}", "vic", 404)
 
 
-def test_wrong_forms_say_why_and_keep_fields(pages: Pages) -> None:
-    given = {
-        "operation": "decode",
-        "aggregates": "f" * 64,
-        "numbers": "0:7",
-        "alpha_percent": "700",
-    }
-    answer = pages.browsers["ana"].post("/jobs", data=given)
-    assert answer.status_code == 422
-    said = "Level of the correction: '700' is not a number of per cent between 0 and 100"
-    assert said in unescape(answer.text)
-    assert 'value="700" aria-invalid="true"' in answer.text
-    assert 'name="numbers" value="0:7"' in answer.text
-    missing = pages.browsers["ana"].post("/jobs", data=given | {"alpha_percent": "10"})
-    assert missing.status_code == 404
-    assert "there is no aggregate" in unescape(missing.text)
-    nothing = pages.browsers["ana"].post("/lists", data={"name": "empty"})
-    assert nothing.status_code == 422
-    assert "choose a file" in nothing.text
-
-
-def test_tables_are_searched_and_sorted_by_address(pages: Pages) -> None:
-    result = f"/results/{pages.old}"
-
-    def values(query: str) -> list[str]:
-        page = pages.text(result + query)
-        return re.findall(r'<th scope="row" dir="auto">(.*?)</th>', page)
-
-    found = values("")
-    assert len(found) >= 4
-    assert values("?sort=share") == found[::-1]
-    assert values("?q=PLAIN") == ["plain"]
-    assert values("?rows=3&page=2") == found[3:6]
-    assert len(values("?all=1")) == 50
-    assert values("?all=1&q=none9&sort=value") == ["none9", *(f"none9{i}" for i in range(10))]
-    for odd in ("?page=x&rows=-1", "?sort=nothing", "?page=99999999999", "?q=%00%ff", "?rows=1e9"):
-        values(odd)
-
-
-def test_two_results_are_compared_by_a_job(pages: Pages) -> None:
-    path = f"/compare?before={pages.old}&after={pages.new}"
-    fields = [
-        (name, unescape(value))
-        for name, value in re.findall(r'type="hidden" name="(.*?)" value="(.*?)"', pages.text(path))
-    ]
-    assert {name for name, _ in fields} >= {"kind", "aggregates", "before_aggregates"}
-    assert ("operation", "compare") in fields
-    same = pages.text(f"/compare?before={pages.old}&after={pages.old}", status=422)
-    assert "share days" in same
-    other = pages.text(f"/compare?before={pages.other}&after={pages.old}", status=422)
-    assert "different versions" in other
-
-
 def test_a_result_shows_what_its_report_shows(pages: Pages) -> None:
     """Warnings, intervals, table and fit: the page adds links, search and where it comes from."""
     report = pages.text(f"/v1/results/{pages.old}/files/report.html")
@@ -288,3 +228,83 @@ def test_keys_are_shown_once_and_revoked(pages: Pages) -> None:
         again = client.post("/sign-in", data={"key": found[1]}, headers=headers)
     assert again.status_code == 401
     assert "revoke-key" in root.get("/audit").text
+
+
+def test_metric_forms_are_filled_with_days(idle: Running) -> None:
+    with signed_in(idle, "ana") as ana:
+        page = text_of(ana.get("/jobs/new?metric=homepage"))
+        assert f'name="first" value="{MONDAY}"' in page
+        assert "served 2026-11-09 to 2026-11-10" in page
+        assert "The values of this metric are not declared" in page
+        tabs = re.findall(r"/jobs/new\?operation=(\w+)&kind=string&metric=homepage", page)
+        assert tabs == ["decode", "series"]
+
+
+def test_lists_are_named_and_missing_ones_marked(idle: Running) -> None:
+    with signed_in(idle, "ana") as ana:
+        listed = ana.post("/v1/lists?name=words%20to%20find", content=WORDS).json()["id"]
+        given = {"operation": "decode", "metric": "homepage"}
+        assert "The values of this metric are not declared" in text_of(
+            ana.get("/jobs/new", params=given)
+        )
+        other = text_of(ana.post("/jobs", data=given | {"list": "word to find"}), 422)
+        assert "List: 'word to find': string should match pattern" in other
+        assert 'aria-invalid="true" aria-describedby="wrong"' in other
+        assert '<span class="wrong" id="wrong">' in other
+        assert "selected>word to find, which is not there</option>" in other
+        fixed = text_of(ana.get("/jobs/new", params=given | {"list": f"{listed}:1"}))
+        assert f'<option value="{listed}:1" selected>words to find, version 1, pinned' in fixed
+        made = ana.post("/jobs", data=given | {"list": listed})
+        assert made.status_code == 303
+        assert listed in text_of(ana.get(made.headers["location"]))
+
+
+def test_levels_are_given_in_per_cent() -> None:
+    for typed, share in (("5", "0.05"), ("99.9 %", "0.999"), ("0,1", "0.001")):
+        form = Posted({"alpha_percent": [typed]}, {})
+        assert share_of_percent(form, "alpha_percent", "Level") == share
+        assert choices_of_form(form) == {"alpha": share}
+    for share, shown in (("0.05", "5"), ("0.999", "99.9"), ("0.001", "0.1"), ("x", "x")):
+        assert percent_of_share(share) == shown
+    for typed in ("0", "100", "x", "nan", "-1"):
+        with pytest.raises(FieldError, match=r"Level of the intervals: .* per cent"):
+            choices_of_form(Posted({"level_percent": [typed]}, {}))
+
+
+@pytest.mark.parametrize(
+    ("url", "source"),
+    [
+        ("https://tiles.example:8443/{z}/{x}/{y}.png?key=1", "https://tiles.example:8443"),
+        ("/tiles/{z}/{x}/{y}.png", "'self'"),
+        ("https://tiles.example/world.pmtiles?v=2", "https://tiles.example"),
+    ],
+)
+def test_the_policy_of_pages_allows_the_named_server_alone(
+    tmp_path: Path, url: str, source: str
+) -> None:
+    database = f"sqlite:///{tmp_path}/d.sqlite"
+    with running(database, tick_seconds=0, tiles=url) as served, served.client("ana") as ana:
+        policy = ana.get("/jobs", headers={"accept": "text/html"}).headers[
+            "content-security-policy"
+        ]
+    kind = "connect-src" if "pmtiles" in url else "img-src"
+    assert policy.endswith(f"; {kind} 'self' {source}")
+    assert policy.startswith("default-src 'self'; base-uri 'none'; object-src 'none'; ")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://tiles.example/{z}/{x}.png",
+        "//tiles.example/{z}/{x}/{y}.png",
+        "javascript:alert({z}{x}{y})",
+        "https://tiles.example; script-src *; /{z}/{x}/{y}.png",
+        "tiles.pmtiles",
+        "https:///{z}/{x}/{y}.png",
+    ],
+)
+def test_other_addresses_are_refused_with_an_example(url: str, tmp_path: Path) -> None:
+    with pytest.raises(DecodeError, match=r"tiles = .*: give https://HOST/\{z\}/\{x\}/\{y\}\.png"):
+        Tiles(url)
+    with pytest.raises(SettingsError, match="tiles = "):
+        running(f"sqlite:///{tmp_path}/d.sqlite", tiles=url).__enter__()

@@ -1,6 +1,9 @@
 """Who may call which route, and what each sees: nobody another's jobs, results or lists."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,6 +13,7 @@ from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.results.rules import load_results
 from decoder_service.shell.database import decoder_version, save
 from decoder_service.shell.models import AlarmRow, ResultRow, ScheduleRow
+from tests.decoder_service.in_process import done
 from tests.decoder_service.support import (
     STRINGS,
     WORDS,
@@ -17,13 +21,14 @@ from tests.decoder_service.support import (
     decode_spec,
     keep_result,
     result_row,
+    running,
+    store_list,
     submit,
     upload,
 )
 
 NOT_THERE = "0" * 16
 SPEC = JobSpec(source=CountSource(collector=WindowSpec(metric="homepage"))).to_json()
-HOOK = {"name": "n", "target": "ops"}
 
 
 @pytest.fixture(scope="module")
@@ -63,102 +68,27 @@ def _store(served: Running, name: str, released: bool, sha: str) -> str:
     return keep_result(served, row, files, "ana")
 
 
-# route: what each gets; "ana" owns all of it. Sent with an empty object where a body is needed.
-OWN: list[tuple[str, str, Any, dict[str, int]]] = [
-    ("GET", "/v1/jobs/{job}", None, {"ana": 200, "root": 200}),
-    ("GET", "/v1/results/{result}", None, {"ana": 200, "root": 200}),
-    ("GET", "/v1/results/{result}/data?format=csv", None, {"ana": 200, "root": 200}),
-    ("GET", "/v1/results/{result}/files/results.csv", None, {"ana": 200, "root": 200}),
-    ("GET", "/v1/results/{result}/files/candidates.csv", None, {"ana": 200, "root": 200}),
-    ("GET", "/v1/results/{released}/files/candidates.csv", None, {"ana": 200, "root": 200}),
-    ("POST", "/v1/results/{result}/release", {"released": False}, {"ana": 200, "root": 200}),
-    ("POST", "/v1/results/{released}/release", {"released": True}, {"ana": 200, "root": 200}),
-    ("GET", "/v1/lists/{list}", None, {"ana": 200, "root": 200}),
-    ("GET", "/v1/lists/{list}/content", None, {"ana": 200, "root": 200}),
-    ("POST", "/v1/lists/{list}/versions", b"a\nb\n", {"ana": 201, "root": 201}),
-    ("POST", "/v1/lists/{list}/share", {"shared": False}, {"ana": 200, "root": 200}),
-    ("POST", "/v1/jobs/{job}/cancel", None, {"ana": 200, "root": 200}),
-    ("GET", "/v1/schedules/{schedule}", None, {"ana": 200, "root": 200}),
-    # no collector is set up here
-    ("PUT", "/v1/schedules/{schedule}", {"name": "n"}, {"ana": 422, "root": 422}),
-    ("POST", "/v1/schedules/{schedule}/enable", {"enabled": False}, {"ana": 200, "root": 200}),
-    ("GET", "/v1/schedules/{schedule}/alarms", None, {"ana": 200, "root": 200}),
-    ("POST", "/v1/schedules/{schedule}/alarms", HOOK, {"ana": 201, "root": 201}),
-]
-RELEASE = {"name": "n", "policy": "p", "sources": [{"result": NOT_THERE}]}
-ANALYSTS = {"ana": 200, "ben": 200, "root": 200, "vic": 403}
-EVERYONE = {"ana": 200, "ben": 200, "root": 200, "vic": 200}
-ADMINS = {"ana": 403, "ben": 403, "root": 200, "vic": 403}
-ROLES: list[tuple[str, str, Any, dict[str, int]]] = [
-    ("GET", "/v1/session", None, EVERYONE),
-    ("GET", "/v1/metrics", None, EVERYONE),
-    ("GET", "/v1/results", None, EVERYONE),
-    ("GET", "/v1/results/{released}", None, EVERYONE),
-    ("GET", "/v1/results/{released}/data?format=csv", None, EVERYONE),
-    ("GET", "/v1/results/{released}/files/results.csv", None, EVERYONE),
-    ("GET", "/v1/jobs", None, ANALYSTS),
-    ("GET", "/v1/lists", None, ANALYSTS),
-    ("GET", "/v1/aggregates", None, ANALYSTS),
-    ("GET", "/v1/schedules", None, ANALYSTS),
-    (
-        "POST",
-        "/v1/schedules",
-        {"name": "n", "metric": "m", "every": "day"},
-        {"ana": 422, "ben": 422, "root": 422, "vic": 403},
-    ),
-    ("GET", "/v1/releases", None, EVERYONE),
-    ("GET", f"/v1/releases/{NOT_THERE}", None, dict.fromkeys(EVERYONE, 404)),
-    ("GET", f"/v1/releases/{NOT_THERE}/difference", None, dict.fromkeys(EVERYONE, 404)),
-    ("GET", f"/v1/releases/{NOT_THERE}/files/release.csv", None, dict.fromkeys(EVERYONE, 404)),
-    ("POST", f"/v1/releases/{NOT_THERE}/approve", {"reason": "r"}, ADMINS | {"root": 404}),
-    ("POST", f"/v1/releases/{NOT_THERE}/reject", {"reason": "r"}, ADMINS | {"root": 404}),
-    (
-        "POST",
-        f"/v1/releases/{NOT_THERE}/withdraw",
-        {"reason": "r"},
-        {"ana": 404, "ben": 404, "root": 404, "vic": 403},
-    ),
-    # nothing here makes releases
-    ("POST", "/v1/releases", RELEASE, {"ana": 404, "ben": 404, "root": 404, "vic": 403}),
-    ("GET", "/v1/usage", None, ANALYSTS),
-    ("GET", "/v1/identities", None, ADMINS),
-    ("POST", f"/v1/identities/{NOT_THERE}/keep-out", {"out": True}, ADMINS | {"root": 404}),
-    ("GET", "/v1/keys", None, ADMINS),
-    ("GET", "/v1/audit", None, ADMINS),
-    ("POST", f"/v1/keys/{NOT_THERE}/revoke", None, ADMINS | {"root": 404}),
-    ("POST", "/v1/keys", {"name": "x", "role": "viewer"}, ADMINS | {"root": 201}),
-    ("POST", "/v1/lists?name=n", b"a\n", {"ana": 201, "ben": 201, "root": 201, "vic": 403}),
-    ("POST", "/v1/aggregates", b"{}", {"ana": 422, "ben": 422, "root": 422, "vic": 403}),
-    (
-        "POST",
-        "/v1/jobs",
-        {"source": {"aggregates": [NOT_THERE * 4]}},
-        {"ana": 404, "ben": 404, "root": 404, "vic": 403},
-    ),
-]
+# what each gets; "ana" owns what is in braces, and no collector and no releases are set up here
+MATRIX = json.loads(Path(__file__).with_name("permissions.json").read_text())
 OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/telemetry")}
-LAST = [
-    ("DELETE", "/v1/schedules/{schedule}/alarms/{alarm}", None, {"ana": 200, "root": 404}),
-    ("DELETE", "/v1/schedules/{schedule}", None, {"ana": 200, "root": 404}),
-    ("DELETE", "/v1/lists/{list}", None, {"ana": 200, "root": 404}),
-    ("DELETE", "/v1/results/{result}", None, {"ana": 200, "root": 404}),
-]  # gone by then
 
 
 def ask(client: httpx.Client, method: str, path: str, body: Any) -> httpx.Response:
-    content = {"content": body} if isinstance(body, bytes) else {"json": body} if body else {}
-    return client.request(method, path, **content)
+    if body is None or "text" in body:
+        return client.request(method, path, content=(body or {}).get("text"))
+    return client.request(method, path, json=body)
 
 
 @pytest.mark.parametrize("who", ["ben", "vic", "root", "ana", None])
 def test_every_route_asks_who_it_is(
     served: Running, things: dict[str, str], who: str | None
 ) -> None:
-    matrix = [(*row[:3], {"ben": 404, "vic": 404, **row[3]}) for row in OWN] + ROLES
-    for method, path, body, expected in matrix:
-        address = path.format(**things)
+    for row in MATRIX["asked"]:
+        method, path, body, *statuses = row
+        body = json.loads(json.dumps(body).replace("{missing}", NOT_THERE))
+        expected = dict(zip(MATRIX["columns"][3:], statuses, strict=True))
         with served.client(who) as client:
-            answer = ask(client, method, address, body)
+            answer = ask(client, method, path.format(missing=NOT_THERE, **things), body)
         if who is None:
             assert answer.status_code == 401, (method, path)
         elif who == "vic" and answer.status_code == 403:  # a role that may not have such things
@@ -171,20 +101,16 @@ def test_every_route_asks_who_it_is(
 def test_the_matrix_has_every_route(served: Running) -> None:
     with served.client(None) as client:
         paths = client.get("/openapi.json").json()["paths"]
+    words = {part for path in paths for part in path.split("/") if "{" not in part}
+
+    def shape(path: str) -> str:
+        """A path without the names of its parameters, and without values for them."""
+        return "/".join(part if part in words else "*" for part in path.split("/"))
+
     described = {(m.upper(), shape(path)) for path, methods in paths.items() for m in methods}
-    tested = {(m, shape(path.partition("?")[0])) for m, path, *_ in [*OWN, *ROLES, *LAST]}
+    rows = [*MATRIX["asked"], *MATRIX["gone by then"]]
+    tested = {(method, shape(path.partition("?")[0])) for method, path, *_ in rows}
     assert described - OPEN == tested
-
-
-def shape(path: str) -> str:
-    """A path without the names of its parameters."""
-    fixed = {"v1", "jobs", "results", "lists", "keys", "audit", "metrics", "session", "aggregates"}
-    fixed |= {"schedules", "alarms", "enable"}
-    fixed |= {"cancel", "release", "data", "files", "content", "versions", "share"}
-    fixed |= {"releases", "difference", "approve", "reject", "withdraw"}
-    fixed |= {"usage", "identities", "keep-out"}
-    fixed |= {"revoke", "healthz", "readyz", "telemetry"}
-    return "/".join(part if part in fixed or not part else "*" for part in path.split("/"))
 
 
 def test_what_is_listed_is_ones_own(served: Running, things: dict[str, str]) -> None:
@@ -236,3 +162,68 @@ def test_a_released_result_can_be_taken_back(served: Running, things: dict[str, 
     with served.service.database.reading() as db:
         row = load_results(db, ResultRow.id == things["result"], 1)[0]
     assert not row.released
+
+
+@dataclass
+class Shared:
+    """A result that ana had first and ben, who asked the same, has too."""
+
+    service: Running
+    result: str
+    listed: str  # ana's list
+
+    def release(self, name: str, released: bool) -> int:
+        with self.service.client(name) as client:
+            path = f"/v1/results/{self.result}/release"
+            return client.post(path, json={"released": released}).status_code
+
+    def page(self, name: str) -> str:
+        with self.service.client(name) as client:
+            answer = client.get(f"/results/{self.result}")
+            assert answer.status_code == 200
+            return answer.text
+
+    def is_released(self) -> bool:
+        with self.service.client("vic") as client:
+            return client.get(f"/v1/results/{self.result}").status_code == 200
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    folder = tmp_path_factory.mktemp("shared")
+    with running(f"sqlite:///{folder}/decoder.sqlite", tick_seconds=0) as service:
+        ana, listed = _asks(service, "ana", folder)
+        ben, _ = _asks(service, "ben", folder)
+        assert ana == ben
+        yield Shared(service, ana, listed)
+
+
+def _asks(service: Running, name: str, folder: Path) -> tuple[str, str]:
+    with service.client(name) as client:
+        listed = store_list(client, "words", WORDS)["id"]
+        spec = decode_spec(client, candidates={"list": listed})
+        return done(service, client, folder, spec), listed
+
+
+def test_released_results_name_lists_to_owners_alone(shared: Shared) -> None:
+    assert shared.release("ana", True) == 200
+    assert f"/lists/{shared.listed}" in shared.page("ana")
+    for name in ("ben", "vic"):
+        assert f"/lists/{shared.listed}" not in shared.page(name), name
+    assert shared.listed not in shared.page("vic")
+    assert shared.release("ana", False) == 200
+
+
+def test_proposers_and_admins_withdraw_releases(shared: Shared) -> None:
+    for releases, others in (("ana", "ben"), ("ben", "ana"), ("root", "ana")):
+        assert shared.release(releases, True) == 200
+        assert shared.release(others, True) == 200  # it is released: nothing changes
+        assert shared.release(others, False) == 403
+        assert shared.is_released()
+        assert f"{shared.result}/release" not in shared.page(others)
+        assert f"{shared.result}/release" in shared.page(releases)
+        assert shared.release(releases, False) == 200
+        assert not shared.is_released()
+    assert shared.release("ana", True) == 200
+    assert shared.release("root", False) == 200
+    assert shared.release("vic", True) == 403

@@ -1,24 +1,27 @@
-"""The public dictionary over a live collector."""
+"""The public dictionary over a live collector; and pages of one that hangs."""
 
 import json
+import threading
 from collections.abc import Iterator
-from html import unescape
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from decoder.errors import RemoteError
-from decoder_service.metrics.rules import checked
-from tests.decoder_service.support import Running, running
+from decoder_service.metrics.rules import REFRESH_SECONDS, checked
+from decoder_service.people.permissions import Person, Role
+from tests.decoder_service.support import Running, ask_by, running, text_of
 from tests.decoder_service.test_pages import signed_in
+from tests.waiting import until
 
 
 def dictionary(service: Running) -> str:
     """As anyone sees it, asked of the collector again."""
     service.service.metrics._asked = float("-inf")
     with service.client(None) as anyone:
-        return " ".join(unescape(anyone.get("/dictionary").text).split())
+        return text_of(anyone.get("/dictionary"))
 
 
 def test_failing_collectors_are_told_without_their_address(
@@ -113,6 +116,56 @@ def test_without_a_collector_it_does_not_know(tmp_path: Path) -> None:
         running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as service,
         service.client(None) as anyone,
     ):
-        page = " ".join(unescape(anyone.get("/dictionary").text).split())
+        page = text_of(anyone.get("/dictionary"))
     assert "does not know what is collected now" in page
     assert "Nothing is collected" not in page
+
+
+READER = Person("", "", Role.VIEWER)
+
+
+@dataclass
+class Hanging:
+    """What a collector is asked; it answers once `free` is set."""
+
+    free: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self) -> list[dict[str, Any]]:
+        self.free.wait(120)
+        return [{**GOOD, "name": "homepage"}]
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Running]:
+    """The collector's address is never asked: the tests put what answers in its place."""
+    address = {"collector": "http://127.0.0.1:9", "collector_key": "k"}
+    with running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0, **address) as one:
+        yield one
+
+
+def test_no_page_waits_for_it(served: Running) -> None:
+    hanging = Hanging()
+    metrics = ask_by(served, hanging)
+    asking = threading.Thread(target=metrics.refresh)
+    asking.start()
+    with served.client("ana") as ana:
+        for _ in range(12):
+            assert "the collector has not answered yet" in ana.get("/v1/metrics").json()["problem"]
+    assert asking.is_alive()
+    hanging.free.set()
+    until(lambda: [one.name for one in metrics.all(READER)[0]] == ["homepage"])
+    asking.join()
+
+
+def test_old_answers_are_shown_with_their_age(served: Running) -> None:
+    answering = Hanging()
+    answering.free.set()
+    metrics = ask_by(served, answering)
+    metrics.refresh()
+    assert metrics.all(READER)[1] == ""
+    metrics._answered -= 2 * REFRESH_SECONDS
+    found, problem = metrics.all(READER)
+    assert [one.name for one in found] == ["homepage"]
+    assert "the collector has not answered for 60 seconds" in problem
+    assert "what it said before is shown" in problem
+    assert "does not answer now" in metrics.public()[1]

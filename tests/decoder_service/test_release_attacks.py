@@ -1,5 +1,7 @@
-"""Releases between the proposal and the approval: what changes meanwhile is seen or refused."""
+"""Releases between the proposal and the approval, their signatures, and how long they are kept."""
 
+import json
+import re
 import zlib
 from collections.abc import Iterator
 from hashlib import sha256
@@ -7,15 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from decoder_service.people.access import COMMAND_LINE, Access
 from decoder_service.people.permissions import Role
+from decoder_service.releases.sources import ReleasePublisher
 from decoder_service.results.rules import RELEASE_FILES
-from decoder_service.shell.models import KeyRow, ReleaseRow, release_files
-from disclosure.release import make_keys
+from decoder_service.shell.models import KeyRow, ReleaseRow, ResultRow, release_files
+from decoder_service.shell.service import make_service
+from disclosure.release import key_id, load_public_key, make_keys
 from rappor_cli.main import main
+from rappor_server.errors import SettingsError
 from tests.decoder_service.release_support import (
+    POLICY,
     decoded,
     get,
     proposal,
@@ -24,8 +30,8 @@ from tests.decoder_service.release_support import (
     settle,
     stored,
 )
-from tests.decoder_service.support import Running
-from tests.decoder_service.test_pages import signed_in
+from tests.decoder_service.support import Running, assert_answer, settings_of
+from tests.decoder_service.test_pages import INLINE, signed_in
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +66,15 @@ def test_altered_proposals_are_neither_approved_nor_signed(
         release = propose(served, "ana", asked)["id"]
         with served.service.database.writing() as db:
             old = RELEASE_FILES.read(db, release, name)
-            assert old is not None
             new = old.replace(b"0.5", b"0.6").replace(b"public", b"secret") + b"\n"
             values: dict[str, Any] = {"content": zlib.compress(new)}
             if with_digest:
                 values |= {"sha256": sha256(new).hexdigest(), "size": len(new)}
             own = (release_files.c.release_id == release) & (release_files.c.name == name)
             db.execute(update(release_files).where(own).values(**values))
-        answer = settle(served, "root", release)
-        assert answer.status_code == 409, answer.text
-        assert f"file '{name}' is not as it was proposed" in answer.json()["detail"]
+        assert_answer(
+            settle(served, "root", release), 409, f"file '{name}' is not as it was proposed"
+        )
         shown = get(served, "root", f"/v1/releases/{release}").json()
         assert (shown["state"], shown["signed"]) == ("proposed", False)
         assert get(served, "vic", f"/v1/releases/{release}").status_code == 404
@@ -209,3 +214,161 @@ def test_before_the_approval_nobody_else_reads_anything(
     with served.service.database.reading() as db:
         row = db.get_one(ReleaseRow, identity)
     assert (row.state, row.reviewer) == ("rejected", served.people["root"].id)
+
+
+EVIL = "<script>alert(1)</script>"
+
+
+def test_forms_propose_and_approve_what_viewers_download(
+    served: Running, made: dict[str, bytes]
+) -> None:
+    result, name = stored(served, made, "ana"), f"{EVIL} of a week"
+    with signed_in(served, "ana") as ana, signed_in(served, "root") as root:
+        form = {"name": name, "policy": POLICY, "result": result, "note": EVIL}
+        answer = ana.post("/releases", data=form)
+        assert answer.status_code == 303, answer.text
+        path = answer.headers["location"]
+        own, shown = page(served, "ana", path), page(served, "root", path)
+        assert "Withdraw" in own
+        assert "/approve" not in own  # the proposer has no such form
+        assert "=cmd()" in shown
+        assert "/withdraw" not in shown
+        ticked = {"reason": "good", "sure": "1"}
+        assert ana.post(f"{path}/approve", data=ticked).status_code == 403
+        assert root.post(f"{path}/approve", data={"reason": "good"}).status_code == 422
+        assert root.post(f"{path}/approve", data=ticked).status_code == 303
+    public = page(served, "vic", path)
+    for one in (own, shown, public):
+        assert INLINE.search(one) is None
+        assert EVIL not in one
+        assert "\u202e" not in one
+    for hidden in (result, "Proposed", "good", "What it changes", "ana"):
+        assert hidden not in public, hidden
+    link = re.search(r'href="(/v1/releases/[^"]+/release\.csv)"', public)
+    assert "metric" in get(served, "vic", link[1]).text
+    assert path in page(served, "vic", "/releases")
+
+
+def download(service: Running, who: str, release: str, folder: Path) -> Path:
+    folder.mkdir()
+    for file in get(service, who, f"/v1/releases/{release}").json()["files"]:
+        answer = get(service, who, f"/v1/releases/{release}/files/{file['name']}")
+        assert answer.status_code == 200, answer.text
+        (folder / file["name"]).write_bytes(answer.content)
+    return folder
+
+
+def test_approved_releases_are_signed_and_verify(
+    served: Running,
+    keys: tuple[Path, Path],
+    made: dict[str, bytes],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    release = propose(served, "ana", proposal("a", stored(served, made, "ana")))
+    identity = release["id"]
+    names = {
+        file["name"] for file in get(served, "ana", f"/v1/releases/{identity}").json()["files"]
+    }
+    assert "manifest.sig" not in names  # a proposal is not signed, whoever downloads it
+    before = download(served, "ana", identity, tmp_path / "before")
+    verify = ["release", "verify", str(before), "--public-key", str(keys[1])]
+    assert main(verify) == 1
+    assert "is not signed" in capsys.readouterr().err
+    assert settle(served, "root", identity).status_code == 200
+    shown = get(served, "vic", f"/v1/releases/{identity}").json()
+    assert shown["signed"]
+    assert shown["digest"] == release["digest"]
+    folder = download(served, "vic", identity, tmp_path / "after")
+    verify[2] = str(folder)
+    assert main([*verify, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["signed"], told["digest"]) == (True, release["digest"])
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["key"] == key_id(load_public_key(keys[1]))
+    other = make_keys(tmp_path / "other")[1]
+    assert main(["release", "verify", str(folder), "--public-key", str(other)]) == 1
+    assert "not of this key" in capsys.readouterr().err
+    with (folder / "release.csv").open("a") as file:
+        file.write("more\n")
+    assert main(verify) == 1
+    page = get(served, "vic", f"/releases/{identity}")
+    assert page.status_code in (200, 303)
+
+
+def test_builds_for_another_key_are_not_approved(
+    made: dict[str, bytes], keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    other = make_keys(tmp_path / "other")[0]
+    with releasing(url) as service:  # without a key
+        unsigned = propose(service, "ana", proposal("u", stored(service, made, "ana")))["id"]
+    with releasing(url, keys[0]) as service:
+        answer = settle(service, "root", unsigned)
+        assert answer.status_code == 409
+        assert "was built for no key" in answer.json()["detail"]
+        assert "reject it, and have it proposed again" in answer.json()["detail"]
+        signed = propose(service, "ana", proposal("s", stored(service, made, "ana")))["id"]
+    for key in (other, None):
+        with releasing(url, key) as service:
+            assert_answer(settle(service, "root", signed), 409, "was built for key")
+            assert get(service, "root", f"/v1/releases/{signed}").json()["state"] == "proposed"
+    with releasing(url) as service:
+        assert settle(service, "root", unsigned).status_code == 200
+        shown = get(service, "vic", f"/v1/releases/{unsigned}").json()
+        assert not shown["signed"]
+
+
+def test_unusable_keys_are_refused_at_the_start(keys: tuple[Path, Path], tmp_path: Path) -> None:
+    open_to_all = tmp_path / "open.pem"
+    open_to_all.write_bytes(keys[0].read_bytes())
+    open_to_all.chmod(0o644)
+    for path, words in (
+        (tmp_path / "none.pem", "setting release_key: .*none.pem"),
+        (open_to_all, "setting release_key: .*chmod 600"),
+        (keys[1], "rappor release keygen"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            ReleasePublisher(path)
+    assert ReleasePublisher(keys[0]).key_id
+
+
+def test_releases_are_kept_as_long_as_is_said(
+    served: Running, made: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Approved ones for ever; of rejected ones the files for keep_rejected_days, then digests."""
+    result = stored(served, made, "ana")
+    kept = propose(served, "ana", proposal("kept", result))["id"]
+    assert settle(served, "root", kept).status_code == 200
+    refused = propose(served, "ana", proposal("refused", result))["id"]
+    assert settle(served, "root", refused, "reject").status_code == 200
+    waiting = propose(served, "ana", proposal("waiting", result))["id"]
+    url, at = served.service.settings.database, served.service.clock()
+    options = {"keep_results_days": 1, "keep_rejected_days": 30, "keep_jobs_days": 1}
+
+    def after(days: float) -> None:
+        from datetime import timedelta
+
+        house = make_service(settings_of(url, **options), clock=lambda: at + timedelta(days=days))
+        house.run_maintenance()
+        house.delete_unneeded()
+        house.close()
+
+    after(29)
+    assert get(served, "ana", f"/v1/releases/{refused}/files/release.csv").status_code == 200
+    after(31)
+    assert_answer(
+        get(served, "ana", f"/v1/releases/{refused}/files/release.csv"),
+        404,
+        "are deleted; propose the release again",
+    )
+    digests = get(served, "root", f"/v1/releases/{refused}").json()["files"]
+    assert all(len(file["sha256"]) == 64 for file in digests)
+    after(36_500)
+    with served.service.database.reading() as db:
+        assert db.scalars(select(ResultRow)).all() == []  # what it was made of is gone
+    for release in (kept, waiting):
+        folder = download(served, "root", release, tmp_path / release)
+        assert main(["release", "verify", str(folder), "--digests-only"]) == 0
+    after(36_501)
+    assert get(served, "root", f"/v1/releases/{kept}").json()["state"] == "approved"

@@ -2,17 +2,30 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import pytest
 
-from decoder_service.people.access import COMMAND_LINE
-from decoder_service.people.permissions import Role
+from decoder_service.people.access import COMMAND_LINE, MAX_SESSIONS, Access
+from decoder_service.people.oidc import claimed
+from decoder_service.people.permissions import Claimed, Role
 from decoder_service.shell.app import create_app
+from decoder_service.shell.errors import NoGroupError
 from decoder_service.shell.requests import origin_of
+from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
-from rappor_server.errors import SettingsError
-from tests.decoder_service.support import Running, running
+from rappor_server.errors import AuthenticationError, SettingsError
+from rappor_server.schema import prepare
+from tests.decoder_service.support import (
+    Running,
+    await_state,
+    decode_spec,
+    running,
+    submit,
+    workers,
+)
 
 OTHERS = ["https://evil.example", "null", "", "http://127.0.0.1:1", "http://127.0.0.1"]
 
@@ -51,10 +64,13 @@ def test_another_site_signs_nobody_in(served: Running) -> None:
             assert "set-cookie" not in answer.headers
 
 
-def test_signing_out_ends_the_session(served: Running) -> None:
+@pytest.mark.parametrize("by_key", [False, True])
+def test_signing_out_ends_the_session(served: Running, by_key: bool) -> None:
     with browser(served, served.keys["ana"]) as client:
         cookies = dict(client.cookies)
-        assert client.post("/sign-out", headers={"Origin": served.url}).status_code == 303
+        bearer = {"Authorization": f"Bearer {served.keys['ana']}"}
+        headers = bearer if by_key else {"Origin": served.url}
+        assert client.post("/sign-out", headers=headers).status_code == 303
         client.cookies.update(cookies)  # kept by somebody
         assert client.get("/v1/session").status_code == 401
 
@@ -133,3 +149,96 @@ def test_acts_and_reads_are_audited_without_secrets(served: Running) -> None:
     assert [one["act"] for one in entries] == ["delete-list", "read-list", "create-list"]
     assert {one["actor"] for one in entries} == {"ana"}
     assert not any(key[30:] in whole for key in served.keys.values())
+
+
+@pytest.mark.long
+def test_a_reason_names_no_folder_of_the_machine(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with running(url) as served, served.client("ana") as ana:
+        with workers(url, tmp_path):
+            listed = ana.post("/v1/lists?name=w&kind=weights", content=b"a,1\n").json()["id"]
+            spec = decode_spec(ana, weights={"list": listed}, options={"correction": "none"})
+            broken = await_state(ana, submit(ana, spec))
+        with workers(url, tmp_path / "gone"):
+            gone = await_state(ana, submit(ana, decode_spec(ana)))
+    for found in (broken, gone):
+        assert found["state"] == "failed"
+        assert str(tmp_path) not in found["reason"]
+
+
+@pytest.mark.parametrize("charset", ["punycode", "undefined", "idna", "utf-16", "rot13", "x"])
+def test_forms_of_unknown_encodings_are_refused(served: Running, charset: str) -> None:
+    part = b'--b\r\nContent-Disposition: form-data; name="key"\r\n\r\n\\ud800\r\n--b--\r\n'
+    kind = f"multipart/form-data; boundary=b; charset={charset}"
+    with served.client(None) as client:
+        answer = client.post("/sign-in", content=part, headers={"Content-Type": kind})
+    assert answer.status_code in (401, 422)
+
+
+def test_misplaced_keys_are_not_repeated(served: Running) -> None:
+    key = served.keys["ana"]
+    with served.client(None) as client:
+        for body in ({"token": key}, {"key": key * 9}):
+            answer = client.post("/sign-in", data=body)
+            assert answer.status_code in (401, 422)
+            assert key[-12:] not in answer.text
+            assert key[:12] not in answer.text
+
+
+ISSUER = "https://provider.example.org"
+SUBJECT = "one"
+
+
+@pytest.fixture
+def access(settings: ServiceSettings) -> Iterator[Access]:
+    now = [datetime(2026, 11, 21, tzinfo=UTC)]
+
+    def clock() -> datetime:
+        now[0] += timedelta(seconds=1)
+        return now[0]
+
+    service = make_service(settings, clock=clock)
+    prepare(service.database)
+    yield service.access
+    service.close()
+
+
+def sign_in(access: Access, role: Role) -> str:
+    return access.sign_in_claimed(ISSUER, Claimed(SUBJECT, "ann", role))[1]
+
+
+def holds(access: Access, token: str) -> bool:
+    try:
+        access.person_of_session(token)
+    except AuthenticationError:
+        return False
+    return True
+
+
+def test_a_lower_role_ends_older_sessions(access: Access) -> None:
+    admin, again = sign_in(access, Role.ADMIN), sign_in(access, Role.ADMIN)
+    assert holds(access, admin)
+    viewer = sign_in(access, Role.VIEWER)
+    assert [holds(access, token) for token in (admin, again, viewer)] == [False, False, True]
+
+
+def test_lost_groups_end_sessions_and_the_role(access: Access) -> None:
+    token = sign_in(access, Role.ANALYST)
+    person = access.person_of_session(token)
+    access.forget_role(ISSUER, "another")
+    assert holds(access, token)
+    settings = ServiceSettings(oidc_analysts=("a",))
+    with pytest.raises(NoGroupError) as refused:
+        claimed({"sub": SUBJECT, "groups": ["b"]}, settings, "groups")
+    access.forget_role(ISSUER, refused.value.subject)
+    assert not holds(access, token)
+    with access.database.reading() as db:
+        assert access.person_of_id(db, person.id) is None  # nor do schedules run on
+
+
+def test_the_oldest_sessions_of_a_person_end(access: Access) -> None:
+    keys = [access.create_key(COMMAND_LINE, name, Role.VIEWER).text for name in ("ann", "ben")]
+    other = access.sign_in(keys[1])
+    tokens = [access.sign_in(keys[0]) for _ in range(MAX_SESSIONS + 3)]
+    assert [holds(access, token) for token in tokens] == [False] * 3 + [True] * MAX_SESSIONS
+    assert holds(access, other)

@@ -1,19 +1,24 @@
-"""What people may store of results: refused in words, given up, deleted when nobody holds it."""
+"""What people may store of results, what is measured, and what is deleted when nobody needs it."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text, update
 
-from decoder_service.shell.models import ResultRow, result_files
-from tests.decoder_service.in_process import do_jobs
+from decoder_service.shell.database import utc_now
+from decoder_service.shell.models import JobRow, ResultRow, result_files
+from decoder_service.shell.service import make_service
+from tests.decoder_service.in_process import do_jobs, done
 from tests.decoder_service.support import (
+    STRINGS,
     Running,
     await_state,
     decode_spec,
     running,
     submit,
+    upload,
     workers,
 )
 
@@ -31,11 +36,8 @@ def stored_files(served: Running) -> int:
         return int(db.execute(select(func.count()).select_from(result_files)).scalar_one())
 
 
-def done(served: Running, client: Any, folder: Path, **changes: Any) -> str:
-    """The id of a new result."""
-    job = submit(client, decode_spec(client, **changes))
-    assert do_jobs(served.service, folder) == 1
-    return str(client.get(f"/v1/jobs/{job}").json()["result_id"])
+def result_of(served: Running, client: Any, folder: Path) -> str:
+    return done(served, client, folder, decode_spec(client))
 
 
 def test_full_quotas_refuse_jobs_until_freed(database_url: str, tmp_path: Path) -> None:
@@ -44,7 +46,7 @@ def test_full_quotas_refuse_jobs_until_freed(database_url: str, tmp_path: Path) 
         served.client("ana") as ana,
         served.client("root") as root,
     ):
-        result = done(served, ana, tmp_path)
+        result = result_of(served, ana, tmp_path)
         usage = ana.get("/v1/usage").json()
         assert usage["result_bytes"]["most"] == MOST
         with served.service.database.reading() as db:
@@ -71,9 +73,9 @@ def test_results_stay_while_anybody_holds_them(database_url: str, tmp_path: Path
         served.client("ben") as ben,
         served.client("root") as root,
     ):
-        result = done(served, ana, tmp_path)
+        result = result_of(served, ana, tmp_path)
         assert ben.delete(f"/v1/results/{result}").status_code == 404
-        assert done(served, ben, tmp_path) == result
+        assert result_of(served, ben, tmp_path) == result
         released = {"released": True}
         assert ana.post(f"/v1/results/{result}/release", json=released).status_code == 200
         told = ben.delete(f"/v1/results/{result}")
@@ -91,7 +93,7 @@ def test_results_stay_while_anybody_holds_them(database_url: str, tmp_path: Path
 
 def test_unheld_results_are_deleted(database_url: str, tmp_path: Path) -> None:
     with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
-        old = done(served, ana, tmp_path)
+        old = result_of(served, ana, tmp_path)
         assert served.service.delete_unneeded()[0] == 0
         assert [row["id"] for row in ana.get("/v1/results").json()["results"]] == [old]
         with served.service.database.writing() as db:
@@ -108,7 +110,7 @@ def test_too_large_results_end_their_job(tmp_path: Path) -> None:
         running(url, tick_seconds=0, max_result_bytes_of_person=MOST) as served,
         served.client("ana") as ana,
     ):
-        first = done(served, ana, tmp_path)
+        first = result_of(served, ana, tmp_path)
         full(served, "ana", MOST - 1)
         with workers(url, tmp_path, **limits):
             late = submit(ana, decode_spec(ana, options={"alpha": 0.01}))
@@ -117,3 +119,44 @@ def test_too_large_results_end_their_job(tmp_path: Path) -> None:
         assert "with this result yours would hold 1,0" in found["reason"]
         assert "DELETE /v1/results/ID" in found["reason"]
         assert [row["id"] for row in ana.get("/v1/results").json()["results"]] == [first]
+
+
+def metric_lines(served: Running) -> dict[str, float]:
+    with served.client(None) as client:
+        text = client.get("/telemetry").text
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+def test_metrics_count_and_name_nobody(database_url: str) -> None:
+    with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
+        submit(ana, decode_spec(ana))
+        with served.service.database.writing() as db:
+            db.execute(update(JobRow).values(created=JobRow.created - 100))
+        found = metric_lines(served)
+        assert found['rappor_decoder_jobs{state="queued"}'] == 1
+        assert 99 < found["rappor_decoder_oldest_queued_seconds"] < 200
+        assert found["rappor_decoder_workers"] == 0
+        assert not any(word in str(found) for word in ("ana", "strings"))
+
+
+def test_protected_metrics_are_for_admins(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with running(url, tick_seconds=0, protect_metrics=True) as served:
+        for who, status in ((None, 401), ("ana", 403), ("root", 200)):
+            with served.client(who) as client:
+                assert client.get("/telemetry").status_code == status
+
+
+def test_aggregates_that_nothing_needs_are_deleted(database_url: str, tmp_path: Path) -> None:
+    with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
+        service = served.service
+        submit(ana, decode_spec(ana))
+        other = upload(ana, STRINGS.replace(b'"metric":"strings"', b'"metric":"others"'))
+        late = make_service(service.settings, clock=lambda: utc_now() + timedelta(days=31))
+        assert service.delete_unneeded()[1] == 0  # too young
+        assert late.delete_unneeded()[1] == 1  # the other is of a job that waits
+        assert other not in ana.get("/v1/aggregates").text
+        assert do_jobs(service, tmp_path) == 1
+        assert late.delete_unneeded()[1] == 0  # now of a result
+        late.close()

@@ -1,7 +1,8 @@
-"""Weights of candidates: lists that jobs and schedules name, and that results are known by."""
+"""Lists that jobs name alongside candidates: weights, and named areas."""
 
+import csv
+import io
 import json
-from collections.abc import Iterator
 from hashlib import sha256
 from html import unescape
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from decoder_service.client import Service
 from decoder_service.jobs.rules import ResolvedSpec
 from decoder_service.jobs.specs import JobSpec
+from decoder_service.lists.rules import content_of
 from decoder_service.schedules.rules import spec_digest_of
-from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.live_collector import MONDAY, LiveCollector
+from decoder_service.shell.models import ListKind
+from tests.decoder_service.in_process import do_jobs, done
 from tests.decoder_service.support import (
     WORDS,
     Running,
@@ -23,44 +24,28 @@ from tests.decoder_service.support import (
     decode_spec,
     running,
     set_metrics,
-    submit,
+    store_list,
+    upload,
 )
-from tests.decoder_service.test_pages import signed_in
+from tests.decoder_service.test_map_changes import week
+from tests.decoder_service.test_pages import INLINE, signed_in
 from tests.decoder_service.test_schedule_status import SCHEDULE, post
 
 VALUES = WORDS.decode().splitlines()
 HEAVY = f"value,weight\n{VALUES[0]},30\n,1\n"
 
 
-@pytest.fixture(scope="module")
-def served(collector: LiveCollector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('weights')}/d.sqlite"
-    with running(url, tick_seconds=0, **collector.settings) as one:
-        yield one
+@pytest.fixture
+def served(collecting: Running) -> Running:
+    return collecting
 
 
 def store(client: httpx.Client, name: str, text: str, kind: str = "weights") -> dict[str, Any]:
-    answer = client.post("/v1/lists", params={"name": name, "kind": kind}, content=text.encode())
-    assert answer.status_code == 201, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return store_list(client, name, text, kind)
 
 
 def words(client: httpx.Client, name: str) -> dict[str, Any]:
-    return {"list": store(client, name, WORDS.decode(), "candidates")["id"]}
-
-
-def done(service: Running, client: httpx.Client, spec: dict[str, Any], folder: Path) -> str:
-    """The id of the result of a job."""
-    job = submit(client, spec)
-    do_jobs(service.service, folder)
-    found = client.get(f"/v1/jobs/{job}").json()
-    assert found["state"] == "done", found
-    return str(found["result_id"])
-
-
-def of_file(client: httpx.Client, result: str, name: str) -> bytes:
-    return client.get(f"/v1/results/{result}/files/{name}", params={"exact": True}).content
+    return {"list": store_list(client, name, WORDS)["id"]}
 
 
 def test_weights_are_a_list_by_their_content(served: Running) -> None:
@@ -84,27 +69,12 @@ def test_weights_are_a_list_by_their_content(served: Running) -> None:
             assert ana.delete(f"/v1/lists/{one}").status_code == 200
 
 
-BAD = [
-    ("a,1\na,2\n", 422, "is repeated"),
-    ("a,0\n", 422, "is 0.0, not from"),
-    ("a,nan\n", 422, "is not a number"),
-    ("a\n", 422, "is not a value and its weight"),
-    (",1\n", 422, "no value has a weight"),
-    ('"a,1\n', 422, "the list: "),
-    ("\x1f\x8b", 422, "gzip"),
-    ("\udcff,1\n", 422, "UTF-8"),
-]
-
-
-@pytest.mark.parametrize(("text", "status", "told"), BAD)
-def test_what_are_no_weights_is_refused_in_words(
-    served: Running, text: str, status: int, told: str
-) -> None:
-    content = text.encode("utf-8", "surrogateescape") if text != "\x1f\x8b" else b"\x1f\x8b"
+def test_what_are_no_weights_is_refused_in_words(served: Running) -> None:
+    """The reader's own refusals; nothing is stored."""
+    query = {"name": "bad", "kind": "weights"}
     with served.client("ana") as ana:
-        query = {"name": "bad", "kind": "weights"}
-        answer = ana.post("/v1/lists", params=query, content=content)
-        assert (answer.status_code, told in answer.json()["detail"]) == (status, True), answer.text
+        answer = ana.post("/v1/lists", params=query, content=b"a,1\na,2\n")
+        assert (answer.status_code, "is repeated" in answer.json()["detail"]) == (422, True)
         assert "/tmp" not in answer.text
         answer = ana.post("/v1/lists", params={**query, "column": "x"}, content=b"a,1\n")
         assert "name none" in answer.json()["detail"]
@@ -116,7 +86,7 @@ def test_result_pages_name_their_weights(served: Running, tmp_path: Path) -> Non
         candidates = words(ana, "words of the page")
         listed = store(ana, "weights of the page", HEAVY.replace("30", "77"))["id"]
         spec = decode_spec(ana, candidates=candidates, weights={"list": listed})
-        result = done(served, ana, spec, tmp_path)
+        result = done(served, ana, tmp_path, spec)
         for kind, name in (("candidates", f"list-{candidates['list']}-1.txt"),
                            ("weights", f"weights-{listed}-1.csv")):  # fmt: skip
             identity = candidates["list"] if kind == "candidates" else listed
@@ -144,22 +114,6 @@ def test_contradictory_settings_are_refused_when_asked(served: Running) -> None:
         assert ben.post("/v1/jobs", json=foreign).status_code == 404
         ana.post(f"/v1/lists/{listed}/share", json={"shared": True})
         assert ben.post("/v1/jobs", json=foreign).status_code == 202
-
-
-def test_missing_weights_and_deleted_lists_are_told(served: Running, tmp_path: Path) -> None:
-    with served.client("ana") as ana:
-        listed = store(ana, "few", f"{VALUES[0]},2\n")["id"]
-        spec = decode_spec(ana, candidates=words(ana, "words of few"), weights={"list": listed})
-        job = submit(ana, spec)
-        do_jobs(served.service, tmp_path)
-        failed = ana.get(f"/v1/jobs/{job}").json()
-        assert (failed["state"], "has no weight" in failed["reason"]) == ("failed", True)
-        job = submit(ana, spec)
-        ana.delete(f"/v1/lists/{listed}")
-        do_jobs(served.service, tmp_path)
-        ended = ana.get(f"/v1/jobs/{job}").json()
-        assert "a list of this job was deleted" in ended["reason"]
-        ana.post(f"/v1/jobs/{job}/cancel")
 
 
 def test_questions_without_weights_are_what_they_were() -> None:
@@ -195,33 +149,76 @@ def test_a_schedule_decodes_with_them(served: Running, tmp_path: Path) -> None:
         assert served.service.tick().queued == 2  # a new version decodes all windows again
 
 
-@pytest.mark.long
-def test_from_python(served: Running, tmp_path: Path) -> None:
-    ana = Service(served.url, served.keys["ana"])
-    values = ana.upload_list("values of python", ["word-0", "word-1"])
-    weights = ana.upload_list("weights of python", ["word-0,30", '"a,b",2.5', ",1"], kind="weights")
-    assert [one.row["kind"] for one in (values, weights)] == ["candidates", "weights"]
-    assert weights.row["entries"] == 2
-    job = ana.decode("homepage", values, first=MONDAY, last=MONDAY, weights=weights)
-    do_jobs(served.service, tmp_path)
-    result = job.wait().result()
-    written = json.loads(result.file("manifest.json"))["weights"]
-    assert written["most"] == pytest.approx(30 * written["least"])
+def district(name: str, west: float, east: float, **more: Any) -> dict[str, Any]:
+    """From 40 to 41 degrees north, in the box of the maps."""
+    ring = [[west, 40.0], [east, 40.0], [east, 41.0], [west, 41.0], [west, 40.0]]
+    return {"type": "Feature", "properties": {"name": name, **more},
+            "geometry": {"type": "Polygon", "coordinates": [ring]}}  # fmt: skip
 
 
-@pytest.mark.long
-def test_series_and_comparisons_take_them(served: Running, tmp_path: Path) -> None:
-    with served.client("ana") as ana:
-        listed = store(ana, "series", "word-0,30\n,1\n")["id"]
-        given = store(ana, "values", "word-0\nword-1\n", "candidates")["id"]
-        both = {"collector": {"metric": "homepage", "first": "2026-11-09", "last": "2026-11-10"}}
-        one, two = (
-            {"collector": {"metric": "homepage", "first": day, "last": day}}
-            for day in ("2026-11-09", "2026-11-10")
-        )
-        common = {"candidates": {"list": given}, "weights": {"list": listed}}
-        for spec in ({"operation": "series", "source": both},
-                     {"operation": "compare", "before": one, "source": two}):  # fmt: skip
-            result = done(served, ana, {**spec, **common}, tmp_path)
-            written = json.loads(of_file(ana, result, "manifest.json"))["weights"]
-            assert written["most"] == pytest.approx(30 * written["least"])
+def collection(*features: dict[str, Any]) -> bytes:
+    return json.dumps({"type": "FeatureCollection", "features": features}).encode()
+
+
+TWO = collection(district("west side", -74.0, -73.5), district("east side", -73.5, -73.0))
+
+
+def stored(content: bytes, column: str | None = None) -> tuple[bytes, int]:
+    return content_of(content, ListKind.AREAS, "txt", column)
+
+
+def test_the_same_areas_are_the_same_content() -> None:
+    spaced = json.dumps(json.loads(TWO), indent=3).encode()
+    more = collection(district("west side", -74.0, -73.5, code=7),
+                      district("east side", -73.5, -73.0))  # fmt: skip
+    assert stored(TWO) == stored(spaced) == stored(more)
+    content, areas = stored(TWO)
+    assert areas == 2
+    assert [one["properties"] for one in json.loads(content)["features"]] == [
+        {"name": "west side"}, {"name": "east side"}]  # fmt: skip
+    by_code = stored(collection(district("west side", -74.0, -73.5, code="W1")), "code")[0]
+    assert json.loads(by_code)["features"][0]["properties"] == {"name": "W1"}
+
+
+def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
+    with (
+        running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as served,
+        served.client("ana") as ana,
+        served.client("ben") as ben,
+    ):
+        sha = upload(ana, week(0).to_json().encode())
+        listed = store_list(ana, "sides", TWO, "areas")["id"]
+        areas = {"areas": {"list": listed}}
+        spec = {"source": {"aggregates": [sha]}, **areas}
+        result = done(served, ana, tmp_path, spec)
+        rows = list(csv.DictReader(io.StringIO(ana.get(
+            f"/v1/results/{result}/files/areas.csv").text)))  # fmt: skip
+        assert [row["name"] for row in rows] == ["west side", "east side"]
+        low, high = (float(rows[0][name]) for name in ("low", "high"))
+        assert low < (0.5 + 7 * 0.02) / 0.82 < high  # the busiest cell and seven of the others
+        manifest = ana.get(f"/v1/results/{result}").json()["manifest"]
+        assert manifest["spec"]["areas"] == {"list": listed, "version": 1}
+        assert len(manifest["inputs"]["areas"]) == 64
+        with signed_in(served, "ana") as browser:
+            page = browser.get(f"/results/{result}").text
+            assert not INLINE.search(page)
+            assert "west side" in browser.get(f"/results/{result}/map.json").text
+            address = f"/v1/results/{result}/files/density.svg"  # of readers without JavaScript
+            assert f'<img src="{address}"' in page
+            assert browser.get(address).headers["content-type"] == "image/svg+xml"
+            assert f'<a href="/lists/{listed}">version 1</a>' in page
+        content = ana.get(f"/v1/lists/{listed}/content")
+        assert content.headers["content-type"] == "application/geo+json"
+        assert stored(content.content) == stored(TWO)
+
+        assert ben.post("/v1/jobs", json=spec).status_code == 404
+        other = ana.post("/v1/jobs", json=spec | {"areas": None, "candidates": {"list": listed}})
+        assert other.status_code == 422
+        decoding = {"operation": "decode", "source": {"aggregates": [sha]}, "candidates": {
+            "list": listed}}  # fmt: skip
+        assert "it holds named areas" in ana.post("/v1/jobs", json=decoding).json()["detail"]
+        decoding = decoding | areas | {"candidates": {"numbers": [0, 9]}}
+        job = ana.post("/v1/jobs", json=decoding).json()["id"]
+        do_jobs(served.service, tmp_path)
+        said = ana.get(f"/v1/jobs/{job}").json()["reason"]
+        assert said == "candidates: not of a metric of kind location; leave it out"

@@ -1,10 +1,4 @@
-"""Starts workers by forking a process that has imported everything already.
-
-`rappor decoder worker` spends seconds on imports before it calls `work`. A test that kills a
-hundred workers forks them from here instead: each is a process of its own that calls `work`.
-`main` reads its input: a line of settings (JSON) starts a worker, whose process id
-is the line that answers. It ends with its input; the workers go on.
-"""
+"""Starts workers by forking a process that has imported everything already, which takes seconds."""
 
 import json
 import os
@@ -51,8 +45,6 @@ class Nursery:
         self._process.communicate()  # the end of its input is its own
 
     def start(self) -> psutil.Process:
-        """A new worker."""
-        assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(self._line + "\n")
         self._process.stdin.flush()
@@ -61,7 +53,6 @@ class Nursery:
         return worker
 
     def stop(self) -> None:
-        """Tell all workers to stop, and wait until they have."""
         live = [one for one in self._started if one.is_running()]
         for one in live:
             one.terminate()
@@ -73,7 +64,6 @@ class Nursery:
 
 
 def main() -> None:
-    """Fork a worker for each line."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a worker that is killed leaves no zombie
     for line in iter(sys.stdin.readline, ""):
         child = os.fork()
@@ -83,7 +73,6 @@ def main() -> None:
 
 
 def _work(settings: dict[str, Any]) -> None:
-    """The forked process; it never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.close(sys.stdin.fileno())
     os.open(os.devnull, os.O_RDONLY)

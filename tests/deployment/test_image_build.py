@@ -1,7 +1,4 @@
-"""docker/Dockerfile built by buildah, and the images' commands run in them.
-
-The image with Python is made from Debian's packages, so that no registry of images is needed.
-"""
+"""docker/Dockerfile built by buildah on Debian's packages, and the images' commands run in them."""
 
 import os
 import shutil
@@ -52,7 +49,6 @@ class Builder:
         self.run("rm", container)
 
     def build(self, target: str, extra: str) -> str:
-        """Build a target; returns a container of it."""
         name = f"localhost/rappor-test-{target}:1"
         arguments = ("--build-arg", f"PYTHON_IMAGE={PYTHON}", "--build-arg", f"EXTRA={extra}")
         self.run(

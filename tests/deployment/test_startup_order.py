@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.collector.conftest import databases, new_postgresql, postgresql, postgresql_server
-from tests.collector.test_docker_and_proxy import stages
+from tests.collector.proxies import stages
 from tests.deployment.test_kubernetes import documents
 from tests.free_ports import free_port
 from tests.waiting import until
@@ -99,8 +99,7 @@ def stage_of(name: str) -> str:
 def test_compose_starts_every_service_of_the_profile(
     tmp_path: Path, new_postgresql: Callable[[], str]
 ) -> None:
-    """`docker compose --profile service up -d`: before, the worker waited for a service that is
-    healthy once a worker lives."""
+    """`docker compose --profile service up -d`: no container waits for one that waits for it."""
     wanted = {
         name: one
         for name, one in COMPOSE.items()

@@ -187,7 +187,7 @@ EXACTLY_ONCE = (
     Mutation(
         "unsafe-commits-taken", "nothing is acknowledged that PostgreSQL would not keep",
         "rappor_server/database.py", "tests/collector/test_schema_and_backup.py",
-        'if value == "off":',
+        'if fsync == "off":',
         "if False:",
     ),
 )  # fmt: skip

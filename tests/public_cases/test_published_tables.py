@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from decoder.errors import OutputError
+from decoder.files import write_files
 from rappor_cli.main import main
 
 REGIONS = "N,land\nS,land\n"
@@ -99,3 +101,16 @@ def test_semicolons_are_found_in_tables_and_trees(tmp_path: Path) -> None:
     words = anonymize(files, out)
     assert main(words) == 0
     assert len(out.read_text().splitlines()) == 9
+
+
+@pytest.mark.parametrize("error", [OSError("no space"), ValueError("a defect")])
+def test_no_file_is_left_when_one_fails(tmp_path: Path, error: Exception) -> None:
+    (tmp_path / "a.csv").write_text("before")
+
+    def failing(path: Path) -> None:
+        path.write_text("half")
+        raise error
+
+    with pytest.raises((OutputError, ValueError)):
+        write_files(tmp_path, {"a.csv": lambda path: path.write_text("new"), "b.svg": failing})
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.csv": "before"}

@@ -20,6 +20,7 @@ from client_sdk.storage.damage import trouble
 from rappor_core import hashing
 from rappor_core.metrics.file import parse_metrics
 from tests.client.location_support import declared
+from tests.metric_texts import declaration
 
 ROOT = Path(__file__).parents[2]
 APP = """
@@ -30,22 +31,18 @@ with Client.open(sys.argv[1], state_dir=sys.argv[2], collector="http://127.0.0.1
                  consent=True) as client:
     print(client.record("theme", "dark"), client.status.condition, client.last_refusal)
 """
-CODES = """
-[metrics.found]
-kind = "discover"
-description = "Words"
-owner = "a@example.org"
-expires = 2099-06-30
-epsilon_infinity = 4.0
-max_reports = 1
-max_memoized_values = 2
-fallback = "other"
-"""
+CODES = declaration(
+    "found",
+    "discover",
+    epsilon_infinity=4.0,
+    max_reports=1,
+    max_memoized_values=2,
+    fallback="other",
+)
 
 
 @pytest.fixture
 def app(tmp_path: Path, metrics_text: str) -> Path:
-    """A folder with an app and its metrics."""
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__main__.py").write_text(APP)
     (tmp_path / "metrics.toml").write_text(metrics_text)
@@ -63,10 +60,7 @@ def run(app: Path, *command: object, **environment: str) -> str:
 
 
 def test_statements_are_those_of_sqlite_3_24() -> None:
-    """aiosqlite #281, synapse #17577: RHEL 9 has 3.34.
-
-    A conflict clause without a target, and RETURNING, came with 3.35.
-    """
+    """aiosqlite #281, synapse #17577: RHEL 9 has 3.34, and these came with 3.35."""
     sources = [path.read_text() for path in (ROOT / "client_sdk").rglob("*.py")]
     assert not any("ON CONFLICT DO UPDATE" in text or "RETURNING" in text for text in sources)
 

@@ -1,28 +1,9 @@
 """Stores of several kinds."""
 
-import os
 import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-
-from tests.collector.conftest import (  # noqa: F401 - fixtures of a collector
-    databases,
-    new_postgresql,
-    postgresql,
-    postgresql_server,
-    sqlite_url,
-)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database; a server of PostgreSQL takes two seconds of processor to start."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/collector.sqlite"
-    make: Callable[[], str] = request.getfixturevalue("new_postgresql")
-    return make()
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +31,6 @@ def s3_archive(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
         "FSSPEC_S3_ENDPOINT_URL": s3_server,
     }.items():
         monkeypatch.setenv(name, value)
-    assert os.environ["AWS_ENDPOINT_URL"] == s3_server
     bucket = f"b{uuid.uuid4().hex[:12]}"
     s3fs.S3FileSystem.clear_instance_cache()
     s3fs.S3FileSystem().mkdir(bucket)

@@ -42,7 +42,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, datetime]:
 
 @pytest.fixture
 def bench(whole: tuple[Path, datetime], tmp_path: Path) -> Iterator[Bench]:
-    """A collector with a clock that is the command's."""
     file, now = whole
     shutil.copy(file, tmp_path / "c.sqlite")
     made = make_bench(f"sqlite:///{tmp_path}/c.sqlite", Clock(now))
@@ -92,11 +91,7 @@ DAMAGE = [
     [*((one, number % 2) for number, one in enumerate(DAMAGE)), (DAMAGE[0], 2), (DAMAGE[8], 2)],
 )
 def test_a_damaged_row_is_set_aside(
-    bench: Bench,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    statement: str,
-    place: int,
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], statement: str, place: int
 ) -> None:
     """Whatever is in the row, wherever it is, one block is left and three are moved."""
     change(tmp_path, statement, place)
@@ -105,6 +100,40 @@ def test_a_damaged_row_is_set_aside(
     moved = sorted([*SIZES[:place], *SIZES[place + 1 :], 90])
     assert sorted(size for size, what in blocks if what == "moved") == moved
     assert [what for _, what in blocks if what != "moved"] == ["set aside"]
+
+
+RAW = "raw_reports", "series_id, day, cohort, mark"
+COUNTS = "block_counts", "block_id, cohort"
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        (RAW, "bits = 'text'"),
+        (RAW, "bits = 999999999999999"),
+        (RAW, "mark = 'text'"),
+        (RAW, "cohort = 9999"),
+        (COUNTS, "counts = x'00'"),
+        (COUNTS, "counts = 'text'"),
+        (COUNTS, "num_reports = 'text'"),
+        (COUNTS, "num_reports = -5"),
+    ],
+)
+def test_an_unreadable_block_stops_itself_alone(
+    bench: Bench,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    table: tuple[str, str],
+    change: str,
+) -> None:
+    """A value of another kind, which SQLite takes, of a report or of a counter."""
+    name, key = table
+    with sqlite3.connect(tmp_path / "c.sqlite") as connection:
+        first = f"SELECT {key} FROM {name} ORDER BY {key} LIMIT 1"
+        connection.execute(f"UPDATE {name} SET {change} WHERE ({key}) = ({first})")
+    connection.close()
+    code, blocks = exported(tmp_path, capsys)
+    assert (code, sorted(what for _, what in blocks)) == (1, [*["moved"] * 3, "set aside"])
 
 
 @pytest.mark.parametrize("statement", DAMAGE[:6:2])  # a text, a broken number, a far day
@@ -122,23 +151,6 @@ def test_a_damaged_series_alone_is_not_served(bench: Bench, tmp_path: Path, stat
     with bench.database.read() as connection:
         found = find_damaged(connection, bench.collector.registry())
     assert [entry.metric.name for entry, _ in found] == ["kept"]
-
-
-def test_counters_that_are_none_stop_their_own_series(bench: Bench, tmp_path: Path) -> None:
-    """Of an open block: the day that closes is not folded into it, and those of others are."""
-    today = bench.clock.now.date()
-    with sqlite3.connect(tmp_path / "c.sqlite") as connection:
-        connection.execute("UPDATE blocks SET sealed = 0 WHERE num_reports = 80")
-        connection.execute(
-            "UPDATE block_counts SET counts = 'text' WHERE block_id IN"
-            " (SELECT id FROM blocks WHERE num_reports = 80)"
-        )
-    connection.close()
-    for metric in (KEPT, OTHER):
-        bench.send(bench.sender.reports(metric, 65, today))
-    bench.collector.close_day(today, "test")
-    assert bench.collector.read_aggregate("test", "kept").num_reports == 60 + 70
-    assert bench.collector.read_aggregate("test", "other").num_reports == 90 + 65
 
 
 def test_days_are_closed_again_after_a_defect(

@@ -1,11 +1,12 @@
-"""Export and sums on stores: what a damaged or crossed archive answers."""
+"""Export and sums on stores of each kind, and what a damaged or crossed archive answers."""
 
 import json
 import random
-from collections.abc import Callable
+import uuid
 from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from collector.archive import parquet
 from collector.archive.export import (
     DUE,
     EARLIER,
+    ELSEWHERE,
     INCOMPLETE,
     MOVED,
     OVERLAPS,
@@ -20,14 +22,10 @@ from collector.archive.export import (
     export,
 )
 from collector.archive.parts import read_entries, verify_part
-from collector.archive.store import (
-    ArchiveDamagedError,
-    NotArchivedError,
-    open_store,
-)
+from collector.archive.store import ArchiveDamagedError, NotArchivedError, open_store
+from rappor_cli.task_pools import PoolError
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import AggregateError
-from rappor_core.metrics.file import parse_metrics
+from tests.collector.archive.killers import die
 from tests.collector.archive.support import (
     DAY,
     KEPT,
@@ -39,7 +37,6 @@ from tests.collector.archive.support import (
     summed,
 )
 from tests.collector.support import make_metric
-from tests.core.test_metrics_location import BASE, MEMO
 from tests.file_limits import files_of_at_most
 
 NEXT = DAY + timedelta(days=1)
@@ -84,9 +81,6 @@ def test_an_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
     move(tmp_path / "a", make_block())
     assert {path.stat().st_mode & 0o077 for path in files(tmp_path)} == {0}
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
-
-
-# What a failure leaves
 
 
 def test_an_incomplete_block_stays_where_it_is(tmp_path: Path) -> None:
@@ -165,17 +159,6 @@ def test_a_block_out_of_time_is_not_moved(tmp_path: Path) -> None:
     assert move(tmp_path, make_block(day=TODAY - timedelta(days=30))) == [MOVED]
 
 
-# Damage
-
-
-def damaged(tmp_path: Path, change: Callable[[bytes], bytes]) -> Path:
-    """An archive of one part whose file was changed."""
-    move(tmp_path, make_block())
-    path = tmp_path / only_entry(tmp_path).file
-    path.write_bytes(change(path.read_bytes()))
-    return path
-
-
 def test_a_misplaced_part_is_found(tmp_path: Path) -> None:
     """Yesterday's file cannot stand for today's."""
     move(tmp_path, make_block(), make_block(day=NEXT))
@@ -189,7 +172,8 @@ def test_a_misplaced_part_is_found(tmp_path: Path) -> None:
 
 def test_no_changed_byte_of_a_file_is_summed(tmp_path: Path) -> None:
     """A hundred single bytes: damage, or the same sums (of a byte that holds no report)."""
-    path = damaged(tmp_path, lambda content: content)
+    move(tmp_path, make_block())
+    path = tmp_path / only_entry(tmp_path).file
     content, whole, rng = path.read_bytes(), expected(make_block()), random.Random(5)
     for _ in range(100):
         place = rng.randrange(len(content))
@@ -200,21 +184,21 @@ def test_no_changed_byte_of_a_file_is_summed(tmp_path: Path) -> None:
             verify_part(open_store(str(tmp_path)), only_entry(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("num_reports", 59),
-        ("first_day", "2026-11-17"),
-        ("definition", {}),
-        ("version", 3),
-        ("unknown", 1),
-    ],
-)
-def test_an_edited_entry_is_refused(tmp_path: Path, field: str, value: object) -> None:
+NO_ENTRIES = ["", "[]", "{}", '{"digest": 3}', "\x00"]
+EDITED = [{"num_reports": 59}, {"first_day": "2026-11-17"}, {"definition": {}}, {"version": 3}]
+
+
+@pytest.mark.parametrize("change", [*NO_ENTRIES, *EDITED, {"unknown": 1}])
+def test_an_edited_entry_is_refused(tmp_path: Path, change: Any) -> None:
     move(tmp_path, make_block())
     (path,) = files(tmp_path / "entries")
-    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
-    with pytest.raises(ArchiveDamagedError, match=r"entries/metric=kept/.*2026-11-18\.json"):
+    if isinstance(change, dict):
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+        message = r"entries/metric=kept/.*2026-11-18\.json"
+    else:
+        path.write_text(change)
+        message = "not an entry"
+    with pytest.raises(ArchiveDamagedError, match=message):
         summed(tmp_path)
 
 
@@ -238,17 +222,6 @@ def test_only_deletions_at_an_end_go_unnoticed(tmp_path: Path) -> None:
         summed(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"digest": 3}', "\x00"])
-def test_what_is_no_entry_is_refused(tmp_path: Path, text: str) -> None:
-    move(tmp_path, make_block())
-    files(tmp_path / "entries")[0].write_text(text)
-    with pytest.raises(ArchiveDamagedError, match="not an entry"):
-        summed(tmp_path)
-
-
-# Windows
-
-
 def test_windows_take_whole_blocks_or_none(tmp_path: Path) -> None:
     merged = make_block(day=NEXT, last=NEXT + timedelta(days=2))
     move(tmp_path, make_block(), merged)
@@ -256,11 +229,8 @@ def test_windows_take_whole_blocks_or_none(tmp_path: Path) -> None:
         with pytest.raises(NotArchivedError, match="takes all of them or none"):
             summed(tmp_path, window=window)
     later = NEXT + timedelta(days=3)
-    for window in (
-        (None, later),
-        (later, later),
-        (DAY - timedelta(days=9), DAY - timedelta(days=8)),
-    ):
+    early = DAY - timedelta(days=9), DAY - timedelta(days=8)
+    for window in ((None, later), (later, later), early):
         with pytest.raises(NotArchivedError, match="the archive has 2026-11-18 to 2026-11-21"):
             summed(tmp_path, window=window)
     assert summed(tmp_path, window=(NEXT, merged.last_day)) == expected(merged)
@@ -281,32 +251,6 @@ def test_a_metric_whose_definition_changed(tmp_path: Path) -> None:
         summed(tmp_path, params_id="0" * 32)
 
 
-def test_sub_metrics_have_partitions_of_their_own(tmp_path: Path) -> None:
-    text = BASE + MEMO + "levels = [11]\nkeep_raw_days = 30\n"
-    metric = parse_metrics(text).metrics["density/day/11"]
-    slot = make_block(metric)
-    assert move(tmp_path, slot) == [MOVED]
-    assert summed(tmp_path, metric.name) == expected(slot)
-    with pytest.raises(NotArchivedError):
-        summed(tmp_path, "density")
-
-
-def test_an_entry_under_another_name_is_refused(tmp_path: Path) -> None:
-    move(tmp_path, make_block())
-    (path,) = files(tmp_path / "entries")
-    path.with_name("2026-11-19.json").write_bytes(path.read_bytes())
-    with pytest.raises(ArchiveDamagedError, match="changed"):
-        summed(tmp_path)
-
-
-def test_sub_populations_by_cohort_leave_the_others_empty(tmp_path: Path) -> None:
-    block = make_block()
-    move(tmp_path, block)
-    assert summed(tmp_path, cohorts={1}) == expected(block).without([0, 2, 3])
-    with pytest.raises(AggregateError, match="cohort 4"):
-        summed(tmp_path, cohorts={1, 4})
-
-
 def test_row_groups_split_and_tasks_sum_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,3 +260,84 @@ def test_row_groups_split_and_tasks_sum_them(
     assert only_entry(tmp_path).rows_in_group == 16
     for reports in (1, 16, 50, 1000):
         assert summed(tmp_path, task_reports=reports) == expected(block)
+
+
+@pytest.fixture(params=["folder", "memory", "s3"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        return str(tmp_path / "archive")
+    if request.param == "memory":
+        return f"memory://{uuid.uuid4().hex}"
+    found: str = request.getfixturevalue("s3_archive")
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_life_of_an_archive(url: str) -> None:
+    """Moved, summed, found damaged, contested, deleted; in any store."""
+    one, two = make_block(), make_block(day=DAY + timedelta(days=1))
+    assert move(url, one, two) == [MOVED, MOVED]
+    assert summed(url) == expected(one, two)
+
+    store = open_store(url)
+    entry, later = read_entries(store)
+    with pytest.raises(FileExistsError):
+        store.create(entry.name, b"{}")
+    content = store.read(entry.file)
+    store.delete(entry.file)
+    with store.writing(entry.file) as file:
+        file.write(content[:100])
+    with pytest.raises(ArchiveDamagedError):
+        summed(url)
+
+    store.delete(entry.file)
+    with pytest.raises(ArchiveDamagedError, match=r"missing.* a lifecycle rule"):
+        summed(url)
+    store.delete(entry.name)
+    assert store.list("reports") == [later.file]
+    with pytest.raises(FileNotFoundError):
+        store.read(entry.file)
+    store.delete(entry.file)
+    assert summed(url) == expected(two)
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    archive = tmp_path / "archive"
+    move(archive, *[make_block(day=DAY + timedelta(days=n)) for n in range(5)])
+    return archive
+
+
+def whole() -> object:
+    return expected(*[make_block(day=DAY + timedelta(days=n)) for n in range(5)])
+
+
+def test_processes_sum_as_one_does(days: Path) -> None:
+    assert summed(days, workers=2) == whole()
+
+
+def test_a_process_that_is_killed_is_an_error(days: Path) -> None:
+    with pytest.raises(PoolError, match="was killed"):
+        summed(days, work=die, workers=2)
+
+
+def test_damage_found_by_a_process_is_named(days: Path) -> None:
+    next((days / "reports").rglob("*.parquet")).write_bytes(b"")
+    with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
+        summed(days, workers=2)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_of_two_exports_one_commits(url: str) -> None:
+    block = make_block()
+
+    class Second(FakeSource):
+        def reports(self, block, cohort):  # type: ignore[no-untyped-def]
+            if cohort == 0:
+                assert move(url, block) == [MOVED]
+            return super().reports(block, cohort)
+
+    source = Second([block])
+    outcomes = list(export(source, open_store(url), TODAY))
+    assert [one.what for one in outcomes] == [ELSEWHERE]
+    assert len(open_store(url).list("reports")) == 1
