@@ -21,6 +21,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import make_batch
+from rappor_server.errors import SettingsError
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import TODAY, Bench, Sender, ServerMaker, make_bench, make_metric
 from tests.metric_texts import declaration
@@ -254,3 +255,20 @@ def test_an_answer_on_a_terminal_decides(
         monkeypatch.setattr("typer.confirm", lambda *_, answer=answer, **__: answer)
         assert main(["close", today, "--database", database_url]) == code
         assert ("closed through" in capsys.readouterr().out) == answer
+
+
+def test_an_unknown_variable_is_refused_as_filed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAPPOR_KEY", "not a setting, but known")
+    load_settings()
+    monkeypatch.setenv("RAPPOR_WORKRS", "2")
+    with pytest.raises(SettingsError, match=r"RAPPOR_WORKRS: .* did you mean RAPPOR_WORKERS"):
+        load_settings()
+
+
+def test_several_processes_need_postgresql(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--workers", "2"]) == 1
+    said = capsys.readouterr().err
+    assert "workers = 2 on SQLite, which is for one collector process" in said
+    assert "name a PostgreSQL database" in said

@@ -130,3 +130,11 @@ def test_https_extensions_and_this_machine_are_taken() -> None:
         "https://xn--bcher-kva.example",
     )
     assert load_settings(allowed_origins=origins).allowed_origins == origins
+
+
+def test_no_answer_allows_credentials(serving: ServerMaker) -> None:
+    with serving([METRIC], allowed_origins=[LISTED]) as server:
+        cookie = {"Cookie": "session=1", "Origin": LISTED}
+        for answer in (ask(server), server.http.post("/v1/reports", headers=cookie)):
+            assert "access-control-allow-credentials" not in answer.headers
+            assert "set-cookie" not in answer.headers

@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
+import httpx
 import psycopg
 import pytest
 from sqlalchemy import make_url, text
@@ -252,3 +254,43 @@ def test_a_lock_that_cannot_be_taken_is_no_other_process(
         served_alone(url),
     ):
         pass
+
+
+def test_a_shutdown_answers_what_was_begun(serving: ServerMaker, tmp_path: Path) -> None:
+    """Requests in flight while the server ends are answered, and what was answered is counted."""
+    answered: list[int] = []
+    with serving([METRIC]) as server:
+
+        def send() -> None:
+            try:
+                with httpx.Client(base_url=server.http.base_url, timeout=20) as http:
+                    while True:
+                        body = server.sender.body(server.sender.reports(METRIC, 1))
+                        headers = {"content-type": "application/json"}
+                        answer = http.post("/v1/reports", content=body, headers=headers)
+                        if answer.status_code != 200:
+                            return
+                        answered.append(1)
+            except httpx.TransportError:
+                return
+
+        threads = [threading.Thread(target=send) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        while len(answered) < 20:
+            pass
+    for thread in threads:
+        thread.join()
+    with serving() as server:
+        assert len(answered) <= total(server) <= len(answered) + 6
+
+
+def test_a_second_collector_on_sqlite_is_refused(serving: ServerMaker, sqlite_url: str) -> None:
+    with (
+        serving([METRIC], database=sqlite_url),
+        pytest.raises(SettingsError, match="SQLite takes one; use that one, or move"),
+        serving(None, database=sqlite_url),
+    ):
+        pass
+    with serving(None, database=sqlite_url) as server:
+        assert server.http.get("/readyz").status_code == 200

@@ -1,6 +1,9 @@
 """`rappor decoder` on a database, also of version 0.3.0, and what is kept for how long."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +29,7 @@ from rappor_cli.main import main
 from rappor_server.database import alone_on_sqlite, make_engine
 from rappor_server.errors import SchemaError
 from rappor_server.schema import migrate, prepare
-from tests.decoder_service.support import result_row, running
+from tests.decoder_service.support import ROOT, result_row, running
 from tests.decoder_service.test_database import fill, row
 
 
@@ -162,3 +165,20 @@ def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
     assert again.alarms.send_due() == (0, 0)
     assert again.access.person_of_key(key).name == "ann"
     again.close()
+
+
+def test_nothing_is_imported_from_the_folder_of_the_start(tmp_path: Path) -> None:
+    """A user may have files of any name there; those of ours and of Python are meant."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name in ("json", "pickle", "decoder_service", "random"):
+        (folder / f"{name}.py").write_text("raise SystemExit('imported from the folder')")
+    program = (
+        "import os, sys; sys.path[:] = [one for one in sys.path if one]\n"
+        "from decoder_service.worker.process_limits import SMALL_BYTES, Reader\n"
+        "from tests.decoder_service.reading_functions import process_of\n"
+        "os.chdir(sys.argv[1])\n"
+        "assert Reader().read(process_of, b'a' * (SMALL_BYTES + 1)) != os.getpid()\n"
+    )
+    command = [sys.executable, "-c", program, str(folder)]
+    subprocess.run(command, check=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})

@@ -178,3 +178,9 @@ def test_the_address_says_values_days_and_axis(followed: Running) -> None:
         assert "nothere was not found in this series" in unknown
         assert "scale: Input should be" in page(ana, "/metrics/homepage?scale=round", 422)
         assert "no window of the series" in page(ana, "/metrics/homepage?from=2030-01-01", 422)
+
+
+def test_nobody_takes_the_name_of_the_service(followed: Running) -> None:
+    with followed.client("root") as root:
+        answer = root.post("/v1/keys", json={"name": "decoder-service", "role": "viewer"})
+    assert answer.status_code == 422

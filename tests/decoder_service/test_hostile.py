@@ -136,3 +136,18 @@ def test_head_is_get_without_its_body(served: Running) -> None:
                 assert (answer.status_code, answer.content) == (client.get(path).status_code, b"")
         assert root.head("/v1/jobs").status_code == 200
         assert nobody.head("/v1/jobs").status_code == 401
+
+
+def test_bodies_are_bounded(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    bounds = {"max_body_bytes": 2000, "max_upload_bytes": 200_000, "body_seconds": 0.5}
+    with running(url, **bounds) as served, served.client("ana") as ana:
+
+        def endless() -> Any:
+            for _ in range(1000):
+                yield b"a" * 1000
+
+        assert ana.post("/v1/jobs", content=b" " * 3000).status_code == 413
+        assert ana.post("/v1/jobs", content=endless()).status_code == 413
+        assert ana.post("/v1/lists?name=big", content=endless()).status_code == 413
+        assert ana.post("/v1/lists?name=small", content=b"a\n" * 5000).status_code == 201

@@ -13,10 +13,11 @@ import pytest
 
 from decoder.errors import RemoteError
 from decoder_service.metrics.rules import RemoteCollector
+from decoder_service.shell.service import make_service
 from rappor_core.aggregate import Aggregate
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY, WORDS, LiveCollector
-from tests.decoder_service.support import Running, as_listed, running, set_metrics
+from tests.decoder_service.support import Running, as_listed, running, set_metrics, settings_of
 from tests.decoder_service.test_pages import INLINE, signed_in
 
 SCHEDULE = {"name": "a", "metric": "homepage", "every": "day", "candidates": {"numbers": [0, 9]}}
@@ -231,3 +232,26 @@ def test_another_person_changes_nothing(served: Running, browser: httpx.Client) 
     with served.client("ana") as ana:
         found = ana.get(f"/v1{path}").json()
         assert (found["name"], found["enabled"]) == ("mine", True)
+
+
+def test_a_schedule_without_a_collector_is_blocked(
+    collector: LiveCollector, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with running(url, tick_seconds=0, **collector.settings) as one:
+        _, made = post(one, "/v1/schedules", SCHEDULE)
+        key = one.keys["ana"]
+    alone = make_service(settings_of(url))
+    person = alone.access.person_of_key(key)
+    said = alone.ticker.statuses([alone.schedules.get(person, made["id"])])[0]
+    assert (said.state, "RAPPOR_DECODER_COLLECTOR" in said.reason) == ("blocked", True)
+    alone.close()
+
+
+def test_making_a_schedule_changes_no_other(browser: httpx.Client) -> None:
+    path = make(browser, "first", stored_list(browser, "first words", ["a"]))
+    given = {"name": "second", "metric": "homepage", "every": "day", "numbers": "0:9"}
+    identity = path.rpartition("/")[2]
+    made = browser.post("/schedules", data=given, params={"schedule_id": identity})
+    assert (made.status_code, made.headers["location"] == path) == (303, False)
+    assert "first" in page(browser, path)

@@ -25,6 +25,7 @@ from tests.decoder_service.support import (
     running,
     set_metrics,
     store_list,
+    submit,
     upload,
 )
 from tests.decoder_service.test_map_changes import week
@@ -222,3 +223,19 @@ def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
         do_jobs(served.service, tmp_path)
         said = ana.get(f"/v1/jobs/{job}").json()["reason"]
         assert said == "candidates: not of a metric of kind location; leave it out"
+
+
+def test_missing_weights_and_deleted_lists_are_told(served: Running, tmp_path: Path) -> None:
+    with served.client("ana") as ana:
+        listed = store(ana, "few", f"{VALUES[0]},2\n")["id"]
+        spec = decode_spec(ana, candidates=words(ana, "words of few"), weights={"list": listed})
+        job = submit(ana, spec)
+        do_jobs(served.service, tmp_path)
+        failed = ana.get(f"/v1/jobs/{job}").json()
+        assert (failed["state"], "has no weight" in failed["reason"]) == ("failed", True)
+        job = submit(ana, spec)
+        ana.delete(f"/v1/lists/{listed}")
+        do_jobs(served.service, tmp_path)
+        ended = ana.get(f"/v1/jobs/{job}").json()
+        assert "a list of this job was deleted" in ended["reason"]
+        ana.post(f"/v1/jobs/{job}/cancel")

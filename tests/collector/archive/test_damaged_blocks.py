@@ -188,3 +188,20 @@ def test_a_row_of_no_series_is_told(
     said = capsys.readouterr().err
     assert said.count("reports moved") == 3
     assert "1 row of no series; restore a backup" in said
+
+
+def test_counters_that_are_none_stop_their_own_series(bench: Bench, tmp_path: Path) -> None:
+    """Of an open block: the day that closes is not folded into it, and those of others are."""
+    today = bench.clock.now.date()
+    with sqlite3.connect(tmp_path / "c.sqlite") as connection:
+        connection.execute("UPDATE blocks SET sealed = 0 WHERE num_reports = 80")
+        connection.execute(
+            "UPDATE block_counts SET counts = 'text' WHERE block_id IN"
+            " (SELECT id FROM blocks WHERE num_reports = 80)"
+        )
+    connection.close()
+    for metric in (KEPT, OTHER):
+        bench.send(bench.sender.reports(metric, 65, today))
+    bench.collector.close_day(today, "test")
+    assert bench.collector.read_aggregate("test", "kept").num_reports == 60 + 70
+    assert bench.collector.read_aggregate("test", "other").num_reports == 90 + 65

@@ -341,3 +341,11 @@ def test_of_two_exports_one_commits(url: str) -> None:
     outcomes = list(export(source, open_store(url), TODAY))
     assert [one.what for one in outcomes] == [ELSEWHERE]
     assert len(open_store(url).list("reports")) == 1
+
+
+def test_an_entry_under_another_name_is_refused(tmp_path: Path) -> None:
+    move(tmp_path, make_block())
+    (path,) = files(tmp_path / "entries")
+    path.with_name("2026-11-19.json").write_bytes(path.read_bytes())
+    with pytest.raises(ArchiveDamagedError, match="changed"):
+        summed(tmp_path)
