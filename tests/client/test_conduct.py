@@ -18,8 +18,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from client_sdk import Client, Delivery, Encoder
 from client_sdk.delivery.messages import read_body
 from client_sdk.randomization.key_derivation import new_secret, system_randomness
@@ -107,7 +105,7 @@ def state_of(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
-def test_values_do_not_show_around_the_bits(metrics: MetricsFile, tmp_path: Path) -> None:
+def test_values_do_not_show_around_the_bits(metrics, tmp_path) -> None:
     """In headers, sizes, order, ids, cohorts, days, and in all tables of the state."""
     for seed in range(4):
         one, other = (live(metrics, tmp_path / f"{seed}-{which}", seed, which) for which in (0, 1))
@@ -116,9 +114,7 @@ def test_values_do_not_show_around_the_bits(metrics: MetricsFile, tmp_path: Path
         assert one.state == other.state
 
 
-def test_a_machine_does_not_show(
-    metrics: MetricsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_does_not_show(metrics, tmp_path, monkeypatch) -> None:
     """All that is sent follows from the randomness; headers are those of docs/client.md."""
     here = live(metrics, tmp_path / "here", 5, 0)
     for module, name in ((socket, "gethostname"), (socket, "getfqdn"), (platform, "node")):
@@ -135,13 +131,12 @@ def test_a_machine_does_not_show(
     assert {bytes.fromhex(one) for one in here.ids} <= here.drawn.all
 
 
-def test_batches_leave_in_random_order(metrics: MetricsFile, tmp_path: Path) -> None:
-    """Of three metrics; the seeds are fixed."""
+def test_batches_leave_in_random_order(metrics, tmp_path) -> None:
     lives = (live(metrics, tmp_path / str(seed), seed, 0) for seed in range(6))
     assert len({repr([groups[0][0] for groups in life.contents]) for life in lives}) > 1  # type: ignore[index]
 
 
-def test_a_secret_is_32_bytes_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_is_32_bytes_of_the_system(monkeypatch) -> None:
     drawn = Drawn(1)
     monkeypatch.setattr(os, "urandom", drawn)
     secrets = [new_secret(system_randomness) for _ in range(2)]
@@ -149,7 +144,7 @@ def test_a_secret_is_32_bytes_of_the_system(monkeypatch: pytest.MonkeyPatch) -> 
     assert [len(secret) for secret in secrets] == [32, 32]
 
 
-def test_each_report_shows_fresh_random_bits(metrics: MetricsFile) -> None:
+def test_each_report_shows_fresh_random_bits(metrics) -> None:
     """128 bits of noise: half of them or more show, one by one."""
 
     def report(randomness: Any) -> bytes:
@@ -185,10 +180,7 @@ def _notice(event: str, arguments: tuple[Any, ...]) -> None:
         _WATCHING[0].append((event, arguments))
 
 
-def test_reports_are_all_that_a_client_sends_and_writes(
-    metrics: MetricsFile, tmp_path: Path, capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+def test_reports_are_all_that_a_client_sends_and_writes(metrics, tmp_path, capfd, caplog) -> None:
     """A connection for each batch; no other host, program or file; nothing logged or printed."""
     caplog.set_level(0)
     with acts() as seen:

@@ -13,7 +13,6 @@ DAY = date(2026, 11, 21)
 
 
 def test_words_and_dates_of_a_version_change_no_response(metrics: MetricsFile) -> None:
-    """The next version of an app says something else of the same metric."""
     now = metrics.metrics["homepage"]
     later = now.replace(
         description="said otherwise", owner="b@example.org", min_reports=2_000,
@@ -37,11 +36,3 @@ def test_an_unencodable_value_is_refused_without_showing_it(metrics: MetricsFile
     assert "my-secret-color" not in str(refused.value)
     with pytest.raises(ParameterError, match="32 bytes, not 5"):
         Encoder(metrics.metrics, b"short")
-
-
-def test_many_metrics_are_prepared_once(metrics: MetricsFile) -> None:
-    theme = metrics.metrics["theme"]
-    many = {f"m{n}": theme.replace(name=f"m{n}") for n in range(300)}
-    encoder = Encoder(many, bytes(32))
-    first = [encoder.metric(name) for name in many]
-    assert all(encoder.metric(name) is known for name, known in zip(many, first, strict=True))
