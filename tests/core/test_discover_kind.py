@@ -1,16 +1,12 @@
 """The kind `discover` in `metrics.toml`: what it needs, refuses, and what its id covers."""
 
-from datetime import date
-
 import pytest
 
 from metric_design.code_training import train_code
-from metric_design.review import check_metrics
 from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from tests.discovery_support import SITE, site_metric
+from tests.discovery_support import site_metric
 
 
 def test_the_usual_report_is_128_bytes() -> None:
@@ -21,25 +17,6 @@ def test_the_usual_report_is_128_bytes() -> None:
     assert metric.lifetime_epsilon == metric.params.epsilon_infinity == metric.epsilon_one
     assert Metric.from_dict(metric.to_dict()) == metric
     assert hash(metric)
-
-
-def test_a_single_report_is_linked_to_no_other() -> None:
-    """`metrics check` warns of a long permanent response only where it is sent again."""
-    today, text = date(2026, 11, 22), "budget = 40.0\n" + SITE
-    once = parse_metrics(text + "epsilon_infinity = 4.0")
-    found = check_metrics(once, today=today, population=1_000_000)
-    assert [one.message[:16] for one in found] == ["with 1,000,000 d", "code = 'domains'"]
-    several = text.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
-    file = parse_metrics(several + "epsilon_infinity = 4.0")
-    (_, _, finding) = check_metrics(file, today=today, population=1_000_000)
-    assert "long series of reports could be linked" in finding.message
-
-
-def test_both_epsilons_allow_several_reports() -> None:
-    text = SITE.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
-    metric = parse_metrics(text + "epsilon_infinity = 4.0").metrics["site"]
-    assert metric.max_reports is None
-    assert metric.epsilon_one <= 1.0 < metric.params.epsilon_infinity
 
 
 @pytest.mark.parametrize(

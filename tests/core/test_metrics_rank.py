@@ -8,21 +8,10 @@ from metric_design.review import check_metrics, equations
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import MAX_COHORTS
 from rappor_core.risk import cohorts_affordable, linked_by_groups, public_groups
+from tests.metric_texts import declaration
 
 TODAY = date(2026, 1, 1)
-PLACE = """
-[metrics.{name}]
-kind = "location"
-description = "The usual cell of a month"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [42.0, -72.8, 42.5, -72.2]
-rows = {side}
-columns = {side}
-levels = [0]
-period = "month"
-"""
+AREA = {"grid": "square", "box": [42.0, -72.8, 42.5, -72.2], "levels": [0], "period": "month"}
 SYMBOLS = """mode = "memo"
 encoding = "symbol"
 num_symbols = 2
@@ -46,7 +35,8 @@ def told(text: str, population: int | None) -> list[str]:
 
 
 def place(side: int, cohorts: int, keys: str = SYMBOLS, name: str = "a") -> str:
-    return PLACE.format(side=side, name=name) + keys.format(cohorts=cohorts)
+    table = declaration(name, "location", **AREA, rows=side, columns=side)
+    return table + keys.format(cohorts=cohorts)
 
 
 @pytest.mark.parametrize(

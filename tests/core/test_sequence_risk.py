@@ -1,13 +1,11 @@
 """Epsilon of a whole sequence: enumerated, and against published figures."""
 
 import math
-from datetime import date
 from itertools import product
 
 import numpy as np
 import pytest
 
-from metric_design.review import check_metrics
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
@@ -103,20 +101,6 @@ def test_one_answer_a_window_bounds_by_answers(keys: dict[str, object], said: st
     assert "picks it out of 1,000 of its cohort in 5.19 % of" in risk_text(metric, 1_000)
 
 
-def test_memoized_answers_of_other_kinds_have_none_either() -> None:
-    """A change of value shows there, too."""
-    dials = {"epsilon_infinity": 2.0, "epsilon_one": 1.8}
-    boolean = declaration("m", "boolean", **dials, max_memoized_values=2)
-    strings = declaration(
-        "m", "string", num_bits=16, num_hashes=2, num_cohorts=4, **dials, fallback="other",
-        max_memoized_values=4,
-    )  # fmt: skip
-    for text in (boolean, strings):
-        metric = parse_metrics(text).declared[0]
-        assert not sequence_risk(metric).bounded
-        assert sequence_risk(metric, 90).epsilon > metric.lifetime_epsilon
-
-
 def test_a_requested_report_shows_the_request() -> None:
     """Nothing is sent in a period without a value, so when there was one is in clear."""
     dials = {"prob_f": 0.0, "prob_p": 0.25, "prob_q": 0.75, "max_reports": 3}
@@ -147,20 +131,3 @@ def test_the_bound_of_a_first_guess_is_reached() -> None:
     assert law.max(axis=0).sum() / crowd == pytest.approx(first_guess(epsilon, crowd))
     assert [round(100 * first_guess(e, 1_000), 1) for e in (math.log(3), 2, 4)] == [0.3, 0.7, 5.2]
     assert first_guess(2.0, 1) == 1.0
-
-
-def test_check_says_what_a_mode_leaves_open() -> None:
-    """A file of mode `memo` goes on and is warned; `hold` makes it no guarantee for a sequence."""
-    memo = {"mode": "memo", "encoding": "symbol", "num_symbols": 2, "num_cohorts": 64}
-    memo |= {"epsilon_infinity": 2.0, "epsilon_one": 1.8, "period": "week"}
-    window = WEEKS | {"turn": "fresh", "hold": 4, "epsilon": 2.0, "max_reports": 2}
-
-    def told(level: str, **keys: object) -> str:
-        file = parse_metrics(declaration("m", "location", **PLACES, **keys))
-        found = check_metrics(file, today=date(2026, 11, 22))
-        return " ".join(one.message for one in found if one.level == level)
-
-    assert "is none, 90 nats or more after a year; without hold" in told("warning", **memo)
-    assert "no guarantee for a sequence" in told("warning", **memo, hold=4)
-    assert "nothing of time" not in told("warning", **window)
-    assert "last seen, within 4 weeks of the answer" in told("note", **window)
