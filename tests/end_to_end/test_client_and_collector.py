@@ -43,32 +43,19 @@ def counted(url: str) -> int:
     return int(accepted)
 
 
-def wait_for_failure(client: Client) -> None:
-    """Until a try to send has failed."""
-    until(lambda: client.last_error)
-
-
-def test_reports_arrive_once_over_restarts_of_both_ends(
-    settings: Settings, metrics_path: Path, tmp_path: Path
-) -> None:
+def test_reports_arrive_once_over_restarts_of_both_ends(settings, metrics_path, tmp_path) -> None:
     delivery = Delivery(mean_delay=0, first_pause=0.05, timeout=5)
+    choices = {"consent": True, "delivery": delivery, "development": True}
 
     def run(url: str, number: int, timeout: float = 20.0) -> dict[str, int]:
-        with Client.open(
-            metrics_path,
-            state_dir=tmp_path / "state",
-            collector=url,
-            consent=True,
-            delivery=delivery,
-            development=True,
-        ) as client:
+        state = tmp_path / "state"
+        with Client.open(metrics_path, state_dir=state, collector=url, **choices) as client:
             for _ in range(number):
                 assert client.record("homepage", "a")
             if not timeout:
-                wait_for_failure(client)
+                until(lambda: client.last_error)
             assert client.flush(timeout), client.last_error
-            counters: dict[str, int] = client.inspect()["counters"]
-            return counters
+            return client.inspect()["counters"]
 
     with running_collector(settings) as url:
         run(url, 150)
@@ -81,21 +68,12 @@ def test_reports_arrive_once_over_restarts_of_both_ends(
     assert counters["accepted:homepage"] == 225
 
 
-def test_refused_days_are_counted_by_reason(
-    settings: Settings, metrics_path: Path, tmp_path: Path
-) -> None:
+def test_refused_days_are_counted_by_reason(settings, metrics_path, tmp_path) -> None:
     now = [time.time()]
+    choices = {"consent": True, "delivery": Delivery(mean_delay=0), "clock": lambda: now[0]}
     with (
         running_collector(settings) as url,
-        Client.open(
-            metrics_path,
-            state_dir=tmp_path / "state",
-            collector=url,
-            consent=True,
-            delivery=Delivery(mean_delay=0),
-            development=True,
-            clock=lambda: now[0],
-        ) as client,
+        Client.open(metrics_path, state_dir=tmp_path, collector=url, **choices) as client,
     ):
         for jump in (0.0, YEAR, -YEAR):
             now[0] = time.time() + jump
