@@ -75,9 +75,7 @@ def test_the_page_of_columns_is_what_its_command_writes() -> None:
 
 @pytest.mark.usefixtures("_flows_decoded_once")
 @pytest.mark.parametrize(("kind", "operation"), CASES)
-def test_counts_become_tables_a_summary_and_a_page(
-    kind: str, operation: Operation, tmp_path: Path
-) -> None:
+def test_counts_become_tables_a_summary_and_a_page(kind, operation, tmp_path) -> None:
     world, decoder = world_of(kind), decoder_of(kind)
     question, folder = question_of(world, tmp_path), tmp_path / "result"
     result = decode_counts(operation, groups_of(world, operation), question, silent, quiet)
@@ -101,7 +99,7 @@ def test_counts_become_tables_a_summary_and_a_page(
 
 
 @pytest.mark.parametrize("kind", DECLARED)
-def test_the_same_counts_give_the_same_bytes(kind: str, tmp_path: Path) -> None:
+def test_the_same_counts_give_the_same_bytes(kind, tmp_path) -> None:
     world, decoder = world_of(kind), decoder_of(kind)
     question, folders = question_of(world, tmp_path), (tmp_path / "one", tmp_path / "two")
     for folder in folders:
@@ -124,7 +122,7 @@ def _check_files(folder: Path, name: str, rows: int) -> None:
 
 
 @pytest.mark.parametrize("kind", DECLARED)
-def test_what_a_kind_has_no_use_for_is_refused(kind: str) -> None:
+def test_what_a_kind_has_no_use_for_is_refused(kind) -> None:
     """Candidates of a kind without a list, and operations that it lacks, are named."""
     world, decoder = world_of(kind), decoder_of(kind)
     for operation in get_args(Operation):

@@ -40,7 +40,6 @@ def test_every_kind_has_a_world() -> None:
 
 @each_kind
 def test_a_declaration_keeps_its_meaning(world: World) -> None:
-    """Compiled for a device, and as the definition that counts carry, it is the same metric."""
     (identity,) = {metric.params_id for metric in world.metrics.values()}
     assert identity == PARAMS_IDS[world.kind]
     found = read_compiled(compiled_text(world.file))
