@@ -115,7 +115,6 @@ def test_values_do_not_show_around_the_bits(metrics, tmp_path) -> None:
 
 
 def test_a_machine_does_not_show(metrics, tmp_path, monkeypatch) -> None:
-    """All that is sent follows from the randomness; headers are those of docs/client.md."""
     here = live(metrics, tmp_path / "here", 5, 0)
     for module, name in ((socket, "gethostname"), (socket, "getfqdn"), (platform, "node")):
         monkeypatch.setattr(module, name, lambda *_: "another-host")
@@ -145,7 +144,6 @@ def test_a_secret_is_32_bytes_of_the_system(monkeypatch) -> None:
 
 
 def test_each_report_shows_fresh_random_bits(metrics) -> None:
-    """128 bits of noise: half of them or more show, one by one."""
 
     def report(randomness: Any) -> bytes:
         return Encoder(metrics.metrics, bytes(32), randomness).encode("homepage", "a", DAY).bits

@@ -128,7 +128,7 @@ def test_a_secret_with_a_flipped_bit(open_client, state_dir) -> None:
         (b"CREATE TABLE periods", b"CREAT\xc5 TABLE periods", 10),
     ],
 )
-def test_a_damaged_declaration_keeps_the_rows_that_can_be_read(
+def test_a_damaged_declaration_keeps_legible_rows(
     open_client, state_dir, old, new, reports
 ) -> None:
     secret, path = used(open_client), state_dir / "state.sqlite"
@@ -200,9 +200,7 @@ PRAGMA user_version = 4
 """
 
 
-def test_a_state_of_the_first_published_version_is_upgraded(
-    open_client, state_dir, collector
-) -> None:
+def test_a_state_of_the_first_version_is_upgraded(open_client, state_dir, collector) -> None:
     collector.answer = lambda _: (503, {}, b"")
     client = open_client()
     for name, value in (("theme", "dark"), ("crashed", True)):
@@ -239,9 +237,7 @@ def test_simultaneous_first_starts_agree_on_one_secret(open_client) -> None:
     assert len({secret_of(client) for client in clients}) == 1
 
 
-def test_another_process_starting_is_not_read_as_damage(
-    open_client, state_dir, monkeypatch
-) -> None:
+def test_another_process_starting_is_no_damage(open_client, state_dir, monkeypatch) -> None:
     """The other one makes its secret between two reads of this one's check."""
     directory = StateDirectory(state_dir)
     directory.open(threading.RLock()).close()  # the tables alone

@@ -15,10 +15,9 @@ import pytest
 
 from client_sdk import Delivery, Encoder
 from client_sdk.client import HOUSEKEEPING
-from client_sdk.delivery.messages import make_body, read_body, shuffled
+from client_sdk.delivery.messages import make_body, read_body
 from client_sdk.delivery.schedule import MAX_DELAY, Pauses, geometric_delay
 from client_sdk.errors import TransportError
-from client_sdk.randomization.key_derivation import system_randomness
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import WireFormatError
@@ -150,7 +149,6 @@ def test_sizes_tell_the_number_in_eight_classes(metrics) -> None:
 
 
 def test_the_write_ahead_log_is_bounded(open_client, metrics_text, tmp_path, monkeypatch) -> None:
-    """Also where an app records as fast as it can, and nothing can be delivered."""
     kept, checkpoint = threading.Event(), SqliteState.checkpoint
 
     def finished(state: SqliteState, min_bytes: int = 0) -> None:
@@ -225,11 +223,6 @@ def test_a_body_says_nothing_by_its_order(metrics) -> None:
     assert Counter(read_body(one).ungrouped().reports) == Counter(reports)
     with pytest.raises(WireFormatError, match="gzip"):
         read_body(b"no")
-
-
-def test_shuffling_reaches_every_order() -> None:
-    orders = {tuple(shuffled([1, 2, 3], system_randomness)) for _ in range(200)}
-    assert len(orders) == 6  # each is missed with probability (5/6)**200 < 2e-16
 
 
 def test_delays_are_geometric_with_the_stated_mean() -> None:

@@ -192,10 +192,7 @@ def test_while_an_answer_is_waited_for(open_client, listener, end) -> None:
             listener.accept()
 
 
-def test_while_the_thread_prepares_its_first_exchange(
-    open_client, collector, end, monkeypatch
-) -> None:
-    """There is no transport yet that could be told."""
+def test_while_the_thread_prepares_an_exchange(open_client, collector, end, monkeypatch) -> None:
     preparing, go_on = threading.Event(), threading.Event()
     prepare = SenderThread._make_loop
 
@@ -245,7 +242,6 @@ def drip(connection: socket.socket, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["head", "continue", "flood", "body", "chunk", "trailer"])
 def test_one_deadline_for_a_whole_exchange(listener, kind) -> None:
-    """Whatever part of an answer drips; the sender's lock is free again after it."""
 
     def serve() -> None:
         connection, _ = listener.accept()

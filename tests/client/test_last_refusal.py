@@ -60,7 +60,6 @@ def test_a_long_value_is_refused_at_once(open_client, length) -> None:
 
 
 def test_the_longest_value_is_quick_at_its_worst(open_client) -> None:
-    """Marks in the wrong order, which Unicode's normal form must sort; without a bound, 9 s."""
     client, value = open_client(), "\u0301\u0327" * (MAX_VALUE_CHARS // 2)
     client.record("homepage", "a")
     started = time.thread_time()

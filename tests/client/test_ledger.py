@@ -92,7 +92,6 @@ def test_past_the_cap_the_fallback_is_sent(make_state) -> None:
 
 
 def test_a_used_periodic_metric_sends_every_period(make_state) -> None:
-    """Seven days still take reports; an older gap stays one, and today is not over yet."""
     more = "max_memoized_values = 3\nno_data = 'none'"
     metrics = declare(more=more).metrics
     state = make_state()
@@ -175,7 +174,6 @@ def test_a_person_may_be_stricter_never_weaker(make_state) -> None:
 
 
 def test_a_person_bounds_the_epsilon_of_all_metrics(make_state) -> None:
-    """Where the file has no budget: the fallback of each of two metrics, and one value."""
     more = "max_memoized_values = 2"
     both = parse_metrics(text_of("a", more=more) + text_of("b", more=more)).metrics
     state = make_state()

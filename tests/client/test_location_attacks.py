@@ -154,7 +154,6 @@ def test_new_versions_of_the_app_continue(mode, what, tmp_path) -> None:
 @pytest.mark.parametrize("mode", list(MODES))
 @pytest.mark.parametrize("seed", range(3))
 def test_consent_withdrawn_and_given_again_is_one_life(mode, seed, tmp_path) -> None:
-    """A new secret draws a new level and phase; what was spent stays spent."""
     with phone_of(tmp_path, declared(mode), seed) as phone:
         for _ in range(8):
             phone.live(2)
@@ -181,7 +180,6 @@ def test_two_processes_share_one_promise(mode, tmp_path) -> None:
 
 @pytest.mark.parametrize("mode", list(MODES))
 def test_a_clock_that_jumps_buys_nothing(mode, tmp_path) -> None:
-    """Ahead and back over the same days, with a restart and without a saved period in between."""
     with phone_of(tmp_path, declared(mode)) as phone:
         for jump in (3, -5, 40, -38, 1, -1, 7, -9, 400, -399):
             phone.day = max(phone.day + jump, 0)
@@ -236,7 +234,6 @@ def test_another_mode_of_the_same_name_is_refused(first, second, tmp_path) -> No
 
 
 def test_a_life_limit_of_memo_counts_all_slots(tmp_path) -> None:
-    """`max_reports` times epsilon_one is what the file promises for all slots together."""
     with phone_of(tmp_path, declared("memo", levels=[0], max_reports=5)) as phone:
         phone.live(9)
         assert len(phone.reports()) == 5

@@ -197,7 +197,6 @@ def test_memoized_lives_differ_within_the_promise(text: str, seed: int) -> None:
     ids=["three bits, cap 3", "two symbols", "a bit a cell, cap 3"],
 )
 def test_no_data_apart_is_paid_as_a_cell(text: str, kinds: str) -> None:
-    """Slots without a fix are one answer more, from the first report on, and no more than that."""
     metric, found = lives(text + APART, 0, (0, 2, 4), kinds)
     worst = worst_of_one_pattern(metric, found)
     assert worst <= metric.lifetime_epsilon
@@ -266,7 +265,6 @@ def test_window_covers_everything_changes_too(slots: str, seed: int) -> None:
 
 @pytest.mark.long
 def test_window_reaches_its_promise() -> None:
-    """Some device, some lives: a promise that nothing comes near would hide a mistake."""
 
     def reaches(seed: int) -> bool:
         metric, found = lives(WINDOW, seed, tuple(range(0, 14, 2)), "ab")
@@ -304,7 +302,6 @@ def spans(text: str, seed: int, days: int) -> dict[tuple[int, int], float]:
 
 @pytest.mark.parametrize("hold", [0, 2])
 def test_fresh_turns_cover_that_there_was_data(hold: int) -> None:
-    """Exactly: `epsilon` for a block, twice that where two meet, all reports for life."""
     metric = parse_metrics(DECLARED + FRESH.format(turn="fresh", hold=hold, most=2)).declared[0]
     epsilon, ever, block, straddling = metric.epsilon_one, 0.0, 0.0, 0.0
     for seed in SEEDS:

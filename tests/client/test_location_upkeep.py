@@ -185,7 +185,6 @@ def test_no_place_outlives_consent_withdrawn_elsewhere(tmp_path, monkeypatch) ->
 
 
 def test_a_process_without_fixes_reports_those_of_another(monkeypatch) -> None:
-    """An app beside its background service: whoever sees first that the day is over closes it."""
     phone, told = Phone(declared("memo"), 3), []
     service, app = phone.places, LocationRecorder(phone.file, phone.state, phone.recorder)
     app.roll(START + timedelta(hours=1))
@@ -331,7 +330,6 @@ def test_a_seldom_asked_device_says_no_data(mode: str) -> None:
 
 
 def test_both_take_places_in_the_cap_first() -> None:
-    """Of three places one is left for cells; the second cell is sent as `other`."""
     phone = Phone(declared("memo", APART), 3)
     metric = phone.file.metrics["density/day/0"]
     device = phone.recorder.device(metric.name)
@@ -347,7 +345,6 @@ def test_both_take_places_in_the_cap_first() -> None:
 
 
 def test_nobody_but_the_visits_fills_its_periods() -> None:
-    """`no_data` of a string metric is sent by the recorder for periods that took nothing."""
     phone = Phone(declared("memo", APART), 4)
     name = "density/day/0"
     assert phone.recorder.record(name, "0-1-1", START.timestamp()) == "queued"

@@ -43,7 +43,6 @@ def holder(request: pytest.FixtureRequest, used: Client, tmp_path: Path) -> Iter
 
 
 def test_record_waits_50_ms_and_no_more(used, holder) -> None:
-    """For a writer in another process; the next calls wait in memory at once."""
     seconds = [waited(lambda: used.record("homepage", "a")) for _ in range(200)]
     assert max(seconds) < PATIENCE + NOISE
     assert statistics.median(seconds) < 0.01
@@ -118,7 +117,6 @@ def test_a_snapshotted_state_is_not_called_wiped(used, tmp_path) -> None:
 
 
 def test_a_cut_off_withdrawal_ends_at_next_start(open_client, used, tmp_path) -> None:
-    """Also where that start has consent: what was recorded before is never sent."""
     secret = used._life.session.state.identity().secret
     with held(tmp_path / "state"):
         used.set_consent(False)
@@ -131,7 +129,6 @@ def test_a_cut_off_withdrawal_ends_at_next_start(open_client, used, tmp_path) ->
 
 
 def test_nothing_is_sent_while_a_withdrawal_is_pending(open_client, collector, tmp_path) -> None:
-    """By no process on this state: the mark in its directory is looked at before each round."""
     other = open_client(delivery=QUIET)
     other.record("homepage", "a")
     (tmp_path / "state" / "withdrawal").touch()

@@ -144,7 +144,6 @@ def test_sums_stay_finite_and_other_metrics_are_refused() -> None:
 
 
 def test_no_number_is_kept_for_browser_metrics(path: Path) -> None:
-    """It would never be reported: numbers waited on the device all the same."""
     text = table("crashes", "sum", more=WEB) + table("startup", "median", "[100, 400]", "apart")
     device = Device(text)
     assert device.numbers.record("crashes", 3, START) == "elsewhere"
@@ -179,7 +178,6 @@ def test_the_jitter_is_uniform_constant_and_keyed() -> None:
 
 
 def test_a_device_keeps_its_cut_over_periods() -> None:
-    """A number within a stratum has one answer in all periods, on either side of the cut."""
     edges = '{ scale = "linear", from = 0, to = 240, bins = 4 }'
     text = table("minutes", "sum", edges, more=f'ask = "mean"\nnum_cohorts = 10\n{MEMO}')
     answers = set()

@@ -97,7 +97,6 @@ def test_closing_in_vain_counts_what_is_held(used, tmp_path) -> None:
 
 
 def test_closing_writes_what_is_held(used, tmp_path, open_client, monkeypatch) -> None:
-    """Closing has more time here than three writes take on a busy machine."""
     monkeypatch.setattr(lifecycle, "CLOSE_SECONDS", 20.0)
     with held(tmp_path / "state"):
         for _ in range(3):
@@ -117,9 +116,7 @@ def test_a_value_is_reported_for_its_own_day(used, clock, tmp_path) -> None:
     assert state.rows("SELECT count(DISTINCT day) FROM queue") == [(1,)]
 
 
-def test_the_app_writes_what_waits_while_the_sending_thread_hangs(
-    used, tmp_path, monkeypatch
-) -> None:
+def test_the_app_writes_what_waits_where_the_thread_hangs(used, tmp_path, monkeypatch) -> None:
     """A collector that never answers keeps it for ten seconds; the state was held for a moment."""
     session = used._life.session
     monkeypatch.setattr(session.worker, "run_maintenance", lambda: None)

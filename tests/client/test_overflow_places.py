@@ -43,7 +43,6 @@ def fixes(client: Client, hours: list[float], latitude: float = 3.5) -> list[boo
 
 
 def test_a_fix_ending_a_period_waits_and_counts(open_phone, tmp_path) -> None:
-    """Its reports cannot be queued now: it waits, and all after it, in the order of their times."""
     phone = open_phone(randomness=FixedRandomness(1))
     assert all(fixes(phone, [0, 0.1]))
     tomorrow = [24 + step / 10 for step in range(6)]
@@ -64,7 +63,6 @@ def test_a_fix_ending_a_period_waits_and_counts(open_phone, tmp_path) -> None:
 
 
 def test_fixes_that_wait_are_not_overtaken(open_phone, tmp_path, monkeypatch) -> None:
-    """Not even where the lock has ended: time must not run backwards on the device."""
     phone = open_phone()
     assert all(fixes(phone, [0]))
     session = phone._life.session

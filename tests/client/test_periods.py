@@ -88,7 +88,6 @@ def test_days_are_filled_after_a_clock_ahead(device) -> None:
 
 @pytest.mark.parametrize("new", ["week", "month"])
 def test_days_that_are_used_up_stay_so_in_another_unit(device, new) -> None:
-    """So many days that of the first only a run is kept; then a version with another period."""
     recorder = device.open(declared())
     for day in range(START, START + 120):
         recorder.record("m", "a", day * DAY)
@@ -104,7 +103,6 @@ VERSIONS = st.tuples(st.sampled_from(UNITS), st.sampled_from((1, 2, 6, 31)))
 @settings(max_examples=60)
 @given(VERSIONS, st.lists(st.tuples(VERSIONS, st.lists(st.integers(0, 70), max_size=6))))
 def test_no_life_has_more_reports_than_first_promised(first, life) -> None:
-    """Any updates, on any days: in every period of the first unit, at most the first number."""
     state = MemoryState(bytes(32))
     Recorder(declared(*first), state).record("m", "a", START * DAY)
     for version, days in life:

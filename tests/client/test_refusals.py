@@ -62,10 +62,7 @@ def test_a_batch_too_large_goes_on_in_parts(open_client, collector, answer) -> N
 
 
 @pytest.mark.parametrize("restart", [True, False])
-def test_a_batch_of_before_is_split_by_the_collectors_word(
-    open_client, collector, *, restart
-) -> None:
-    """A batch that was tried may be counted, unless the collector says of it that it is not."""
+def test_a_batch_of_before_is_split_by_its_collector(open_client, collector, *, restart) -> None:
     collector.answer = lambda _: (503, *problem(503, body_sha256=None))
     client = open_client(delivery=WHEN_FLUSHED)
     for _ in range(50):

@@ -63,7 +63,6 @@ def device(tmp_path: Path) -> Device:
 
 
 def test_a_closing_fix_scrubs_while_reports_wait(device) -> None:
-    """The sending thread would sleep for a delay of days before it looked again."""
     with device.open() as client:
         device.spend_a_night(client)
         for day in (1, 2):
@@ -147,15 +146,6 @@ def test_an_unfinished_scrub_is_left_to_the_next(device) -> None:
     assert PLACE in device.bytes
     device.now += DAY + 60
     with device.open():
-        until(lambda: PLACE not in device.bytes)
-
-
-def test_a_clock_set_back_leaves_no_trace(device) -> None:
-    with device.open() as client:
-        device.spend_a_night(client)
-        session = client._life.session
-        device.now -= 3 * DAY
-        session.worker.run_maintenance()
         until(lambda: PLACE not in device.bytes)
 
 

@@ -95,9 +95,7 @@ def test_a_paused_metric_sends_one_report_a_day(open_phone, collector, clock) ->
     assert client.record("homepage", "b")
 
 
-def test_a_busy_state_does_not_take_the_report_of_the_day(
-    open_phone, collector, clock, tmp_path
-) -> None:
+def test_a_busy_state_keeps_the_report_of_the_day(open_phone, collector, clock, tmp_path) -> None:
     client = open_phone()
     stop(client, collector, "metric_paused")
     assert not client.record("homepage", "a")

@@ -38,9 +38,7 @@ def batch(metrics: MetricsFile) -> Batch:
         (400, {}, False, None),
     ],
 )
-def test_each_status_says_whether_to_try_again(
-    collector, batch, status, headers, retry, wait
-) -> None:
+def test_a_status_says_whether_to_try_again(collector, batch, status, headers, retry, wait) -> None:
     def refuse(_: Batch) -> tuple[int, dict[str, str], bytes]:
         fields, body = problem(status, collector.requests[-1][1])
         return status, fields | headers, body

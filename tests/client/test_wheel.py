@@ -149,7 +149,6 @@ def test_the_wheel_is_plain_sources_of_two_packages(wheel) -> None:
 
 @pytest.mark.parametrize("form", ["toml", "json"])
 def test_the_wheel_serves_a_device_of_every_kind(installed, tmp_path, metrics_text, form) -> None:
-    """Open, record, send, inspect, withdraw; compiled, without what reads TOML."""
     metrics, path = parse_metrics(metrics_text + EVERY_KIND), tmp_path / f"metrics.{form}"
     path.write_text(metrics_text + EVERY_KIND if form == "toml" else compiled_text(metrics))
     with MemoryCollector(metrics.metrics) as collector:
@@ -191,9 +190,7 @@ ROUNDS = 7  # the first of which compiles
 
 
 @pytest.mark.long
-def test_import_and_open_cost_less_than_opentelemetrys_import(
-    installed, tmp_path, metrics_text
-) -> None:
+def test_import_and_open_cost_less_than_opentelemetry(installed, tmp_path, metrics_text) -> None:
     (tmp_path / "metrics.toml").write_text(metrics_text)
     site = str(Path(sys.modules["pytest"].__file__ or "").parents[1])
     programs = {

@@ -191,7 +191,6 @@ for _ in range(3):
 
 
 def test_a_process_holding_a_deleted_state_stops(tmp_path, metrics, metrics_text) -> None:
-    """Its connection is to files that were overwritten: nothing is recorded any more."""
     (tmp_path / "metrics.toml").write_text(metrics_text)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with small_disk(tmp_path / "small", 256) as small, open_at(small / "state", metrics) as first:

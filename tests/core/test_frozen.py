@@ -19,13 +19,6 @@ class Triple(Pair):
     third: str = "x"
 
 
-def test_fields_by_position_by_name_and_by_default() -> None:
-    assert Pair(1).to_fields() == Pair(1, 2).to_fields() == {"first": 1, "second": 2}
-    assert Pair(second=5, first=3).to_fields() == {"first": 3, "second": 5}
-    assert Triple(1, third="y").to_fields() == {"first": 1, "second": 2, "third": "y"}
-    assert repr(Pair(1)) == "Pair(first=1, second=2)"
-
-
 @pytest.mark.parametrize(
     ("values", "named", "wrong"),
     [

@@ -84,28 +84,6 @@ def test_only_names_of_cells_are_read(kind) -> None:
             grid.system.parse(text)
 
 
-def test_longitudes_turn_and_the_antimeridian_is_one_line() -> None:
-    grid = grid_over("geohash", FIJI)
-    assert grid.locate(-15.0, 182.0 - 360) == grid.locate(-15.0, 182.0)
-    assert grid.locate(-15.0, 179.999) is not None
-    assert grid.locate(-15.0, -179.999) is not None
-    assert grid.locate(-15.0, 0.0) is None
-    east_end = Grid("quadkey", Box(-10, 170, 10, 180), (4,))
-    assert east_end.locate(0.5, -180.0) == east_end.locate(0.5, 180.0) is not None
-
-
-@pytest.mark.parametrize("kind", ["geohash", "h3", "square"])
-@pytest.mark.parametrize("latitude", [90.0, -90.0])
-def test_poles(kind, latitude) -> None:
-    grid = grid_over(kind, Box(-90, -180, 90, 180))
-    assert grid.place(latitude, 12.0, grid.finest) in grid.cells(grid.finest)
-
-
-def test_quadkeys_end_before_the_poles() -> None:
-    with pytest.raises(ParameterError, match=r"85\.0511"):
-        Grid("quadkey", Box(60, 0, 90, 10), (4,))
-
-
 @pytest.mark.parametrize(
     ("latitude", "longitude", "why"),
     [
@@ -129,6 +107,7 @@ def test_what_is_no_point_is_refused_unseen(latitude, longitude, why) -> None:
         (lambda: Box(40, math.nan, 41, 1), "west = nan"),
         (lambda: Box(40, True, 41, 1), "west = True"),
         (lambda: Grid("quadkey", CITY, ()), "levels"),
+        (lambda: Grid("quadkey", Box(60, 0, 90, 10), (4,)), r"85\.0511"),
         (lambda: Grid("quadkey", CITY, (4,), 2, 2), "rows"),
         (lambda: Grid("square", CITY, (4,)), "rows = 0"),
         (lambda: Grid("quadkey", CITY, (24,)).cells(24), "at most 1,000,000"),
@@ -138,14 +117,6 @@ def test_what_is_no_point_is_refused_unseen(latitude, longitude, why) -> None:
 def test_bad_grids_are_named(make, why) -> None:
     with pytest.raises(ParameterError, match=why):
         make()
-
-
-def test_a_grid_survives_its_plain_form() -> None:
-    for kind in LEVELS:
-        grid = grid_over(kind, FIJI)
-        assert Grid.from_dict(grid.to_dict()) == grid
-    with pytest.raises(ParameterError, match="keys"):
-        Grid.from_dict({"kind": "h3"})
 
 
 @pytest.mark.parametrize("kind", list(LEVELS))

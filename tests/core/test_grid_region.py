@@ -44,10 +44,6 @@ def test_a_region_of_several_polygons_is_united() -> None:
     assert region_cells(GRID, 0, region) == ("0-0-0", "0-5-5", "0-9-9")
 
 
-def test_cells_that_only_border_on_a_region_are_not_in_it() -> None:
-    assert region_cells(GRID, 0, polygon(ring(2, 2, 3, 3))) == ("0-2-2",)
-
-
 @pytest.mark.parametrize(
     ("geometry", "why"),
     [
@@ -71,7 +67,6 @@ def test_other_geometries_are_refused(tmp_path, geometry, why) -> None:
 
 
 def test_a_region_may_exceed_the_grid() -> None:
-    """A country around a city: its own box holds more cells than can be listed."""
     city = Grid("quadkey", Box(42.3, -72.6, 42.4, -72.5), (16,))
     assert set(region_cells(city, 16, polygon(ring(24, -125, 49, -66)))) == set(city.cells(16))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rappor_core.errors import InformationLostError, ParameterError
+from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 
@@ -23,12 +23,6 @@ def test_an_impossible_probability_is_refused_by_value(value: object) -> None:
     with pytest.raises(ParameterError, match="prob_p") as caught:
         TwoRoundMechanism.rappor(0.5, value, 0.75)  # type: ignore[arg-type]
     assert repr(value) in str(caught.value)
-
-
-@pytest.mark.parametrize(("f", "p", "q"), [(1, 0.5, 0.75), (0.5, 0.4, 0.4)])
-def test_parameters_that_keep_nothing_are_refused(f: float, p: float, q: float) -> None:
-    with pytest.raises(InformationLostError, match="keeps nothing"):
-        TwoRoundMechanism.rappor(f, p, q)
 
 
 def test_a_permanent_round_that_inverts_is_refused() -> None:

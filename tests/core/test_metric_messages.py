@@ -6,7 +6,6 @@ import pytest
 
 from client_sdk.errors import UnknownMetricError
 from metric_design.review import check_metrics
-from rappor_cli.main import main
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from tests.metric_texts import declaration
@@ -69,8 +68,3 @@ def test_a_metric_that_is_nearly_right_is_recognized() -> None:
     assert "mean" not in str(UnknownMetricError("zzz", ["homepage"]))
     with pytest.raises(MetricsFileError, match="did you mean 'seen'"):
         parse_metrics(SEEN).parts("sean")
-
-
-def test_a_command_that_is_nearly_right_is_recognized(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["metric"]) == 2
-    assert "No such command 'metric'. Did you mean 'metrics'?" in capsys.readouterr().err

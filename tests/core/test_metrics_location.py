@@ -131,7 +131,6 @@ def test_an_epsilon_is_not_divided_among_no_hashes(hashes, mode) -> None:
 
 
 def test_level_and_turn_divide_a_cohort() -> None:
-    """Both can be read off the reports: the name has the level, and the day tells the turn."""
     for mode, groups in (
         (MEMO, 2),
         (WINDOW.replace('encoding = "one_hot"', FILTER), 120),

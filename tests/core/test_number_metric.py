@@ -107,7 +107,6 @@ def loss(one: dict[tuple[int, ...], float], other: dict[tuple[int, ...], float])
 
 @pytest.mark.parametrize("epsilon", ["0.5493", "1.0", "2.0"])
 def test_the_promise_holds_for_every_life_and_output(epsilon) -> None:
-    """E where the cut is never crossed, 2E where answers change at the same times, for life."""
     metric = declared(epsilon_infinity=epsilon, epsilon_one=str(0.9 * float(epsilon)))
     bound = metric.params.epsilon_infinity
     assert metric.lifetime_epsilon == pytest.approx(2 * bound)

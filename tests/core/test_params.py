@@ -1,12 +1,10 @@
 """RapporParams: what is accepted, what is refused, and the way through a file."""
 
-import math
 from typing import Any
 
 import pytest
 
 from rappor_core.errors import ParameterError
-from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 
 GOOD: dict[str, Any] = {"num_bits": 128, "num_hashes": 2, "num_cohorts": 16}
@@ -37,10 +35,3 @@ def test_bad_parameters_are_named(changes: dict[str, Any], names: str) -> None:
     with pytest.raises(ParameterError) as caught:
         RapporParams.rappor(**(GOOD | changes))
     assert names in str(caught.value)
-
-
-def test_an_asymmetric_first_round_has_no_f() -> None:
-    params = RapporParams(32, 1, 8, TwoRoundMechanism.optimized(2, 1))
-    with pytest.raises(ParameterError, match="prob_f"):
-        _ = params.prob_f
-    assert math.isfinite(params.epsilon_infinity)

@@ -54,7 +54,6 @@ def chance(params: RapporParams, life: tuple[int, ...], seen: tuple[int, ...]) -
     ids=["two symbols", "three symbols", "three bits", "two bits"],
 )
 def test_the_pair_is_as_far_apart_as_said(params: RapporParams, reports: int) -> None:
-    """The largest log odds over every output, of a life that stays and one that does not."""
     words = range(params.num_bits if params.scheme.symbols else 1 << params.num_bits)
     found = []
     for other in range(1, reports):
@@ -102,7 +101,6 @@ def test_one_answer_a_window_bounds_by_answers(keys: dict[str, object], said: st
 
 
 def test_a_requested_report_shows_the_request() -> None:
-    """Nothing is sent in a period without a value, so when there was one is in clear."""
     dials = {"prob_f": 0.0, "prob_p": 0.25, "prob_q": 0.75, "max_reports": 3}
     use, kinds = "when the app recorded one, nor how often", {"boolean": {}, "category": {}}
     kinds["category"] = {"categories": ["a", "b", "none"], "fallback": "b"}

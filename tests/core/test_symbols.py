@@ -56,9 +56,7 @@ def test_four_many_symbol_reports_cost_over_fourfold() -> None:
     many=st.integers(1, 400),
     encoding=st.sampled_from(["symbol", "one_hot", "l-osue", "boolean"]),
 )
-def test_no_number_of_reports_costs_more_than_counted(
-    g, epsilon_infinity, share, many, encoding
-) -> None:
+def test_reports_cost_no_more_than_counted(g, epsilon_infinity, share, many, encoding) -> None:
     one = share * epsilon_infinity
     try:
         if encoding == "symbol":
@@ -91,7 +89,6 @@ def test_promises_are_reached_and_never_passed(g, epsilon_infinity, share) -> No
 
 
 def test_symbol_reports_have_the_frames_marginals() -> None:
-    """q_star for the holder's symbol; p_star for any other, whatever the holder's is."""
     params = params_of(5, 2.0, 1.0)
     assert series_likelihood(params, 2, (2,)) == pytest.approx(params.q_star)
     assert series_likelihood(params, 2, (4,)) == pytest.approx(params.p_star)

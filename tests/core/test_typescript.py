@@ -76,16 +76,6 @@ def test_the_command_writes_it_under_its_own_ending(tmp_path, capsys) -> None:
     assert ".ts" in capsys.readouterr().err
 
 
-def test_a_grid_of_h3_has_an_accessor() -> None:
-    pytest.importorskip("h3")
-    grid = (DECLARED + MEMO).replace('"square"', '"h3"')
-    lines = [line for line in grid.splitlines() if not line.startswith(("rows", "columns"))]
-    text = typescript_text(parse_metrics("\n".join(lines)))
-    assert 'client.recordLocation("density", latitude, longitude, at)' in text
-    assert "places: places({ h3 })," in text
-    assert 'import * as h3 from "h3-js";' in text
-
-
 @pytest.mark.skipif(
     shutil.which("node") is None or not TSC.exists(), reason="no Node, or no npm ci in client_js"
 )

@@ -60,7 +60,6 @@ def test_the_shell_of_an_operator_changes_nothing(tmp_path, capsys, monkeypatch)
 
 @pytest.mark.long
 def test_the_demo_ends_in_a_releasing_service(tmp_path) -> None:
-    """On a free port, which it names; the first person proposes, the second approves."""
     command = ["demo", "--clients", "5000", "--seed", "7", "-o", str(tmp_path / "out")]
     demo = subprocess.Popen(
         [sys.executable, "-m", "rappor_cli", *command, "--serve", "--port", "0"],

@@ -173,7 +173,6 @@ def test_windows_of_a_slot_are_side_by_side(tmp_path, browser) -> None:
 
 
 def test_a_metropolis_has_few_names_and_those_of_the_user(data, tmp_path, browser) -> None:
-    """Dozens of places lie in the box; a station next to a city keeps its name."""
     city, x, y = data["around"]["cities"][0]
     data["base"]["points"] = [["our office", [x, y]]]
     page = show(browser, tmp_path, data)
@@ -228,7 +227,6 @@ def test_a_finger_scrolls_the_page_until_a_map_is_enlarged(data, tmp_path, brows
 
 
 def test_a_page_without_scripts_shows_the_picture_with_its_legend(data, tmp_path, browser) -> None:
-    """The detected cell has its color of the scale and an outline; no control is left."""
     shown = data["maps"][0]
     shown["shade"] = [255] + [0] * (SIDE * SIDE - 1)
     show(browser, tmp_path, data).close()

@@ -108,7 +108,6 @@ def test_readmes_first_lines_print_its_output(shell: Shell, tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_readme_installs_from_a_clone_and_from_wheels(tmp_path: Path) -> None:
-    """What is named is built, put into a folder of its own and runs; the extras exist."""
     lines = [line.split("#")[0].strip() for line in README.splitlines() if line.startswith("pip ")]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = {one for line in lines for one in re.findall(r"\[(\w+)\]", line)}

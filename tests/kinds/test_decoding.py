@@ -123,7 +123,6 @@ def _check_files(folder: Path, name: str, rows: int) -> None:
 
 @pytest.mark.parametrize("kind", DECLARED)
 def test_what_a_kind_has_no_use_for_is_refused(kind) -> None:
-    """Candidates of a kind without a list, and operations that it lacks, are named."""
     world, decoder = world_of(kind), decoder_of(kind)
     for operation in get_args(Operation):
         if operation not in decoder.operations:

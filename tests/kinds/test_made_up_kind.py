@@ -25,7 +25,6 @@ def parity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_from_devices_by_a_collector_to_a_result(tmp_path, capsys) -> None:
-    """Two in three devices hold the first of two values, an odd number."""
     (tmp_path / "metrics.toml").write_text(TEXT)
     folder = tmp_path / "out"
     words = ["quickstart", str(tmp_path / "metrics.toml"), "--devices", "3000", "--seed", "1"]
