@@ -1,7 +1,6 @@
 """What a client does besides the bits of its reports: randomness, requests, files, output.
 
-Lives with the same randomness must show the same but for those bits; nothing else is done, as
-Python's audit events show it. Faults of it are planted by `test_planted_faults.py`.
+Lives with the same randomness must show the same but for those bits.
 """
 
 import hashlib

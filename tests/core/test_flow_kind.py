@@ -52,6 +52,15 @@ def test_a_definition_with_wrong_keys_is_refused() -> None:
             Metric.from_dict({**definition, "details": details})
 
 
+def test_an_edge_belongs_to_the_band_below() -> None:
+    flow = flow_metric().details
+    here, north = (flow.cells.index(flow.grid.place(x, 0.5, 1)) for x in (0.5, 1.5))
+    meters = flow.meters(here, north)
+    for edge, band in ((meters, 1), (meters - 1, 2), (meters + 1, 1)):
+        other = flow_metric(bands_km=f"[{edge / 1000}]").details
+        assert other.band(here, north) == band
+
+
 @pytest.mark.parametrize(
     ("grid", "box", "levels"),
     [
