@@ -105,7 +105,6 @@ def state_of(folder: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def test_values_do_not_show_around_the_bits(metrics, tmp_path) -> None:
-    """In headers, sizes, order, ids, cohorts, days, and in all tables of the state."""
     for seed in range(4):
         one, other = (live(metrics, tmp_path / f"{seed}-{which}", seed, which) for which in (0, 1))
         assert one.bodies != other.bodies
@@ -178,7 +177,6 @@ def _notice(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def test_reports_are_all_that_a_client_sends_and_writes(metrics, tmp_path, capfd, caplog) -> None:
-    """A connection for each batch; no other host, program or file; nothing logged or printed."""
     caplog.set_level(0)
     with acts() as seen:
         life = live(metrics, tmp_path / "state", 3, 0)

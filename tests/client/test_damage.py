@@ -215,7 +215,6 @@ print(client.status.condition, client.record("homepage", "a"))
 
 @pytest.mark.parametrize("limit", [0, 1_024, 4_096, 12_288, 30_000, 49_152])
 def test_a_failed_first_start_is_made_good(tmp_path: Path, metrics_text: str, limit: int) -> None:
-    """No file may be longer than so many bytes; then they may. Nobody has withdrawn anything."""
     first, then = output_of(FIRST_START, tmp_path, metrics_text, str(limit))
     assert then == "active True"
     assert first.split()[0] in ("state_unavailable", "active")

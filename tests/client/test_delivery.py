@@ -118,7 +118,6 @@ def test_a_delay_is_kept_over_a_restart(open_client, collector, clock) -> None:
 
 
 def test_what_became_due_while_closed_waits_anew(open_client, collector, clock) -> None:
-    """Otherwise the time of sending would reveal when the app was started."""
     slow = Delivery(mean_delay=3600)
     with open_client(delivery=slow) as client:
         record(client, 2)

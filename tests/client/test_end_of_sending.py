@@ -151,7 +151,6 @@ def test_while_a_handshake_is_under_way(open_client, listener, end) -> None:
 
 
 def test_while_a_body_is_being_sent(open_client, end) -> None:
-    """What the system had not sent yet is thrown away, not delivered after the end."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         listener.bind(("127.0.0.1", 0))

@@ -44,7 +44,6 @@ def make_state() -> MakeState:
 
 @pytest.mark.parametrize("most", [1, 99, 130, 777])
 def test_two_processes_never_pass_their_one_limit(tmp_path, most) -> None:
-    """Each counts some reports in advance; near the end, one by one, down to the last."""
     more = f"max_memoized_values = 3\nmax_reports_per_period = {most}"
     states = [SqliteState(tmp_path / "s", threading.RLock()) for _ in range(2)]
     states[0].set_secret(bytes(32))
@@ -149,7 +148,6 @@ def test_weaker_parameters_than_first_agreed_are_refused(make_state, f, more) ->
 
 
 def test_the_device_budget_holds_over_all_metrics(make_state) -> None:
-    """4.394 nats a value; two metrics with a fallback and one value each come to 17.6."""
     metrics = parse_metrics(
         "budget = 40\n" + "".join(text_of(n, more="max_memoized_values = 2") for n in "abc")
     )
@@ -275,7 +273,7 @@ def test_another_process_that_changed_the_secret_is_noticed(tmp_path) -> None:
 
 @pytest.mark.parametrize("prepared", [True, False])
 def test_a_secret_wiped_late_leaves_nothing(tmp_path, monkeypatch, prepared) -> None:
-    """Another process wipes between any look at the secret and the write that follows from it."""
+    """Another process wipes between any look at the secret and the write that follows."""
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 9").metrics
     for turn in range(4):
         path = tmp_path / f"s{turn}"

@@ -192,7 +192,6 @@ def test_a_clock_that_jumps_buys_nothing(mode, tmp_path) -> None:
 
 @pytest.mark.parametrize("mode", list(MODES))
 def test_a_period_that_was_reported_stays_closed(mode, tmp_path) -> None:
-    """A crash forgets that the period was closed: its note is put back as it was before."""
     with phone_of(tmp_path, declared(mode)) as phone:
         for _ in range(8):
             phone.live(1)
@@ -257,7 +256,6 @@ def test_days_tell_a_window_from_the_next(period, window, tmp_path) -> None:
 @pytest.mark.parametrize("period", ["day", "week", "month"])
 @pytest.mark.parametrize("window", [2, 52, 1000])
 def test_days_tell_a_block_from_the_next(period, window, tmp_path) -> None:
-    """The last period of a block and the first of the next may both be reported; no block twice."""
     file = declared("fresh", period=period, window=window)
     with phone_of(tmp_path, file) as phone:
         recorder = Recorder(phone.file.metrics, phone.state, randomness=phone.random)

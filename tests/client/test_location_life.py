@@ -173,7 +173,6 @@ def worst_of_one_pattern(metric: Metric, found: dict[tuple[int, ...], float]) ->
 @pytest.mark.parametrize("text", MEMO.values(), ids=MEMO)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_memoized_lives_differ_within_the_promise(text: str, seed: int) -> None:
-    """Also by no less: two lives reach epsilon_n of every response, added up."""
     metric, found = lives(text, seed, (0, 2, 4))
     worst = worst_of_one_pattern(metric, found)
     assert worst <= metric.lifetime_epsilon

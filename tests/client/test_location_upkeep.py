@@ -47,7 +47,6 @@ def test_nothing_of_a_fix_outlives_its_period() -> None:
 
 @pytest.mark.parametrize("mode", ["memo", "symbols"])
 def test_a_fix_that_comes_late_forgets_nothing(mode) -> None:
-    """Systems deliver fixes in batches: those of a day that was reported are of no use."""
     phone = Phone(declared(mode), 3)
     fix(phone.places, "density", 1.5, 1.5, START + timedelta(hours=12))
     fix(phone.places, "density", 2.5, 2.5, START + timedelta(days=1, hours=12))
@@ -97,7 +96,6 @@ def test_a_damaged_note_is_counted_and_begun_anew(saved) -> None:
 @pytest.mark.parametrize("mode", list(MODES))
 @pytest.mark.parametrize("days", [1.5, 3, 2_000, -1, -20, -7_168, -20_000])
 def test_one_wrong_time_ends_forgets_and_costs_nothing(mode, days) -> None:
-    """A wrong century, a week number of GPS that rolled over, a receiver without a lock."""
 
     def life(*mistaken: datetime) -> tuple[list[Report], list[object]]:
         phone = Phone(declared(mode), 3)
@@ -231,7 +229,6 @@ def test_what_is_not_asked_is_not_kept(mode) -> None:
 
 
 def test_a_place_is_held_until_the_answer() -> None:
-    """Of each day's note: a place is in it on those days alone, and only of the slot asked."""
     file = declared("fresh")
     for seed in range(6):
         visits, sent = visits_of(file, seed)

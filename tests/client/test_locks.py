@@ -102,7 +102,6 @@ def test_a_withdrawal_is_retried_until_it_is_done(open_client, used, tmp_path) -
 
 
 def test_a_snapshotted_state_is_not_called_wiped(used, tmp_path) -> None:
-    """A reader in another process keeps the secret in the files: the status says so."""
     secret = used._life.session.state.identity().secret
     reader = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
     reader.execute("BEGIN")

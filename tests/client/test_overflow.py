@@ -69,7 +69,6 @@ def test_what_is_held_is_bounded_and_told(used, tmp_path) -> None:
 
 
 def test_no_large_or_changing_value_is_held(used, tmp_path) -> None:
-    """Where the metric was never used in this process, its value could not be checked yet."""
     with held(tmp_path / "state"):
         for value in ("x" * 2_049, 1 << 65, ["light"], None):
             assert not used.record("theme", value)

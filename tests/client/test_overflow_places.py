@@ -78,7 +78,6 @@ def test_fixes_that_wait_are_not_overtaken(open_phone, tmp_path, monkeypatch) ->
 
 
 def test_a_fix_is_taken_where_saving_must_wait(open_phone, tmp_path) -> None:
-    """It is in memory then; said to be dropped, an app would hand it over twice."""
     phone = open_phone()
     assert all(fixes(phone, [0]))
     places = phone._life.session.places

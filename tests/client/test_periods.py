@@ -57,7 +57,6 @@ def device(tmp_path: Path) -> Iterator[Device]:
 
 
 def test_four_passes_give_one_report_a_day(device) -> None:
-    """The attack of issue 12, which got 4 reports for one day: only 64 periods were remembered."""
     for _ in range(4):
         for day in range(START, START + 66):
             device.open(declared()).record("m", "a", day * DAY)

@@ -169,7 +169,6 @@ FORKED: dict[str, Client] = {}  # what children of a fork inherit
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_pre_forking_server_records_in_every_worker(open_client, collector) -> None:
-    """As gunicorn with a preloaded app: opened in the master, used in its children."""
     FORKED["client"] = client = open_client()
     assert client.record("homepage", "a")
     context = multiprocessing.get_context("fork")

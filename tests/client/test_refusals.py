@@ -47,7 +47,6 @@ def test_the_collectors_own_word_ends_it(open_client, collector, status) -> None
 
 @pytest.mark.parametrize("answer", [problem(413, body_sha256=None), (GATEWAYS, HTML)])
 def test_a_batch_too_large_goes_on_in_parts(open_client, collector, answer) -> None:
-    """413 of the collector, or of nginx, which passed nothing on: halves, until they fit."""
     collector.answer = lambda batch: (413, *answer) if len(batch.reports) > 9 else None
     client = open_client(delivery=WHEN_FLUSHED)
     for _ in range(100):

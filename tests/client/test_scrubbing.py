@@ -96,7 +96,6 @@ def test_a_period_without_a_fix_is_scrubbed_too(device, monkeypatch) -> None:
 
 
 def test_a_look_is_due_daily_in_every_zone(device) -> None:
-    """Nepal's midnight is a quarter past an hour of UTC."""
     with device.open() as client:
         session = client._life.session
         midnight = 1_793_577_600.0 - (5 * 60 + 45) * 60
@@ -168,7 +167,6 @@ def test_what_others_delete_during_scrubs_is_scrubbed(state, monkeypatch) -> Non
 
 
 def test_a_scrub_waiting_for_disk_blocks_no_writer(state) -> None:
-    """Where a sync takes 150 ms, a short session lost what it recorded after a period's end."""
     state.put_note("x", kept := "what is still in the log")
     database, in_file = state._open, []
 

@@ -63,7 +63,6 @@ def record_until_full(client: Client) -> None:
 @pytest.mark.parametrize("kilobytes", [96, 128, 192, 256])
 @pytest.mark.parametrize("busy", [False, True])
 def test_on_a_full_disk_no_secret_stays(tmp_path, metrics, kilobytes, busy) -> None:
-    """Before, "not wiped yet" for ever: SQLite needs room to delete, the system does not."""
     with small_disk(tmp_path / "small", kilobytes) as small:
         client = open_at(small / "state", metrics)
         if client.status.condition != "active":

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from metric_design.central_privacy import at_most, central_epsilon, smallest_cohort
+from metric_design.central_privacy import at_most, central_epsilon, claim_sentences, smallest_cohort
+from rappor_core.metrics.file import parse_metrics
+from tests.metric_texts import declaration, word
 
 
 def divergence(epsilon: float, reports: int, central: float) -> float:
@@ -51,3 +53,15 @@ def test_a_bound_is_never_understated(bound) -> None:
     said = float(at_most(bound))
     assert bound <= said * (1 + 1e-9) <= bound * 1.1
     assert at_most(0.19) == "0.19"
+
+
+def test_claims_state_their_condition_and_their_absence() -> None:
+    text = word("few") + declaration("enough", "boolean", prob_f=0.5, prob_p=0.4, prob_q=0.6)
+    few, enough = parse_metrics(text).declared
+    (refused,) = claim_sentences(few, 100_000)
+    assert "is below 130 for each cohort; use min_reports = 1,040" in refused
+    bound, local = claim_sentences(enough, 100_000)
+    assert "at least 100,000 honest reports in the smallest cohort" in bound
+    assert f"epsilon {at_most(central_epsilon(enough.epsilon_one, 100_000))} (delta 1e-06)" in bound
+    assert local.endswith("without any condition")
+    assert "at least 100 honest reports" in claim_sentences(enough, 500)[0]

@@ -1,12 +1,16 @@
 """The kind `discover` in `metrics.toml`: what it needs, refuses, and what its id covers."""
 
+from datetime import date
+
 import pytest
 
 from metric_design.code_training import train_code
+from metric_design.review import check_metrics
 from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from tests.discovery_support import site_metric
+from tests.discovery_support import SITE, site_metric
 
 
 def test_the_usual_report_is_128_bytes() -> None:
@@ -38,7 +42,6 @@ def test_what_does_not_fit_is_refused_by_name(more: str, message: str) -> None:
 
 
 def test_a_repeating_report_is_sent_once() -> None:
-    """Without a fresh round two reports of a value are the same 1,024 bits."""
     with pytest.raises(MetricsFileError, match="max_reports = 2 is not 1"):
         site_metric().replace(max_reports=2)
     with pytest.raises(MetricsFileError, match="max_reports = None is not 1"):
@@ -72,3 +75,12 @@ def test_a_device_with_another_table_refuses_the_definition() -> None:
     definition["details"].pop("num_levels")
     with pytest.raises(MetricsFileError, match="details lack or have unknown keys: 'num_levels'"):
         Metric.from_dict(definition)
+
+
+def test_check_warns_of_linked_series_alone() -> None:
+    """A single report is linked to no other."""
+    once = "budget = 40.0\n" + SITE + "epsilon_infinity = 4.0"
+    several = once.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
+    for text, warned in ((once, False), (several, True)):
+        found = check_metrics(parse_metrics(text), today=date(2026, 11, 22), population=1_000_000)
+        assert any("long series of reports" in one.message for one in found) is warned

@@ -38,12 +38,6 @@ def test_polygons_take_cells_and_spare_holes() -> None:
     assert set(whole) - set(holed) == {"0-3-3"}
 
 
-def test_a_region_of_several_polygons_is_united() -> None:
-    parts = [[ring(0.1, 0.1, 0.9, 0.9)], [ring(5.1, 5.1, 5.9, 5.9)], [ring(9.1, 9.1, 9.9, 9.9)]]
-    region = shape({"type": "MultiPolygon", "coordinates": parts})
-    assert region_cells(GRID, 0, region) == ("0-0-0", "0-5-5", "0-9-9")
-
-
 @pytest.mark.parametrize(
     ("geometry", "why"),
     [
@@ -72,7 +66,6 @@ def test_a_region_may_exceed_the_grid() -> None:
 
 
 def test_a_narrow_region_takes_all_it_passes() -> None:
-    """A corridor that holds no corner and no center of a cell, aslant."""
     aslant = [[0.5, 3.1], [9.5, 3.6], [9.5, 3.62], [0.5, 3.12], [0.5, 3.1]]
     assert region_cells(GRID, 0, polygon(aslant)) == tuple(f"0-3-{x}" for x in range(10))
 

@@ -221,7 +221,6 @@ def test_check_warns_where_a_device_could_be_tracked() -> None:
 
 @pytest.mark.parametrize(("population", "cohorts"), [(150, 1), (5_000, 4), (40_000, 32)])
 def test_the_cohorts_that_check_advises_pass_it(population, cohorts) -> None:
-    """A small population has one crowd, and one cohort reveals nothing: no warning is left."""
     text = "budget = 20\n" + edit(STRING, "num_cohorts = 32", f"num_cohorts = {cohorts}")
     assert not any("crowd" in message for message in messages(text, population=population))
     advice = f"use {cohorts} cohort"

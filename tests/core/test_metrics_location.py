@@ -187,7 +187,6 @@ def test_an_answer_that_is_due_once_in_many_weeks_is_waited_for(mode, period, da
 
 
 def test_each_reserved_value_takes_a_cap_place() -> None:
-    """Of a filter. Symbols are never past the cap, if it holds all of them."""
     apart, two = 'no_data = "no_data"\n', "max_memoized_values = 2\n"
     filtered = MEMO.replace("max_memoized_values = 3\n", two)
     with pytest.raises(MetricsFileError, match=r"= 2 leaves no place .*use 3 or more"):

@@ -140,7 +140,6 @@ def test_a_bound_lowers_the_cost_of_memoized_answers() -> None:
 
 @pytest.mark.parametrize("ask", ["edges", "mean"])
 def test_check_takes_fewer_devices_than_spread_periods(ask) -> None:
-    """No report a period is expected then; the command ended in a ZeroDivisionError."""
     edges = '{ scale = "linear", from = 0, to = 10, bins = 4 }'
     metric = declared(**ONCE, spread="10", ask=f'"{ask}"', edges=edges)
     few, more = (

@@ -1,11 +1,13 @@
 """Epsilon of a whole sequence: enumerated, and against published figures."""
 
 import math
+from datetime import date
 from itertools import product
 
 import numpy as np
 import pytest
 
+from metric_design.review import check_metrics
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
@@ -120,7 +122,6 @@ def test_a_requested_report_shows_the_request() -> None:
 
 
 def test_the_bound_of_a_first_guess_is_reached() -> None:
-    """By the best attacker on k-ary randomized response over as many values as the crowd has."""
     epsilon, crowd = 1.3, 7
     keep = math.exp(epsilon) / (math.exp(epsilon) + crowd - 1)
     law = np.full((crowd, crowd), (1 - keep) / (crowd - 1)) + np.eye(crowd) * (
@@ -129,3 +130,17 @@ def test_the_bound_of_a_first_guess_is_reached() -> None:
     assert law.max(axis=0).sum() / crowd == pytest.approx(first_guess(epsilon, crowd))
     assert [round(100 * first_guess(e, 1_000), 1) for e in (math.log(3), 2, 4)] == [0.3, 0.7, 5.2]
     assert first_guess(2.0, 1) == 1.0
+
+
+def test_check_says_what_a_mode_leaves_open() -> None:
+    memo = {"mode": "memo", "encoding": "symbol", "num_symbols": 2, "num_cohorts": 64}
+    memo |= {"epsilon_infinity": 2.0, "epsilon_one": 1.8, "period": "week"}
+
+    def told(**keys: object) -> str:
+        file = parse_metrics(declaration("m", "location", **PLACES, **keys))
+        found = check_metrics(file, today=date(2026, 11, 22))
+        return " ".join(one.message for one in found if one.level == "warning")
+
+    assert "is none, 90 nats or more after a year; without hold" in told(**memo)
+    assert "no guarantee for a sequence" in told(**memo, hold=4)
+    assert "nothing of time" not in told(**WEEKS, turn="fresh", hold=4, epsilon=2.0, max_reports=2)

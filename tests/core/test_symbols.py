@@ -39,7 +39,6 @@ def test_epsilon_n_is_what_enumeration_gives(g, n) -> None:
 
 
 def test_four_many_symbol_reports_cost_over_fourfold() -> None:
-    """A bound by reports that multiplied `epsilon_one` would say 0.57 nats for 1.33."""
     params = params_of(64, 2.0, 0.14)
     four = params.epsilon_n(4)
     series = (0,) * 4

@@ -199,7 +199,6 @@ def test_a_wheel_scrolls_the_page_until_a_map_has_the_focus(data, tmp_path, brow
 
 
 def test_areas_of_a_map_are_rows(data, tmp_path, browser) -> None:
-    """Named, with their shares; the level of an interval is not rounded to 100 %."""
     row = {"name": "south", "estimate": 0.4, "low": 0.3, "high": 0.5, "detected": True}
     data["areas"] = [[data["cells"][0]]]
     data["maps"][0]["areas"] = [row]

@@ -142,7 +142,6 @@ def test_the_files_are_of_every_kind() -> None:
 
 
 def test_metrics_of_four_values_tell_of_four() -> None:
-    """A page that gave the figure of one value, 6.9 %, promised more than the ledger holds."""
     metric = parse_metrics(CASES["four values"]).declared[0]
     assert metric.lifetime_epsilon == pytest.approx(8.0, abs=0.01)
     assert 96 < float(re.findall(r"at most ([\d.]+) %", risk_of(metric).sentence)[1]) < 97
@@ -158,7 +157,6 @@ def test_a_browser_is_counted_by_its_lives() -> None:
 
 
 def test_few_reports_bound_an_answer_too() -> None:
-    """A page that took the permanent response alone said 6.95 % of one report in a life."""
     metric = parse_metrics(CASES["few reports in a browser"]).declared[0]
     risk = risk_of(metric)
     assert risk.answer == risk.life == pytest.approx(20 * metric.epsilon_one)

@@ -110,7 +110,6 @@ def open_result(page: Any) -> str:
 
 
 def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> None:
-    """Upload, start, watch, cancel, open, compare, download, sign out, by pages alone."""
     url = service.url
     with service.client("ana") as client:
         old, new = (upload(client, week(n).to_json().encode()) for n in (0, 1))

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, get_args
 import pytest
 from pyarrow import parquet
 
-from decoder.kinds.interface import DECODERS, decoder_of
+from decoder.kinds.interface import decoder_of
 from decoder.kinds.result import MANIFEST, PAGE, RESULTS, Question
 from decoder.kinds.run import claim, decode_counts, write_result
 from decoder.options import CandidateChoice, Operation
@@ -63,10 +63,6 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def _flows_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit takes a second, and operations ask for the same ones."""
     monkeypatch.setattr("decoder.kinds.flow.decode_flows", decode_flows_once)
-
-
-def test_every_kind_has_a_decoder() -> None:
-    assert DECODERS.keys() == DECLARED.keys()
 
 
 def test_the_page_of_columns_is_what_its_command_writes() -> None:
