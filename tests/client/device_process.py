@@ -22,25 +22,14 @@ def record(client: Client) -> None:
 
 
 def main(
-    state_dir: str,
-    collector: str,
-    metrics: str,
-    number: int,
-    what: str = "record",
-    *behind: str,
+    state_dir: str, collector: str, metrics: str, number: int, what: str = "record", *behind: str
 ) -> None:
-    relay = Relay(*behind) if behind else None
+    delivery = Delivery(mean_delay=0, first_pause=0.05, timeout=10, batch_reports=7)
+    choices = {"consent": True, "development": True, "delivery": delivery}
+    choices["relay"] = Relay(*behind) if behind else None
 
     def open_client() -> Client:
-        return Client.open(
-            metrics,
-            state_dir=state_dir,
-            collector=collector,
-            consent=True,
-            development=True,
-            delivery=Delivery(mean_delay=0, first_pause=0.05, timeout=10, batch_reports=7),
-            relay=relay,
-        )
+        return Client.open(metrics, state_dir=state_dir, collector=collector, **choices)
 
     client = open_client()
     print("open", flush=True)

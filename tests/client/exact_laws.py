@@ -1,5 +1,4 @@
-"""Exact laws of a small device's two rounds, by going through every draw of the bits that
-matter."""
+"""Exact laws of a small device's two rounds, over every draw of the bits that matter."""
 
 import itertools
 import math
@@ -7,13 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from types import SimpleNamespace
 
 from client_sdk.randomization import metric_encoder as rounds
 from client_sdk.randomization.metric_encoder import MetricEncoder
-from privacy_audit.errors import AuditError
-from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
-from rappor_core.params import RapporParams
 
 Source = Callable[[int], bytes]
 Chances = dict[int, Fraction]
@@ -21,23 +18,11 @@ SECRET = bytes(32)
 MAX_FREE = 16  # bits of a draw that are gone through
 
 
-class TooManyDrawsError(AuditError):
-    """A round asks for more random bytes than its coin needs, so that not all draws can be
-    enumerated."""
-
-
-class _Digest:
-    """In place of `shake_256(...)`: its digest comes from a counting source."""
-
-    def __init__(self, source: Source) -> None:
-        self.digest = source
-
-
 @contextmanager
 def counted_permanent_noise(source: Source) -> Iterator[None]:
     """Let the permanent round draw from `source` in place of its keyed function, for the block."""
     before = vars(rounds)["shake_256"]
-    vars(rounds)["shake_256"] = lambda _: _Digest(source)
+    vars(rounds)["shake_256"] = lambda _: SimpleNamespace(digest=source)
     try:
         yield
     finally:
@@ -52,14 +37,15 @@ def device_of_cohort(metric: Metric, cohort: int, source: Source) -> MetricEncod
 
 
 def permanent_chances(make: Callable[[Source], MetricEncoder], bits: int, places: int) -> Chances:
-    """P(B' | B) at the bits of `places`; of symbols, over all draws of two bytes."""
+    """P(B' | B) at the bits of `places`."""
     device = make(bytes)
 
     def permanent(source: Source) -> int:
         with counted_permanent_noise(source):
             return device.permanent_bits(bits)
 
-    return _law(permanent, device.metric.params, places)
+    width = device.metric.params.report_bytes
+    return exact_law(permanent, places, width=width)
 
 
 def report_chances(make: Callable[[Source], MetricEncoder], permanent: int, places: int) -> Chances:
@@ -72,33 +58,11 @@ def report_chances(make: Callable[[Source], MetricEncoder], permanent: int, plac
         drawn[0] = source
         return int.from_bytes(device.report_bits(0), "little")
 
-    return _law(report, device.metric.params, places)
+    return exact_law(report, places, width=device.metric.params.report_bytes)
 
 
-def _law(toss: Callable[[Source], int], params: RapporParams, places: int) -> Chances:
-    if not params.scheme.symbols:
-        return exact_law(toss, places, subsets(places), width=params.report_bytes)
-    counts: Counter[int] = Counter()
-    for number in range(PROBABILITY_SCALE):
-        draw = number.to_bytes(2, "little")
-        counts[toss(lambda size, draw=draw: draw[:size])] += 1  # type: ignore[misc]
-    symbols = [1 << s for s in range(params.num_bits)]
-    return {symbol: Fraction(counts[symbol], PROBABILITY_SCALE) for symbol in symbols}
-
-
-def exact_law(
-    toss: Callable[[Source], int],
-    places: int,
-    outcomes: Sequence[int],
-    *,
-    width: int = 1,
-    shown: int = 0,
-) -> Chances:
-    """The exact probabilities of the outcomes at some bits of a coin toss, by going through all
-    its draws.
-
-    A coin's words have the report's width: bit i of each is drawn for bit i alone.
-    """
+def exact_law(toss: Callable[[Source], int], places: int, width: int) -> Chances:
+    """The law of some bits of a coin toss, over all its draws of words of the report's width."""
     asked: list[int] = []
 
     def sizing(num_bytes: int) -> bytes:
@@ -108,14 +72,13 @@ def exact_law(
     toss(sizing)
     words = sum(asked) // width
     free = subsets(places)
-    if len(free) ** words > 1 << MAX_FREE:
-        raise TooManyDrawsError(f"a round draws {words} words; fewer are enough for its coin")
+    assert len(free) ** words <= 1 << MAX_FREE, "a round draws more words than its coin needs"
     counts: Counter[int] = Counter()
     for drawn in itertools.product(free, repeat=words):
         rest = iter(b"".join(word.to_bytes(width, "little") for word in drawn))
-        counts[toss(lambda n, rest=rest: bytes(itertools.islice(rest, n))) & (shown or places)] += 1  # type: ignore[misc]
+        counts[toss(lambda n, rest=rest: bytes(itertools.islice(rest, n))) & places] += 1  # type: ignore[misc]
     total = len(free) ** words
-    return {outcome: Fraction(counts[outcome], total) for outcome in outcomes}
+    return {outcome: Fraction(counts[outcome], total) for outcome in free}
 
 
 def subsets(places: int) -> list[int]:
@@ -130,10 +93,7 @@ def series_epsilons(
     places: int,
     numbers: Sequence[int],
 ) -> Iterator[tuple[int, float]]:
-    """The epsilon between two values after so many reports, each number with its own.
-
-    first: P(B' | B) of both values, at the bits of `places`.
-    """
+    """The epsilon between two values, of which first has P(B' | B), after so many reports."""
     second = {b: report_chances(device, b, places) for b in subsets(places)}
     for reports in numbers:
         yield reports, epsilon_of(*(_series_chances(one, second, reports) for one in first))
@@ -153,8 +113,7 @@ def _series_chances(first: Chances, second: dict[int, Chances], reports: int) ->
 
 
 def epsilon_of(one: Chances, other: Chances) -> float:
-    """The epsilon between two distributions: the largest log ratio of either direction, infinite
-    where only one of a pair is 0."""
+    """The largest log ratio of either direction; infinite where only one of a pair is 0."""
     largest = Fraction(1)
     for key, chance in one.items():
         low, high = sorted((chance, other[key]))

@@ -24,13 +24,9 @@ def main(state_dir: str, collector: str, metrics: str, module: str, part: str) -
             time.sleep(0.2)
 
     sys.addaudithook(slowly)
-    client = Client.open(
-        metrics,
-        state_dir=state_dir,
-        collector=collector,
-        consent=True,
-        delivery=Delivery(mean_delay=0, first_pause=0.05, timeout=10),
-    )
+    delivery = Delivery(mean_delay=0, first_pause=0.05, timeout=10)
+    choices = {"state_dir": state_dir, "collector": collector, "delivery": delivery}
+    client = Client.open(metrics, consent=True, **choices)
     assert client.record("homepage", "a")
     assert loading.wait(10)
     child = os.fork()

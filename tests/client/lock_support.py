@@ -24,6 +24,13 @@ def held(folder: Path) -> Iterator[sqlite3.Connection]:
         database.close()
 
 
+def holds(folder: Path, secret: bytes) -> bool:
+    """Whether a file has either half of a secret."""
+    half = len(secret) // 2
+    texts = [path.read_bytes() for path in folder.iterdir()]
+    return any(part in text for part in (secret[:half], secret[half:]) for text in texts)
+
+
 def until_nothing_is_held(client: Client) -> dict[str, Any]:
     until(lambda: client.inspect()["held"] == 0)
     return client.inspect()

@@ -1,53 +1,48 @@
 """The interface of an app: quiet in trouble, loud in development, honest in `inspect`."""
 
-import asyncio
-import json
-import threading
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from client_sdk import Delivery, UnknownMetricError
-from client_sdk.inspection import render
-from client_sdk.testing import MemoryCollector
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
-from tests.waiting import flush_in_vain, until, waited
+from tests.client.lock_support import holds
+from tests.waiting import flush_in_vain, until
 
 YEAR = 365 * 86_400.0
 
 
-@pytest.mark.parametrize("consent", [None, "yes", 1])
-def test_consent_is_said_in_so_many_words(open_client: Any, consent: object) -> None:
-    with pytest.raises(ParameterError, match="consent"):
-        open_client(consent=consent)
+MISTAKES = [
+    ("consent", None, "consent"),
+    ("consent", "yes", "consent"),
+    ("consent", 1, "consent"),
+    ("collector", "collector.example.org", "address"),
+    ("collector", None, "None is not an address"),
+    ("key", "a b", "the key is"),
+    ("key", "a\r\nX: y", "the key is"),
+    ("key", "", "the key is"),
+    ("key", 5, "the key is"),
+    ("privacy_level", "none", "privacy_level"),
+    ("delivery", "x", "delivery = 'x'"),
+    ("state_dir", 5, "state_dir = 5"),
+]
 
 
-def test_mistakes_of_the_app_raise_when_opening(open_client: Any, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="address"):
-        open_client(collector="collector.example.org")
-    with pytest.raises(ParameterError, match="None is not an address"):
-        open_client(collector=None)
-    for key in ("a b", "", 5):
-        with pytest.raises(ParameterError, match="the key is"):
-            open_client(key=key)
+@pytest.mark.parametrize(("name", "value", "said"), MISTAKES)
+def test_mistakes_of_the_app_raise_when_opening(open_client, name, value, said) -> None:
+    with pytest.raises(ParameterError, match=said):
+        open_client(**{name: value})
+
+
+def test_metrics_that_are_none_raise_when_opening(open_client, tmp_path) -> None:
     with pytest.raises(TypeError, match="PathLike"):
         open_client(metrics=3)  # of a file that is open, perhaps
-    with pytest.raises(ParameterError, match="privacy_level"):
-        open_client(privacy_level="none")
-    with pytest.raises(ParameterError, match="mean_delay = -1"):
-        open_client(delivery=Delivery(mean_delay=-1))
-    with pytest.raises(ParameterError, match="delivery = 'x'"):
-        open_client(delivery="x")
-    with pytest.raises(ParameterError, match="state_dir = 5"):
-        open_client(state_dir=5)
     with pytest.raises(MetricsFileError, match="nosuch"):
         open_client(metrics=tmp_path / "nosuch.toml")
 
 
-def test_mistakes_raise_in_development_and_count_in_production(open_client: Any) -> None:
+def test_mistakes_raise_in_development_and_count_in_production(open_client) -> None:
     development = open_client()
     with pytest.raises(UnknownMetricError):
         development.record("nosuch", 1)
@@ -62,16 +57,14 @@ def test_mistakes_raise_in_development_and_count_in_production(open_client: Any)
     assert counters["mistake:ValueRefusedError"] == 2
 
 
-def test_without_consent_nothing_is_made(open_client: Any, tmp_path: Path) -> None:
+def test_without_consent_nothing_is_made(open_client, tmp_path) -> None:
     client = open_client(consent=False)
     assert client.status.condition == "no_consent"
     assert not client.record("homepage", "a")
     assert not (tmp_path / "state").exists()
 
 
-def test_do_not_track_wins_and_wipes_nothing(
-    open_client: Any, monkeypatch: pytest.MonkeyPatch, collector: MemoryCollector
-) -> None:
+def test_do_not_track_wins_and_wipes_nothing(open_client, monkeypatch, collector) -> None:
     with open_client(delivery=Delivery()) as client:
         assert client.record("homepage", "a")
     monkeypatch.setenv("DO_NOT_TRACK", "1")
@@ -88,11 +81,7 @@ def test_do_not_track_wins_and_wipes_nothing(
     assert collector.counted() == {"homepage": 1}
 
 
-def files_hold(directory: Path, marker: bytes) -> bool:
-    return any(marker in path.read_bytes() for path in directory.iterdir())
-
-
-def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path: Path) -> None:
+def test_consent_withdrawn_wipes_all_but_the_numbers(open_client, tmp_path) -> None:
     client = open_client(delivery=Delivery())
     for value in ("a", "b"):
         assert client.record("homepage", value)
@@ -101,7 +90,7 @@ def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path:
     digests = [entry.digest for entry in state.entries("homepage")]
     committed = client.inspect()["metrics"][0]["epsilon_committed"]
     client.close()  # reading a file that SQLite has open would drop its locks
-    assert files_hold(tmp_path / "state", secret)
+    assert holds(tmp_path / "state", secret)
     client = open_client(delivery=Delivery())
 
     client.set_consent(False)
@@ -109,7 +98,7 @@ def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path:
     assert client.status.condition == "no_consent"
     assert not client.record("homepage", "a")
     for marker in (secret, *digests):
-        assert not files_hold(tmp_path / "state", marker)
+        assert not holds(tmp_path / "state", marker)
     client.set_consent(True)
     account = client.inspect()
     assert account["queued"] == {}
@@ -121,34 +110,7 @@ def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path:
     assert client.record("crashed", True)
 
 
-def test_opening_without_consent_wipes_an_earlier_run(
-    open_client: Any, collector: MemoryCollector
-) -> None:
-    with open_client(delivery=Delivery()) as client:
-        client.record("homepage", "a")
-    open_client(consent=False).close()
-    with open_client() as client:
-        assert client.flush(20)
-    assert not collector.counted()
-
-
-def test_a_person_sees_what_is_queued_and_sent(open_client: Any) -> None:
-    client = open_client(delivery=Delivery())
-    client.record("homepage", "my-private-page")
-    client.record("theme", "dark")
-    account = client.inspect()
-    assert account["queued"] == {"homepage": 1, "theme": 1}
-    assert "my-private-page" not in json.dumps(account)
-    text = render(account)
-    assert "homepage: reports made: 1" in text
-    assert "after what was sent so far" in text
-    client.flush(20)
-    after = client.inspect()
-    assert after["queued"] == {}
-    assert after["counters"]["accepted:homepage"] == 1
-
-
-def test_a_read_only_place_keeps_the_client_quiet(open_client: Any, tmp_path: Path) -> None:
+def test_a_read_only_place_keeps_the_client_quiet(open_client, tmp_path) -> None:
     (tmp_path / "file").write_text("")
     client = open_client(state_dir=tmp_path / "file" / "state")
     assert client.status.condition == "state_unavailable"
@@ -159,22 +121,7 @@ def test_a_read_only_place_keeps_the_client_quiet(open_client: Any, tmp_path: Pa
     assert client.record("homepage", "a")
 
 
-def test_a_full_disk_is_counted_and_recovers(open_client: Any) -> None:
-    client = open_client(delivery=Delivery(), development=False)
-    assert client.record("homepage", "a")
-    database = client._life.session.state.database
-    (pages,) = database.execute("PRAGMA page_count").fetchone()
-    database.execute(f"PRAGMA max_page_count = {pages}").fetchall()
-    outcomes = [client.record("homepage", "a") for _ in range(200)]
-    assert not all(outcomes)
-    database.execute("PRAGMA max_page_count = 100000").fetchall()
-    assert client.record("homepage", "a")
-    account = client.inspect()
-    assert account["counters"]["trouble:OperationalError"] == outcomes.count(False)
-    assert account["queued"]["homepage"] == 2 + outcomes.count(True)
-
-
-def test_a_defect_never_reaches_an_app_in_production(open_client: Any, clock: Any) -> None:
+def test_a_defect_never_reaches_an_app_in_production(open_client, clock) -> None:
     clock.now = float("nan")
     development = open_client(delivery=Delivery())
     with pytest.raises(ValueError, match="NaN"):
@@ -185,9 +132,7 @@ def test_a_defect_never_reaches_an_app_in_production(open_client: Any, clock: An
 
 
 @pytest.mark.parametrize("jump", [10 * YEAR, -10 * YEAR])
-def test_a_clock_that_jumps_by_years_loses_nothing(
-    open_client: Any, collector: MemoryCollector, clock: Any, jump: float
-) -> None:
+def test_a_clock_that_jumps_by_years_loses_nothing(open_client, collector, clock, jump) -> None:
     client = open_client()
     for _ in range(3):
         assert client.record("homepage", "a")
@@ -198,9 +143,7 @@ def test_a_clock_that_jumps_by_years_loses_nothing(
     assert collector.counted() == {"homepage": 6}
 
 
-def test_a_time_of_sending_far_ahead_is_redrawn(
-    open_client: Any, collector: MemoryCollector, clock: Any
-) -> None:
+def test_a_time_of_sending_far_ahead_is_redrawn(open_client, collector, clock) -> None:
     clock.now += 10 * YEAR
     with open_client(delivery=Delivery(mean_delay=0.05)) as client:
         client.record("homepage", "a")
@@ -212,32 +155,7 @@ def test_a_time_of_sending_far_ahead_is_redrawn(
     assert collector.counted() == {"homepage": 1}
 
 
-def test_threads_and_coroutines_record_side_by_side(
-    open_client: Any, collector: MemoryCollector
-) -> None:
-    client = open_client()
-
-    def record() -> None:
-        for _ in range(100):
-            assert client.record("homepage", "a")
-
-    threads = [threading.Thread(target=record) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-
-    async def app() -> None:
-        for _ in range(50):
-            assert client.record("homepage", "a")
-            await asyncio.sleep(0)
-
-    asyncio.run(app())
-    for thread in threads:
-        thread.join()
-    assert client.flush(20)
-    assert collector.counted() == {"homepage": 450}
-
-
-def test_a_closed_client_records_nothing_and_closes_again(open_client: Any) -> None:
+def test_a_closed_client_records_nothing_and_closes_again(open_client) -> None:
     client = open_client()
     client.close()
     client.close()
@@ -246,48 +164,8 @@ def test_a_closed_client_records_nothing_and_closes_again(open_client: Any) -> N
     assert not client.flush(1)
 
 
-def test_recording_does_not_wait_for_a_hanging_collector(
-    open_client: Any, collector: MemoryCollector
-) -> None:
-    asked, release = threading.Event(), threading.Event()
-
-    def hang(_: object) -> None:
-        asked.set()
-        release.wait(10)
-
-    collector.answer = hang
-    client = open_client(delivery=Delivery(mean_delay=0, timeout=10))
-    client.record("homepage", "a")
-    assert asked.wait(10)
-    assert waited(lambda: [client.record("homepage", "a") for _ in range(100)]) < 1.0
-    client.close()
-    release.set()
-
-
-def test_two_clients_of_one_process_share_a_directory(
-    open_client: Any, collector: MemoryCollector
-) -> None:
-    one, other = open_client(), open_client()
-    assert one.record("homepage", "a")
-    assert other.record("homepage", "a")
-    one.flush(5)
-    other.flush(5)
-    assert collector.counted() == {"homepage": 2}
-    assert collector.duplicates == 0
-
-
-def test_a_client_that_lost_its_secret_goes_quiet(open_client: Any) -> None:
-    one, other = open_client(delivery=Delivery()), open_client(delivery=Delivery())
-    assert one.record("homepage", "a")
-    assert other.record("homepage", "a")
-    other.set_consent(False)
-    assert not one.record("homepage", "a")
-    assert one.status.condition == "no_consent"
-    assert not one.record("homepage", "a")
-
-
 def test_a_period_without_data_is_reported_at_start(
-    open_client: Any, collector: MemoryCollector, clock: Any, metrics_text: str
+    open_client, collector, clock, metrics_text
 ) -> None:
     text = metrics_text.replace('fallback = "other"\n', 'fallback = "other"\nno_data = "none"\n')
     metrics = parse_metrics(text)
@@ -302,15 +180,8 @@ def test_a_period_without_data_is_reported_at_start(
     assert sorted(report.day.day for report in collector.reports) == [21, 22, 23]
 
 
-def test_development_lets_a_key_go_to_an_emulator(open_client: Any) -> None:
-    client = open_client(collector="http://10.0.2.2:9", key="k", delivery=Delivery())
-    assert client.status.condition == "active"
-
-
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_key_shows_in_the_status(
-    open_client: Any, collector: MemoryCollector, status: int
-) -> None:
+def test_a_refused_key_shows_in_the_status(open_client, collector, status) -> None:
     collector.answer = lambda _: (status, {}, b"{}")
     client = open_client(key="k")
     assert client.record("homepage", "a")

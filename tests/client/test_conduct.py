@@ -1,7 +1,6 @@
 """What a client does besides the bits of its reports: randomness, requests, files, output.
 
-Lives with the same randomness must show the same but for those bits; nothing else is done, as
-Python's audit events show it. Faults of it are planted by `test_planted_faults.py`.
+Lives with the same randomness must show the same but for those bits.
 """
 
 import hashlib
@@ -17,8 +16,6 @@ from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import pytest
 
 from client_sdk import Client, Delivery, Encoder
 from client_sdk.delivery.messages import read_body
@@ -107,8 +104,7 @@ def state_of(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
-def test_values_do_not_show_around_the_bits(metrics: MetricsFile, tmp_path: Path) -> None:
-    """In headers, sizes, order, ids, cohorts, days, and in all tables of the state."""
+def test_values_do_not_show_around_the_bits(metrics, tmp_path) -> None:
     for seed in range(4):
         one, other = (live(metrics, tmp_path / f"{seed}-{which}", seed, which) for which in (0, 1))
         assert one.bodies != other.bodies
@@ -116,10 +112,7 @@ def test_values_do_not_show_around_the_bits(metrics: MetricsFile, tmp_path: Path
         assert one.state == other.state
 
 
-def test_a_machine_does_not_show(
-    metrics: MetricsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All that is sent follows from the randomness; headers are those of docs/client.md."""
+def test_a_machine_does_not_show(metrics, tmp_path, monkeypatch) -> None:
     here = live(metrics, tmp_path / "here", 5, 0)
     for module, name in ((socket, "gethostname"), (socket, "getfqdn"), (platform, "node")):
         monkeypatch.setattr(module, name, lambda *_: "another-host")
@@ -135,13 +128,12 @@ def test_a_machine_does_not_show(
     assert {bytes.fromhex(one) for one in here.ids} <= here.drawn.all
 
 
-def test_batches_leave_in_random_order(metrics: MetricsFile, tmp_path: Path) -> None:
-    """Of three metrics; the seeds are fixed."""
+def test_batches_leave_in_random_order(metrics, tmp_path) -> None:
     lives = (live(metrics, tmp_path / str(seed), seed, 0) for seed in range(6))
     assert len({repr([groups[0][0] for groups in life.contents]) for life in lives}) > 1  # type: ignore[index]
 
 
-def test_a_secret_is_32_bytes_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_is_32_bytes_of_the_system(monkeypatch) -> None:
     drawn = Drawn(1)
     monkeypatch.setattr(os, "urandom", drawn)
     secrets = [new_secret(system_randomness) for _ in range(2)]
@@ -149,8 +141,7 @@ def test_a_secret_is_32_bytes_of_the_system(monkeypatch: pytest.MonkeyPatch) -> 
     assert [len(secret) for secret in secrets] == [32, 32]
 
 
-def test_each_report_shows_fresh_random_bits(metrics: MetricsFile) -> None:
-    """128 bits of noise: half of them or more show, one by one."""
+def test_each_report_shows_fresh_random_bits(metrics) -> None:
 
     def report(randomness: Any) -> bytes:
         return Encoder(metrics.metrics, bytes(32), randomness).encode("homepage", "a", DAY).bits
@@ -185,11 +176,7 @@ def _notice(event: str, arguments: tuple[Any, ...]) -> None:
         _WATCHING[0].append((event, arguments))
 
 
-def test_reports_are_all_that_a_client_sends_and_writes(
-    metrics: MetricsFile, tmp_path: Path, capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
-    """A connection for each batch; no other host, program or file; nothing logged or printed."""
+def test_reports_are_all_that_a_client_sends_and_writes(metrics, tmp_path, capfd, caplog) -> None:
     caplog.set_level(0)
     with acts() as seen:
         life = live(metrics, tmp_path / "state", 3, 0)

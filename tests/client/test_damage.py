@@ -4,25 +4,24 @@ import os
 import random
 import shutil
 import sqlite3
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from client_sdk import Client, Delivery
+from client_sdk import Client
 from client_sdk.__main__ import main
 from client_sdk.delivery.queue import ReportQueue
 from client_sdk.randomization.key_derivation import system_randomness
-from client_sdk.storage import schema
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.client.lock_support import QUIET, holds
 from tests.client.process_support import output_of
 
-QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
 FLIPS = 60
 
 
@@ -50,20 +49,8 @@ class Sample:
         thread.join()
 
     def open(self, folder: Path, consent: bool = True) -> Client:
-        return Client.open(
-            self.metrics,
-            state_dir=folder,
-            collector="http://127.0.0.1:9",
-            consent=consent,
-            delivery=QUIET,
-            development=True,
-        )
-
-    def leaves_no_secret(self, folder: Path) -> bool:
-        """Either half of it would tell."""
-        halves = self.secret[:16], self.secret[16:]
-        texts = [path.read_bytes() for path in folder.iterdir()]
-        return not any(half in text for half in halves for text in texts)
+        choices = {"collector": "http://127.0.0.1:9", "delivery": QUIET, "development": True}
+        return Client.open(self.metrics, state_dir=folder, consent=consent, **choices)
 
 
 def record_all(client: Client) -> None:
@@ -100,7 +87,7 @@ def live_on(sample: Sample, folder: Path) -> str:
     client.set_consent(False)
     assert client.status.condition == "no_consent"
     assert "yet" not in client.status.sentence
-    assert sample.leaves_no_secret(folder)
+    assert not holds(folder, sample.secret)
     client.close()
     return condition
 
@@ -141,35 +128,6 @@ def test_random_flips(sample: Sample, memory: Path) -> None:
     assert seen["active"] > FLIPS / 20
 
 
-def test_an_undecodable_error_leaves_no_connection_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SQLite repeats a damaged name in its message, and Python then raises UnicodeDecodeError."""
-    opened: list[Any] = []
-
-    class Watched(sqlite3.Connection):
-        is_closed = False
-
-        def close(self) -> None:
-            self.is_closed = True
-            super().close()
-
-    connect = sqlite3.connect
-
-    def watched(*args: Any, **options: Any) -> Any:
-        opened.append(connect(*args, factory=Watched, **options))
-        return opened[-1]
-
-    def broken(*_: Any) -> None:
-        raise UnicodeDecodeError("utf-8", b"\xf3", 0, 1, "invalid")
-
-    monkeypatch.setattr(sqlite3, "connect", watched)
-    monkeypatch.setattr(schema, "_enter_wal", broken)
-    with pytest.raises(UnicodeDecodeError):
-        schema.connect(str(tmp_path / "state.sqlite"))
-    assert [one.is_closed for one in opened] == [True]
-
-
 @pytest.mark.long
 def test_three_thousand_flips(sample: Sample, memory: Path) -> None:
     """If none of so many raises, fewer than 1 in 1,000 do, or it is chance of 1 in 20."""
@@ -197,41 +155,33 @@ def test_three_thousand_flips(sample: Sample, memory: Path) -> None:
     ],
 )
 def test_what_no_version_wrote_is_damage(sample: Sample, tmp_path: Path, change: str) -> None:
-    where = tmp_path / "state"
-    shutil.copytree(sample.folder, where)
-    database = sqlite3.connect(where / "state.sqlite")
-    database.executescript(change)
-    database.commit()
-    database.close()
+    where = shutil.copytree(sample.folder, tmp_path / "state")
+    with closing(sqlite3.connect(where / "state.sqlite")) as database:
+        database.executescript(change)
     assert live_on(sample, where) in ("state_corrupt", "state_missing")
 
 
 def test_a_head_that_forbids_writing_is_damage(sample: Sample, tmp_path: Path) -> None:
     """SQLite takes a file of a later write format for read-only: then it could not be wiped."""
-    where = tmp_path / "state"
-    shutil.copytree(sample.folder, where)
+    where = shutil.copytree(sample.folder, tmp_path / "state")
     path = where / "state.sqlite"
-    data = bytearray(path.read_bytes())
+    data = path.read_bytes()
     assert data[18] == 2
-    data[18] = 6
-    path.write_bytes(data)
+    path.write_bytes(data[:18] + b"\6" + data[19:])
     assert live_on(sample, where) == "state_corrupt"
 
 
 def test_damage_that_shows_while_the_client_runs(sample: Sample, tmp_path: Path) -> None:
-    where = tmp_path / "state"
-    shutil.copytree(sample.folder, where)
+    where = shutil.copytree(sample.folder, tmp_path / "state")
     client = sample.open(where)
-    database = sqlite3.connect(where / "state.sqlite")
-    database.execute("UPDATE lines SET agreed = '{'")
-    database.execute("UPDATE counters SET name = CAST(x'ff' AS TEXT)")
-    database.commit()
-    database.close()
+    with closing(sqlite3.connect(where / "state.sqlite")) as database, database:
+        database.execute("UPDATE lines SET agreed = '{'")
+        database.execute("UPDATE counters SET name = CAST(x'ff' AS TEXT)")
     assert "trouble" in client.inspect()
     assert client.status.condition == "state_corrupt"
     assert not client.record("homepage", "a")
     client.set_consent(False)
-    assert sample.leaves_no_secret(where)
+    assert not holds(where, sample.secret)
     client.close()
 
 
@@ -265,55 +215,11 @@ print(client.status.condition, client.record("homepage", "a"))
 
 @pytest.mark.parametrize("limit", [0, 1_024, 4_096, 12_288, 30_000, 49_152])
 def test_a_failed_first_start_is_made_good(tmp_path: Path, metrics_text: str, limit: int) -> None:
-    """No file may be longer than so many bytes; then they may. Nobody has withdrawn anything."""
     first, then = output_of(FIRST_START, tmp_path, metrics_text, str(limit))
     assert then == "active True"
     assert first.split()[0] in ("state_unavailable", "active")
     if limit < 30_000:
         assert first.startswith("state_unavailable")
-
-
-def test_a_first_start_on_48_kilobytes(tmp_path: Path, metrics_text: str) -> None:
-    """On a real file system of that size; once there is room, a later start is well."""
-    small = tmp_path / "small"
-    small.mkdir()
-    mounted = shutil.which("mount") and subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=48k", "none", str(small)],
-        capture_output=True,
-        check=False,
-    )
-    if not mounted or mounted.returncode != 0:
-        pytest.skip("a file system cannot be mounted here")
-    try:
-        metrics = parse_metrics(metrics_text)
-        choices: dict[str, Any] = {
-            "state_dir": small / "state",
-            "collector": "http://127.0.0.1:9",
-            "consent": True,
-            "delivery": QUIET,
-        }
-        client = Client.open(metrics, **choices)
-        assert client.status.condition == "state_unavailable"
-        assert not client.record("homepage", "a")
-        client.close()
-        subprocess.run(["mount", "-o", "remount,size=8m", str(small)], check=True)
-        with Client.open(metrics, **choices) as client:
-            assert client.status.condition == "active"
-            assert client.record("homepage", "a")
-    finally:
-        subprocess.run(["umount", "-l", str(small)], check=True)
-
-
-def test_a_missing_state_beside_its_marker(open_client: Any, tmp_path: Path) -> None:
-    """The marker says that there was one: no new secret in silence."""
-    open_client(delivery=QUIET).close()
-    (tmp_path / "state" / "state.sqlite").unlink()
-    with open_client(delivery=QUIET) as client:
-        assert client.status.condition == "state_missing"
-    client = open_client(delivery=QUIET)
-    client.reset()
-    (tombstone,) = client.inspect()["earlier_secrets"]
-    assert (tombstone["reason"], tombstone["ledger"]) == ("state_missing", "unknown")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are of POSIX")

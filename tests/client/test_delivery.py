@@ -1,7 +1,4 @@
-"""Every report is counted exactly once, whatever happens between the device and the collector.
-
-Real HTTP on loopback; 300 reports a scenario. What needs another process is in test_processes.py.
-"""
+"""Every report is counted exactly once, whatever happens between the device and the collector."""
 
 import errno
 import os
@@ -11,22 +8,20 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
 
 from client_sdk import Delivery, Encoder
 from client_sdk.client import HOUSEKEEPING
-from client_sdk.delivery.messages import gzip_padded, make_body, read_body, shuffled
-from client_sdk.delivery.schedule import MAX_DELAY, Pauses, geometric_delay, uniform
+from client_sdk.delivery.messages import make_body, read_body
+from client_sdk.delivery.schedule import MAX_DELAY, Pauses, geometric_delay
 from client_sdk.errors import TransportError
-from client_sdk.randomization.key_derivation import system_randomness
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import WireFormatError
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Batch
 from tests.waiting import flush_in_vain, until, waited
 
@@ -44,21 +39,7 @@ def counted(collector: MemoryCollector) -> int:
     return collector.counted()["homepage"]
 
 
-def test_server_down_exit_restart_with_server_up(
-    open_client: Any, collector: MemoryCollector
-) -> None:
-    client = open_client(collector="http://127.0.0.1:9")
-    record(client)
-    flush_in_vain(client, lambda: "no exchange" in client.last_error)
-    client.close()
-    client = open_client()
-    assert client.flush(20)
-    assert counted(collector) == REPORTS
-
-
-def test_a_hanging_server_delays_neither_exit_nor_delivery(
-    open_client: Any, collector: MemoryCollector
-) -> None:
+def test_a_hanging_server_delays_no_call_and_no_delivery(open_client, collector) -> None:
     hanging = threading.Event()
     release = threading.Event()
 
@@ -71,8 +52,9 @@ def test_a_hanging_server_delays_neither_exit_nor_delivery(
     for _ in range(3):  # the best of three: other threads of the process are not the client's
         hanging.clear()
         client = open_client()
-        record(client, REPORTS // 3)
+        record(client, REPORTS // 3 - 50)
         assert hanging.wait(5)
+        assert waited(partial(record, client, 50)) < 1.0
         seconds.append(waited(client.close))
     assert min(seconds) < 0.2
     collector.answer = None
@@ -82,9 +64,7 @@ def test_a_hanging_server_delays_neither_exit_nor_delivery(
     assert counted(collector) == REPORTS
 
 
-def test_the_same_bytes_are_sent_until_answered(
-    open_client: Any, collector: MemoryCollector
-) -> None:
+def test_the_same_bytes_are_sent_until_answered(open_client, collector) -> None:
     collector.answer = lambda _: (503, {}, b"{}")
     with open_client(delivery=WHEN_FLUSHED) as client:  # so that all five are in one batch
         record(client, 5)
@@ -96,10 +76,7 @@ def test_the_same_bytes_are_sent_until_answered(
     assert len({(str(headers), body) for headers, body in collector.requests}) == 1
 
 
-def test_random_faults_lose_nothing_and_count_nothing_twice(
-    open_client: Any, collector: MemoryCollector
-) -> None:
-    """Lists of operations drawn with a fixed seed: records, restarts, lost answers, refusals."""
+def test_random_faults_lose_nothing_and_count_nothing_twice(open_client, collector) -> None:
     draw = random.Random(20_261_121)
     client = open_client()
     recorded = 0
@@ -127,9 +104,7 @@ def test_random_faults_lose_nothing_and_count_nothing_twice(
     assert counters["accepted:homepage"] == recorded
 
 
-def test_a_delay_is_kept_over_a_restart(
-    open_client: Any, collector: MemoryCollector, clock: Any
-) -> None:
+def test_a_delay_is_kept_over_a_restart(open_client, collector, clock) -> None:
     slow = Delivery(mean_delay=3600)
     with open_client(delivery=slow) as client:
         record(client, 2)
@@ -142,10 +117,7 @@ def test_a_delay_is_kept_over_a_restart(
     assert not collector.requests
 
 
-def test_what_became_due_while_closed_waits_anew(
-    open_client: Any, collector: MemoryCollector, clock: Any
-) -> None:
-    """Otherwise the time of sending would reveal when the app was started."""
+def test_what_became_due_while_closed_waits_anew(open_client, collector, clock) -> None:
     slow = Delivery(mean_delay=3600)
     with open_client(delivery=slow) as client:
         record(client, 2)
@@ -164,7 +136,7 @@ def until_due(client: Any, fits: Callable[[Any], bool]) -> None:
     until(lambda: fits(client._life.session.state.get("send_at")))
 
 
-def test_sizes_tell_the_number_in_eight_classes(metrics: MetricsFile) -> None:
+def test_sizes_tell_the_number_in_eight_classes(metrics) -> None:
     """As docs/client.md says; padded to 4,096 bytes there is one."""
     encoder = Encoder(metrics.metrics, bytes(32))
     reports = [encoder.encode("homepage", "a", date(2026, 11, 21)) for _ in range(100)]
@@ -175,10 +147,7 @@ def test_sizes_tell_the_number_in_eight_classes(metrics: MetricsFile) -> None:
     assert {pad_to: len(several) for pad_to, several in sizes.items()} == {256: 8, 4_096: 1}
 
 
-def test_the_write_ahead_log_is_bounded(
-    open_client: Any, metrics_text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where an app records as fast as it can, and nothing can be delivered."""
+def test_the_write_ahead_log_is_bounded(open_client, metrics_text, tmp_path, monkeypatch) -> None:
     kept, checkpoint = threading.Event(), SqliteState.checkpoint
 
     def finished(state: SqliteState, min_bytes: int = 0) -> None:
@@ -200,19 +169,7 @@ def test_the_write_ahead_log_is_bounded(
     assert client.inspect()["queued"] == {"homepage": 3_000}
 
 
-def test_one_metric_a_batch(open_client: Any, collector: MemoryCollector) -> None:
-    batches: list[Batch] = []
-    collector.answer = batches.append  # returns None: the batch is counted as always
-    client = open_client(delivery=WHEN_FLUSHED)
-    record(client, 5)
-    assert client.record("theme", "dark")
-    assert client.record("crashed", False)
-    assert client.flush(20)
-    metrics = sorted(sorted({report.metric for report in batch.reports}) for batch in batches)
-    assert metrics == [["crashed"], ["homepage"], ["theme"]]
-
-
-def test_the_queue_is_bounded_oldest_first(open_client: Any, clock: Any) -> None:
+def test_the_queue_is_bounded_oldest_first(open_client, clock) -> None:
     client = open_client(delivery=WHEN_FLUSHED.replace(max_queued=250))
     for _ in range(3):
         record(client, 1_000)
@@ -230,7 +187,7 @@ def test_the_queue_is_bounded_oldest_first(open_client: Any, clock: Any) -> None
     assert days == (1,)  # the last day's are left
 
 
-def test_composed_batches_are_bounded_too(open_client: Any) -> None:
+def test_composed_batches_are_bounded_too(open_client) -> None:
     client = open_client(collector="http://127.0.0.1:9", delivery=AT_ONCE.replace(max_queued=150))
     record(client, 100)
     flush_in_vain(client, lambda: client.inspect()["in_batches"] == 100)
@@ -244,9 +201,7 @@ def test_composed_batches_are_bounded_too(open_client: Any) -> None:
     assert account["counters"]["dropped:queue_full"] >= 50
 
 
-def test_reports_too_old_for_any_collector_are_dropped(
-    open_client: Any, clock: Any, collector: MemoryCollector
-) -> None:
+def test_reports_too_old_for_any_collector_are_dropped(open_client, clock, collector) -> None:
     with open_client(collector="http://127.0.0.1:9") as client:
         record(client, 4)
         flush_in_vain(client, lambda: client.last_error)  # so that they are composed
@@ -259,34 +214,14 @@ def test_reports_too_old_for_any_collector_are_dropped(
     assert counted(collector) == 3
 
 
-@pytest.mark.parametrize("pad_to", [0, 1, 256, 1000])
-@pytest.mark.parametrize("size", [0, 1, 100, 5000])
-def test_padding_hides_the_size_and_changes_nothing(pad_to: int, size: int) -> None:
-    import gzip
-
-    data = FixedRandomness()(size)
-    packed = gzip_padded(data, pad_to)
-    assert gzip.decompress(packed) == data
-    if pad_to:
-        assert len(packed) % pad_to == 0
-
-
-def test_a_body_says_nothing_by_its_order(metrics: MetricsFile) -> None:
-    from client_sdk import Encoder
-    from rappor_core.calendar import EPOCH
-
+def test_a_body_says_nothing_by_its_order(metrics) -> None:
     encoder = Encoder(metrics.metrics, bytes(32))
-    reports = [encoder.encode("homepage", value, EPOCH) for value in "abcdefgh"]
+    reports = [encoder.encode("homepage", value, date(2026, 11, 21)) for value in "abcdefgh"]
     one = make_body(bytes(16), reports)
     assert make_body(bytes(16), reversed(reports)) == one
     assert Counter(read_body(one).ungrouped().reports) == Counter(reports)
     with pytest.raises(WireFormatError, match="gzip"):
         read_body(b"no")
-
-
-def test_shuffling_reaches_every_order() -> None:
-    orders = {tuple(shuffled([1, 2, 3], system_randomness)) for _ in range(200)}
-    assert len(orders) == 6  # each is missed with probability (5/6)**200 < 2e-16
 
 
 def test_delays_are_geometric_with_the_stated_mean() -> None:
@@ -324,29 +259,23 @@ def test_pauses_grow_at_random_within_their_bounds() -> None:
     assert pauses.left(hurried=False) <= 0
 
 
-def test_uniform_draws_cover_the_unit_interval() -> None:
-    assert uniform(lambda n: bytes(n)) == 0.0
-    assert uniform(lambda n: b"\xff" * n) < 1.0
-
-
 @pytest.mark.parametrize(
     "choice",
     [
         {"timeout": "1"},
+        {"mean_delay": -1},
         {"pad_to": 1 << 20},
         {"batch_reports": 50.0},  # the sending thread would fail at each of these permanently
         {"proxy": "relay.example"},
     ],
 )
-def test_choices_are_checked(choice: dict[str, Any]) -> None:
+def test_choices_are_checked(choice) -> None:
     (name,) = choice
     with pytest.raises(ValueError, match=name):
         Delivery(**choice)
 
 
-def test_a_clock_before_1970_still_sends(
-    open_client: Any, collector: MemoryCollector, clock: Any
-) -> None:
+def test_a_clock_before_1970_still_sends(open_client, collector, clock) -> None:
     """As after a flat battery, west of Greenwich: no batch can hold such a day."""
     now, clock.now = clock.now, -1.5 * 86_400
     client = open_client()
@@ -358,23 +287,7 @@ def test_a_clock_before_1970_still_sends(
     assert days == ["1970-01-01", "2026-11-21"]
 
 
-def test_the_thread_outlives_a_defect_and_says_so(
-    open_client: Any, collector: MemoryCollector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = open_client()
-    with monkeypatch.context() as broken:
-        broken.setattr("client_sdk.delivery.queue.make_body", lambda *_, **__: 1 / 0)
-        broken.setattr("client_sdk.delivery.thread.TROUBLE_PAUSE", 0.05)
-        record(client, 3)
-        flush_in_vain(client, lambda: "ZeroDivisionError" in client.last_error)
-    assert client.flush(20)
-    assert counted(collector) == 3
-    assert client.last_error == ""
-
-
-def test_nothing_is_sent_before_it_is_on_the_disk(
-    open_client: Any, collector: MemoryCollector, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_sent_before_it_is_on_the_disk(open_client, collector, monkeypatch) -> None:
     """A loss of power after sending would have its reports sent again, as others."""
     client = open_client(delivery=WHEN_FLUSHED)
     record(client, 1)

@@ -5,14 +5,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import mmh3
 import pytest
 
-from client_sdk.randomization.metric_encoder import MetricEncoder
 from rappor_core.codes.prefix_code import packaged_code
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from tests.client.test_vectors import check_response
 from tests.core.test_prefix_code import plain_code
+from tests.core.test_protocol_by_the_text import halves, mix64
 
 ROOT = Path(__file__).parents[2]
 VECTORS = json.loads((ROOT / "tests" / "vectors" / "v1" / "discover.json").read_text("ascii"))
@@ -25,12 +25,6 @@ TABLES = {
 
 def plain_normalized(value: str) -> bytes:
     return value.replace("e\u0301", "\u00e9").encode()
-
-
-def plain_mix(word: int) -> int:
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % 2**64
-    return word ^ (word >> 31)
 
 
 def test_tables_have_their_digests() -> None:
@@ -63,19 +57,11 @@ def test_positions(row: dict[str, Any]) -> None:
     plain = plain_code(json.loads(TABLES[details["code"]]), plain_normalized(row["value"]))
     bits = plain[:wanted].ljust(-(-wanted // 8) * 8, "0")
     key = bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits), 8))
-    low, high = mmh3.hash64(key, signed=False)
-    word = plain_mix((low + (row["cohort"] + 1) * (high | 1)) % 2**64)
+    low, high = halves(key)
+    word = mix64((low + (row["cohort"] + 1) * (high | 1)) % 2**64)
     assert (word >> 32) * params["num_bits"] >> 32 == row["position"]
 
 
 @pytest.mark.parametrize("row", VECTORS["reports"], ids=lambda row: ascii(row["value"])[:20])
 def test_reports(row: dict[str, Any]) -> None:
-    random = bytes.fromhex(row["random"])
-    device = MetricEncoder(
-        METRICS[row["metric"]], bytes.fromhex(row["secret"]), lambda n: random[:n]
-    )
-    bits = device.value_bits(row["value"])
-    assert (device.params_id, device.cohort) == (row["params_id"], row["cohort"])
-    assert bits.to_bytes(device.metric.params.report_bytes, "little").hex() == row["bloom_bits"]
-    assert device.digest(bits).hex() == row["ledger_digest"]
-    assert device.report_bits(bits).hex() == row["report_bits"]
+    check_response(METRICS[row["metric"]], row)

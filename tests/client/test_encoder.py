@@ -1,19 +1,12 @@
 """The mechanism on the device: what is the same for life, and what is fresh."""
 
-from datetime import date, timedelta
+from datetime import timedelta
 
-import pytest
-
-from client_sdk.errors import UnknownMetricError
 from client_sdk.randomization.metric_encoder import Encoder
-from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.metrics.metrics_file import MetricsFile
-
-DAY = date(2026, 11, 21)
 
 
 def test_words_and_dates_of_a_version_change_no_response(metrics: MetricsFile) -> None:
-    """The next version of an app says something else of the same metric."""
     now = metrics.metrics["homepage"]
     later = now.replace(
         description="said otherwise", owner="b@example.org", min_reports=2_000,
@@ -26,22 +19,3 @@ def test_words_and_dates_of_a_version_change_no_response(metrics: MetricsFile) -
     for value in ("a", "b", "c", "d"):
         bits = first.value_bits(value)
         assert first.permanent_bits(bits) == second.permanent_bits(bits)
-
-
-def test_an_unencodable_value_is_refused_without_showing_it(metrics: MetricsFile) -> None:
-    encoder = Encoder(metrics.metrics, bytes(32))
-    with pytest.raises(UnknownMetricError, match=r"'homepag'.*crashed, homepage, theme"):
-        encoder.encode("homepag", "x", DAY)
-    with pytest.raises(ValueRefusedError) as refused:
-        encoder.encode("theme", "my-secret-color", DAY)
-    assert "my-secret-color" not in str(refused.value)
-    with pytest.raises(ParameterError, match="32 bytes, not 5"):
-        Encoder(metrics.metrics, b"short")
-
-
-def test_many_metrics_are_prepared_once(metrics: MetricsFile) -> None:
-    theme = metrics.metrics["theme"]
-    many = {f"m{n}": theme.replace(name=f"m{n}") for n in range(300)}
-    encoder = Encoder(many, bytes(32))
-    first = [encoder.metric(name) for name in many]
-    assert all(encoder.metric(name) is known for name, known in zip(many, first, strict=True))

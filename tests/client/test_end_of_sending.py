@@ -1,8 +1,4 @@
-"""Once consent is withdrawn, or the client closed, not one byte leaves: in whatever state.
-
-Each test stops a device's exchange in one state, ends the sending, and then lets the other side go
-on: real sockets on loopback, driven by the test itself.
-"""
+"""Once consent is withdrawn, or the client closed, not one byte leaves: in whatever state."""
 
 import fcntl
 import socket
@@ -12,7 +8,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +16,6 @@ import pytest
 
 from client_sdk import Client, Delivery, Transport, TransportError
 from client_sdk.delivery.thread import SenderThread
-from client_sdk.testing import MemoryCollector
 from tests.waiting import until, waited
 
 AT_ONCE = Delivery(mean_delay=0, first_pause=0.01, timeout=10)
@@ -42,6 +37,19 @@ def listener() -> Iterator[socket.socket]:
 
 def url_of(server: socket.socket, scheme: str = "http") -> str:
     return f"{scheme}://127.0.0.1:{server.getsockname()[1]}"
+
+
+@contextmanager
+def full_backlog(server: socket.socket) -> Iterator[None]:
+    """Connections that nobody accepts, as many as the system keeps."""
+    fillers = [socket.socket() for _ in range(4)]
+    for filler in fillers:
+        filler.setblocking(False)
+        with suppress(BlockingIOError):
+            filler.connect(server.getsockname())
+    yield
+    for filler in fillers:
+        filler.close()
 
 
 def bytes_until_quiet(server: socket.socket, seconds: float = 1.5) -> int:
@@ -77,30 +85,18 @@ def ended(client: Client, end: End) -> None:
     assert waited(lambda: end(client)) < 0.5
 
 
-def test_while_a_full_backlog_keeps_it_connecting(
-    open_client: Any, listener: socket.socket, end: End
-) -> None:
-    fillers = []
-    for _ in range(4):
-        filler = socket.socket()
-        filler.setblocking(False)
-        with suppress(BlockingIOError):
-            filler.connect(listener.getsockname())
-        fillers.append(filler)
-    time.sleep(0.1)
-    client = open_client(collector=url_of(listener), delivery=AT_ONCE)
-    client.record("homepage", "a")
-    time.sleep(0.2)  # it is connecting, and tries again after a second
-    assert client.last_error == ""
-    ended(client, end)
-    assert bytes_until_quiet(listener) == 0
-    for filler in fillers:
-        filler.close()
+def test_while_a_full_backlog_keeps_it_connecting(open_client, listener, end) -> None:
+    with full_backlog(listener):
+        time.sleep(0.1)
+        client = open_client(collector=url_of(listener), delivery=AT_ONCE)
+        client.record("homepage", "a")
+        time.sleep(0.2)  # it is connecting, and tries again after a second
+        assert client.last_error == ""
+        ended(client, end)
+        assert bytes_until_quiet(listener) == 0
 
 
-def test_while_a_name_is_looked_up(
-    open_client: Any, listener: socket.socket, end: End, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_a_name_is_looked_up(open_client, listener, end, monkeypatch) -> None:
     real, asked = socket.getaddrinfo, threading.Event()
 
     def slow(host: Any, port: Any, *others: Any) -> Any:
@@ -121,9 +117,7 @@ def test_while_a_name_is_looked_up(
         listener.accept()
 
 
-def test_while_a_proxy_makes_its_tunnel(
-    open_client: Any, listener: socket.socket, end: End
-) -> None:
+def test_while_a_proxy_makes_its_tunnel(open_client, listener, end) -> None:
     delivery = AT_ONCE.replace(proxy=url_of(listener))
     client = open_client(collector="https://collector.example.org", delivery=delivery)
     client.record("homepage", "a")
@@ -136,9 +130,7 @@ def test_while_a_proxy_makes_its_tunnel(
         assert rest_of(connection) == b""
 
 
-def test_while_a_handshake_is_under_way(
-    open_client: Any, listener: socket.socket, end: End
-) -> None:
+def test_while_a_handshake_is_under_way(open_client, listener, end) -> None:
     delivery = AT_ONCE.replace(tls=ssl.create_default_context(cafile=str(CERTIFICATE)))
     client = open_client(collector=url_of(listener, "https"), delivery=delivery)
     client.record("homepage", "a")
@@ -158,8 +150,7 @@ def test_while_a_handshake_is_under_way(
         assert rest_of(connection) == b""
 
 
-def test_while_a_body_is_being_sent(open_client: Any, end: End) -> None:
-    """What the system had not sent yet is thrown away, not delivered after the end."""
+def test_while_a_body_is_being_sent(open_client, end) -> None:
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         listener.bind(("127.0.0.1", 0))
@@ -185,7 +176,7 @@ def waiting_in(connection: socket.socket) -> int:
     return int(struct.unpack("i", fcntl.ioctl(connection, termios.FIONREAD, bytes(4)))[0])
 
 
-def test_while_an_answer_is_waited_for(open_client: Any, listener: socket.socket, end: End) -> None:
+def test_while_an_answer_is_waited_for(open_client, listener, end) -> None:
     client = open_client(collector=url_of(listener), delivery=AT_ONCE)
     client.record("homepage", "a")
     connection, _ = listener.accept()
@@ -200,10 +191,7 @@ def test_while_an_answer_is_waited_for(open_client: Any, listener: socket.socket
             listener.accept()
 
 
-def test_while_the_thread_prepares_its_first_exchange(
-    open_client: Any, collector: MemoryCollector, end: End, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There is no transport yet that could be told."""
+def test_while_the_thread_prepares_an_exchange(open_client, collector, end, monkeypatch) -> None:
     preparing, go_on = threading.Event(), threading.Event()
     prepare = SenderThread._make_loop
 
@@ -223,8 +211,7 @@ def test_while_the_thread_prepares_its_first_exchange(
     assert not collector.requests
 
 
-def test_a_process_with_a_copy_of_the_socket(open_client: Any, listener: socket.socket) -> None:
-    """A forked child has the connection, too: it lets go of it at once."""
+def test_a_process_with_a_copy_of_the_socket(open_client, listener) -> None:
     client = open_client(collector=url_of(listener), delivery=AT_ONCE)
     client.record("homepage", "a")
     connection, _ = listener.accept()
@@ -253,8 +240,7 @@ def drip(connection: socket.socket, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["head", "continue", "flood", "body", "chunk", "trailer"])
-def test_one_deadline_for_a_whole_exchange(listener: socket.socket, kind: str) -> None:
-    """Whatever part of an answer drips; the sender's lock is free again after it."""
+def test_one_deadline_for_a_whole_exchange(listener, kind) -> None:
 
     def serve() -> None:
         connection, _ = listener.accept()
@@ -279,7 +265,7 @@ def test_one_deadline_for_a_whole_exchange(listener: socket.socket, kind: str) -
     server.join()
 
 
-def test_an_unknown_name_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_ends_at_the_deadline(monkeypatch) -> None:
     release = threading.Event()
     real, asked = socket.getaddrinfo, []
 
@@ -299,25 +285,13 @@ def test_an_unknown_name_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -
     release.set()
 
 
-def test_a_silent_address_leaves_time_for_the_next(
-    collector: MemoryCollector, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A host with two addresses of which the first never answers."""
-    fillers = [socket.socket() for _ in range(4)]
-    for filler in fillers:
-        filler.setblocking(False)
-        with suppress(BlockingIOError):
-            filler.connect(listener.getsockname())
+def test_a_silent_address_leaves_time_for_the_next(collector, listener, monkeypatch) -> None:
     good = ("127.0.0.1", int(collector.url.rsplit(":", 1)[1]))
     kind = (socket.AF_INET, socket.SOCK_STREAM, 0, "")
-    monkeypatch.setattr(
-        socket, "getaddrinfo", lambda *_: [(*kind, listener.getsockname()), (*kind, good)]
-    )
-    with (
-        Transport("http://two.example.org", timeout=1.0) as transport,
-        pytest.raises(TransportError) as answered,
-    ):
+    both = [(*kind, listener.getsockname()), (*kind, good)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: both)
+    refused = pytest.raises(TransportError)
+    transport = Transport("http://two.example.org", timeout=1.0)
+    with full_backlog(listener), transport, refused as answered:
         transport.post(b"x", "0" * 32, 1)
     assert answered.value.reason == "http_400"
-    for filler in fillers:
-        filler.close()

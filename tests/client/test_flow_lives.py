@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from itertools import product
 
@@ -28,12 +29,16 @@ SMALL = {
 PLACES: list[tuple[float, float] | None] = [(0.25, 0.25), (0.75, 1.75), (9.0, 9.0), None]
 
 
-def outputs(file: MetricsFile, secret: bytes, days: int) -> list[tuple[int, tuple[int, ...]]]:
-    """Of each life: the question, and the (day, true symbol) of each answer. Lives are all
-    sequences of pairs of places."""
+Life = Sequence[Sequence[tuple[float, float] | None]]  # of each day, the two places
+
+
+def outputs(
+    file: MetricsFile, secret: bytes, lives: Iterable[Life]
+) -> list[tuple[int, tuple[int, ...]]]:
+    """Of each life: the cohort, and the (day, true symbol) of each answer."""
     device = MetricEncoder(file.metrics["commute"], secret, FixedRandomness())
     found = []
-    for lived in product(product(PLACES, repeat=2), repeat=days):
+    for lived in lives:
         sent: list[tuple[int, ...]] = []
 
         def send(_: str, value: str, day: int, sent: list[tuple[int, ...]] = sent) -> None:
@@ -46,17 +51,13 @@ def outputs(file: MetricsFile, secret: bytes, days: int) -> list[tuple[int, tupl
             for hour, place in zip((NIGHT, WORK), pair, strict=True):
                 if place is not None:
                     visits.fix(*place, moment_of(START + timedelta(day, hours=hour)))
-        visits.look(moment_of(START + timedelta(days)))
+        visits.look(moment_of(START + timedelta(len(lived))))
         found.append((device.cohort, tuple(x for row in sent for x in row)))
     return found
 
 
 def worst(file: MetricsFile, days: int) -> dict[str, float]:
-    """By question: the largest log ratio of the chance of one output between two lives.
-
-    An output is the times and the symbols of all answers; the true symbols of a life are exact, and
-    the chance that another one is sent is exact over 2**16.
-    """
+    """By question: the largest log ratio of the chance of all times and symbols of two lives."""
     mechanism, most = file.metrics["commute"].params.mechanism, dict.fromkeys(QUESTIONS, 0.0)
     secrets_of = one_secret_a_cohort(file)
     if days > 2:  # of many lives: one device a question, whose hash is no part of the bound
@@ -66,7 +67,7 @@ def worst(file: MetricsFile, days: int) -> dict[str, float]:
         assert by_question.keys() == most.keys()
         secrets_of = list(by_question.values())
     for secret in secrets_of:
-        rows = outputs(file, secret, days)
+        rows = outputs(file, secret, product(product(PLACES, repeat=2), repeat=days))
         lives, question = {row for _, row in rows}, question_of(rows[0][0])
         times = {row[::2] for row in lives}
         assert len(times) == 1  # when it answers depends on no life
@@ -114,9 +115,7 @@ def one_secret_a_cohort(file: MetricsFile) -> list[bytes]:
                      marks=pytest.mark.long),
     ],
 )  # fmt: skip
-def test_every_output_of_every_life_keeps_the_bound(
-    changes: dict[str, str], days: int, answers: int
-) -> None:
+def test_every_output_of_every_life_keeps_the_bound(changes, days, answers) -> None:
     file = declared(**{**SMALL, **changes})
     metric = file.metrics["commute"]
     most = worst(file, days)
@@ -127,7 +126,6 @@ def test_every_output_of_every_life_keeps_the_bound(
 
 
 def test_two_windows_cost_twice_epsilon_and_no_more() -> None:
-    """Every second period, both answers of a life: the largest ratio is 2 epsilon."""
     file = declared(**SMALL, mode='"window"', window="2", max_reports="2")
     metric = file.metrics["commute"]
     secret = next(
@@ -136,23 +134,8 @@ def test_two_windows_cost_twice_epsilon_and_no_more() -> None:
         if question_of(MetricEncoder(metric, secret, FixedRandomness()).cohort) == "distance"
     )
     pairs = [(PLACES[0], PLACES[0]), (PLACES[0], PLACES[1]), (None, PLACES[0])]
-    seen = set()
-    for lived in product(pairs, repeat=5):
-        sent: list[int] = []
-        device = MetricEncoder(metric, secret, FixedRandomness())
-
-        def send(
-            _: str, value: str, __: int, sent: list[int] = sent, device: MetricEncoder = device
-        ) -> None:
-            sent.append(device.value_bits(value).bit_length() - 1)
-
-        visits = visits_of(file.parts("commute"), secret, send)
-        for day, pair in enumerate([*lived, *[(None, None)] * 3]):
-            visits.look(moment_of(START + timedelta(day)))
-            for hour, place in zip((NIGHT, WORK), pair, strict=True):
-                if place is not None:
-                    visits.fix(*place, moment_of(START + timedelta(day, hours=hour)))
-        assert len(sent) == 2
-        seen.add(tuple(sent))
+    lives = [[*lived, *[(None, None)] * 2] for lived in product(pairs, repeat=5)]
+    seen = {row[1::2] for _, row in outputs(file, secret, lives)}
+    assert {len(symbols) for symbols in seen} == {2}
     most = max(_enumerated(one, two, file) for one, two in product(seen, repeat=2))
     assert most == pytest.approx(metric.lifetime_epsilon) == pytest.approx(2 * metric.epsilon_one)

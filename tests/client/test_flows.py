@@ -1,17 +1,12 @@
 """Flows on a device: which period it answers for, with what, and what is left of it afterwards."""
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
 
-import pytest
-
 from client_sdk import Client
-from client_sdk.errors import UnknownMetricError
 from client_sdk.inspection import render
 from client_sdk.location.dwell_time import OUTSIDE, moment_of
 from client_sdk.location.recorder import LocationRecorder, visits_of
@@ -22,8 +17,7 @@ from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import day_of
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
-from rappor_core.wire.report import Report
-from tests.flow_support import LAGGED, YEARLY, flow_text
+from tests.flow_support import LAGGED, flow_text
 from tests.places_support import fix
 
 START = datetime(2026, 11, 2, tzinfo=UTC)  # a Monday
@@ -62,7 +56,6 @@ class Device:
     @property
     def kept(self) -> list[object]:
         """Places of the period that runs, and first cells that wait."""
-        assert self.saved is not None
         saved = json.loads(self.saved)
         last = [saved["last"]] if saved["last"] and saved["last"][1] != OUTSIDE else []
         return [*saved["dwell"], *saved["known"], *last]
@@ -124,94 +117,23 @@ def test_another_meaning_drops_places_and_keeps_the_answer() -> None:
     assert len(answered.sent) == 1
 
 
-# The recorder, the ledger, the state.
-
-
-class Phone:
-    """A whole device without files."""
-
-    def __init__(self, file: MetricsFile, secret: bytes, budget: float | None = None) -> None:
-        self.state = MemoryState(secret)
-        self.recorder = Recorder(file.metrics, self.state, budget=budget)
-        self.places = LocationRecorder(file, self.state, self.recorder, lambda: 0.0)
-
-    def live(self, pairs: list[tuple[tuple[float, float] | None, ...]]) -> list[Report]:
-        """One day a pair of places."""
-        for day, pair in enumerate(pairs):
-            self.places.roll(START + timedelta(day))
-            for hour, place in zip((NIGHT, WORK), pair, strict=True):
-                if place is not None:
-                    fix(self.places, "commute", *place, START + timedelta(day, hours=hour))
-        self.places.roll(START + timedelta(len(pairs)))
-        return self.state.take_reports()
-
-
 def test_the_ledger_does_not_tell_the_symbol_sent() -> None:
     """Whoever has the file has the secret: the digests of all symbols can be computed."""
     file, secret = declared(), next(secrets())
     left = set()
-    for night, work in product((HOME, OFFICE, AWAY, None), repeat=2):
-        phone = Phone(file, secret)
-        (report,) = phone.live([(night, work)])
-        assert report.metric == "commute"
-        (entry,) = phone.state.entries("commute")
-        left.add((entry, phone.state.note(VISITS + "commute")))
+    for pair in product((HOME, OFFICE, AWAY, None), repeat=2):
+        state = MemoryState(secret)
+        places = LocationRecorder(file, state, Recorder(file.metrics, state), lambda: 0.0)
+        places.roll(START)
+        for hour, place in zip((NIGHT, WORK), pair, strict=True):
+            if place is not None:
+                fix(places, "commute", *place, START + timedelta(hours=hour))
+        places.roll(START + timedelta(1))
+        assert [report.metric for report in state.take_reports()] == ["commute"]
+        (entry,) = state.entries("commute")
+        left.add((entry, state.note(VISITS + "commute")))
         assert entry.reports == 1
     assert len(left) == 1
-
-
-def test_the_bound_for_life_holds_whatever_is_recorded() -> None:
-    file = declared(**YEARLY)
-    phone = Phone(file, next(secrets()))
-    assert len(phone.live([(HOME, OFFICE)] * 30)) == 2
-    metric = file.metrics["commute"]
-    outcomes = {
-        phone.recorder.record("commute", PAIR, (day_of(START) + day) * 86_400.0)
-        for day in range(40)
-    }
-    assert outcomes == {"full"}
-    assert metric.lifetime_epsilon == pytest.approx(2 * metric.epsilon_one)
-
-
-def test_no_budget_no_answer() -> None:
-    phone = Phone(declared(), next(secrets()), budget=1.0)
-    assert phone.live([(HOME, OFFICE)] * 3) == []
-    assert phone.state.counters() == {"closed:commute:nothing_left": 1, "closed:commute": 1}
-
-
-def test_after_expiry_nothing_is_answered() -> None:
-    phone = Phone(declared(expires="2026-11-01"), next(secrets()))
-    assert phone.live([(HOME, OFFICE)] * 3) == []
-
-
-# In an app.
-
-
-def test_an_app_records_fixes_and_a_person_looks(tmp_path: Path) -> None:
-    file = declared(**LAGGED, spread="1")
-    now = [START.timestamp()]
-    client = Client.open(
-        file, state_dir=tmp_path, collector="http://localhost:1", consent=True,
-        clock=lambda: now[0], development=True,
-    )  # fmt: skip
-    with client:
-        with pytest.raises(UnknownMetricError, match="use record_location"):
-            client.record("commute", PAIR)
-        for day in range(2):
-            now[0] = (START + timedelta(day, hours=NIGHT)).timestamp()
-            assert client.record_location("commute", *HOME, START + timedelta(day, hours=NIGHT))
-        account = client.inspect()
-        (kept,) = account["places"]
-        assert kept["last_known_places"] == 1
-        assert "; first ones: 1" in kept["sentence"]
-        now[0] = (START + timedelta(3)).timestamp()
-        assert client.record_location("commute", *HOME, START + timedelta(3))
-        (kept,) = client.inspect()["places"]
-        assert (kept["places_of_period"], kept["last_known_places"]) == (0, 0)
-        assert client.inspect()["queued"] == {"commute": 1}
-    with closing(sqlite3.connect(tmp_path / "state.sqlite")) as database:
-        (text,) = database.execute("SELECT text FROM notes").fetchone()
-    assert json.loads(text)["dwell"] == json.loads(text)["known"] == []
 
 
 def test_inspect_shows_no_cell_and_withdrawal_leaves_none(tmp_path: Path) -> None:

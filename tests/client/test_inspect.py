@@ -22,13 +22,9 @@ def state_dir(open_client: Any, tmp_path: Path) -> Path:
 
 
 def test_the_command_as_a_person_runs_it(state_dir: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "client_sdk", "inspect", str(state_dir)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    command = [sys.executable, "-m", "client_sdk", "inspect", state_dir]
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=path)
     assert "Waiting: 2 reports queued" in done.stdout
     assert "crashed: reports made: 1; different answers: 1 of at most 2." in done.stdout
     said = "at most 100 % (epsilon 13.18) sure after everything your device"  # 3 of 4.39
@@ -59,7 +55,6 @@ def test_inspecting_changes_nothing(state_dir: Path) -> None:
 
 
 def test_what_was_wiped_unsent_was_not_sent(open_client: Any, collector: Any) -> None:
-    """Only its memoized values stay charged."""
     client = open_client(delivery=Delivery(mean_delay=86_400.0))
     assert client.record("homepage", "a")
     assert client.flush(20)

@@ -2,17 +2,14 @@
 
 import math
 import threading
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from client_sdk.errors import StateChangedError
 from client_sdk.randomization.key_derivation import new_secret, system_randomness
-from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.recording.recorder import Recorder
@@ -21,30 +18,23 @@ from client_sdk.storage.interface import Limits
 from client_sdk.storage.sqlite import MemoryState, SqliteState
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.metric_texts import declaration
 
 NOON = 1_795_262_400.0  # 2026-11-21, 12:00 UTC
 DAY = 86_400.0
 MakeState = Callable[[], MemoryState]
 
-TEMPLATE = """
-[metrics.{name}]
-kind = "{kind}"
-description = "d"
-owner = "o@example.org"
-expires = 2099-01-01
-prob_f = {f}
-prob_p = 0.5
-prob_q = 0.75
-{more}
-"""
-STRING = "num_bits = 64\nnum_hashes = 2\nnum_cohorts = 1\nfallback = 'other'\n"
+STRING = {"num_bits": 64, "num_hashes": 2, "num_cohorts": 1, "fallback": "other"}
 
 
-def declare(name: str = "m", kind: str = "string", f: float = 0.5, more: str = "") -> MetricsFile:
-    more = (STRING if kind == "string" else "") + more
-    return parse_metrics(TEMPLATE.format(name=name, kind=kind, f=f, more=more))
+def text_of(name: str = "m", kind: str = "string", f: float = 0.5, more: str = "") -> str:
+    keys = STRING if kind == "string" else {}
+    return declaration(name, kind, prob_f=f, prob_p=0.5, prob_q=0.75, **keys) + more + "\n"
+
+
+def declare(**changes: Any) -> MetricsFile:
+    return parse_metrics(text_of(**changes))
 
 
 @pytest.fixture
@@ -53,8 +43,7 @@ def make_state() -> MakeState:
 
 
 @pytest.mark.parametrize("most", [1, 99, 130, 777])
-def test_two_processes_never_pass_their_one_limit(tmp_path: Path, most: int) -> None:
-    """Each counts some reports in advance; near the end, one by one, down to the last."""
+def test_two_processes_never_pass_their_one_limit(tmp_path, most) -> None:
     more = f"max_memoized_values = 3\nmax_reports_per_period = {most}"
     states = [SqliteState(tmp_path / "s", threading.RLock()) for _ in range(2)]
     states[0].set_secret(bytes(32))
@@ -67,7 +56,7 @@ def test_two_processes_never_pass_their_one_limit(tmp_path: Path, most: int) -> 
         state.close()
 
 
-def test_closing_gives_back_what_was_counted_in_advance(tmp_path: Path) -> None:
+def test_closing_gives_back_what_was_counted_in_advance(tmp_path) -> None:
     more = "max_memoized_values = 3\nmax_reports_per_period = 500"
     for _ in range(5):
         state = SqliteState(tmp_path / "s", threading.RLock())
@@ -85,9 +74,7 @@ def digests(state: SqliteState, line: str = "m") -> set[bytes]:
     return {entry.digest for entry in state.entries(line)}
 
 
-def test_past_the_cap_the_fallback_is_sent(
-    make_state: MakeState,
-) -> None:
+def test_past_the_cap_the_fallback_is_sent(make_state) -> None:
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 100").metrics
     state = make_state()
     recorder = Recorder(metrics, state)
@@ -103,17 +90,7 @@ def test_past_the_cap_the_fallback_is_sent(
     assert reports[device.digest(device.value_bits("other"))] == 3
 
 
-def test_the_fallback_has_its_place_from_the_start(make_state: MakeState) -> None:
-    metrics = declare(more="max_memoized_values = 2\nmax_reports_per_period = 9").metrics
-    state = make_state()
-    recorder = Recorder(metrics, state)
-    assert recorder.record("m", "a", NOON) == "queued"
-    assert recorder.record("m", "b", NOON) == "queued_fallback"
-    assert len(state.entries("m")) == 2
-
-
-def test_a_used_periodic_metric_sends_every_period(make_state: MakeState) -> None:
-    """Seven days still take reports; an older gap stays one, and today is not over yet."""
+def test_a_used_periodic_metric_sends_every_period(make_state) -> None:
     more = "max_memoized_values = 3\nno_data = 'none'"
     metrics = declare(more=more).metrics
     state = make_state()
@@ -130,7 +107,7 @@ def test_a_used_periodic_metric_sends_every_period(make_state: MakeState) -> Non
     assert reports[device.digest(device.value_bits("none"))] == 9
 
 
-def test_a_limit_for_life_holds(make_state: MakeState) -> None:
+def test_a_limit_for_life_holds(make_state) -> None:
     metrics = declare(f=0.0, more="max_memoized_values = 9\nmax_reports = 2").metrics
     state = make_state()
     recorder = Recorder(metrics, state)
@@ -142,14 +119,7 @@ def test_a_limit_for_life_holds(make_state: MakeState) -> None:
     assert spent(line, state.entries("m")) == pytest.approx(2 * epsilon_one)
 
 
-def test_an_expired_metric_is_quiet(make_state: MakeState) -> None:
-    metrics = declare(more="max_memoized_values = 3").metrics
-    assert Recorder(metrics, make_state()).record("m", "a", 5e9) == "expired"
-
-
-def test_new_parameters_are_charged_to_the_same_line(
-    make_state: MakeState,
-) -> None:
+def test_new_parameters_are_charged_to_the_same_line(make_state) -> None:
     state = make_state()
     cap = "max_memoized_values = 3\nmax_reports_per_period = 9"
     assert Recorder(declare(more=cap).metrics, state).record("m", "a", NOON) == "queued"
@@ -169,9 +139,7 @@ def test_new_parameters_are_charged_to_the_same_line(
         (0.5, "max_memoized_values = 3\nmax_reports_per_period = 2"),
     ],
 )
-def test_weaker_parameters_than_first_agreed_are_refused(
-    make_state: MakeState, f: float, more: str
-) -> None:
+def test_weaker_parameters_than_first_agreed_are_refused(make_state, f, more) -> None:
     state = make_state()
     first = declare(more="max_memoized_values = 3").metrics
     assert Recorder(first, state).record("m", "a", NOON) == "queued"
@@ -179,13 +147,10 @@ def test_weaker_parameters_than_first_agreed_are_refused(
     assert Recorder(first, state).record("m", "b", NOON + DAY) == "queued"
 
 
-def test_the_device_budget_holds_over_all_metrics(make_state: MakeState) -> None:
-    """4.394 nats a value; two metrics with a fallback and one value each come to 17.6."""
-    text = "budget = 40\n" + "".join(
-        TEMPLATE.format(name=n, kind="string", f=0.5, more=STRING + "max_memoized_values = 2\n")
-        for n in ("a", "b", "c")
+def test_the_device_budget_holds_over_all_metrics(make_state) -> None:
+    metrics = parse_metrics(
+        "budget = 40\n" + "".join(text_of(n, more="max_memoized_values = 2") for n in "abc")
     )
-    metrics = parse_metrics(text)
     state = make_state()
     recorder = Recorder(metrics.metrics, state, budget=15.0)
     assert recorder.record("a", "x", NOON) == "queued"
@@ -195,7 +160,7 @@ def test_the_device_budget_holds_over_all_metrics(make_state: MakeState) -> None
     assert total == pytest.approx(3 * 4.394, abs=0.01)
 
 
-def test_a_person_may_be_stricter_never_weaker(make_state: MakeState) -> None:
+def test_a_person_may_be_stricter_never_weaker(make_state) -> None:
     metrics = declare(more="max_memoized_values = 5\nmax_reports_per_period = 5").metrics
     strict = Recorder(metrics, make_state(), level=PrivacyLevel.of("strict"))
     assert strict.record("m", "a", NOON) == "queued"
@@ -206,10 +171,9 @@ def test_a_person_may_be_stricter_never_weaker(make_state: MakeState) -> None:
     assert [recorder.record("m", "a", NOON + 9 * DAY) for _ in range(6)].count("queued") <= 5
 
 
-def test_a_person_bounds_the_epsilon_of_all_metrics(make_state: MakeState) -> None:
-    """Where the file has no budget: the fallback of each of two metrics, and one value."""
+def test_a_person_bounds_the_epsilon_of_all_metrics(make_state) -> None:
     more = "max_memoized_values = 2"
-    both = declare("a", more=more).metrics | declare("b", more=more).metrics
+    both = parse_metrics(text_of("a", more=more) + text_of("b", more=more)).metrics
     state = make_state()
     level = PrivacyLevel(max_epsilon=15.0)
     recorder = Recorder(both, state, level=level)
@@ -231,14 +195,10 @@ def test_reports_of_silent_periods_have_noise() -> None:
     assert len({*reports, bare}) == 9
 
 
-def test_a_second_thread_never_sees_another_days_limits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_second_thread_never_sees_another_days_limits(monkeypatch) -> None:
     """The first record of a day works out its limits; what another thread reads meanwhile."""
-    device = Recorder(
-        declare(more="max_memoized_values = 2").metrics,
-        MemoryState(new_secret(system_randomness)),
-    )
+    metrics = declare(more="max_memoized_values = 2").metrics
+    device = Recorder(metrics, MemoryState(new_secret(system_randomness)))
     device.record("m", "a", NOON)
     way, day = device._metric_states["m"], int(NOON // DAY) + 1
     meanwhile: list[Limits] = []
@@ -256,12 +216,12 @@ def test_a_second_thread_never_sees_another_days_limits(
 
 
 @pytest.mark.parametrize("bound", [0, -1.0, math.nan, "3", True])
-def test_a_bound_that_is_not_positive_is_refused(bound: object) -> None:
+def test_a_bound_that_is_not_positive_is_refused(bound) -> None:
     with pytest.raises(ParameterError, match=r"max_values = .* is not a number above 0"):
         PrivacyLevel(max_values=bound)  # type: ignore[arg-type]
 
 
-def test_categories_without_a_fallback_need_a_place_each(make_state: MakeState) -> None:
+def test_categories_without_a_fallback_need_a_place_each(make_state) -> None:
     more = "categories = ['x', 'y', 'z']\nmax_memoized_values = 3\n"
     metrics = declare(kind="category", more=more).metrics
     state = make_state()
@@ -272,7 +232,7 @@ def test_categories_without_a_fallback_need_a_place_each(make_state: MakeState) 
     assert Recorder(metrics, other, level=two).record("m", "x", NOON) == "closed"
 
 
-def test_entries_of_a_list_are_shuffled(make_state: MakeState) -> None:
+def test_entries_of_a_list_are_shuffled(make_state) -> None:
     """Whoever reads the file would know which value each count of reports is of."""
     more = f"categories = {list('abcdefgh')}\nmax_memoized_values = 8\n"
     state = make_state()
@@ -282,7 +242,7 @@ def test_entries_of_a_list_are_shuffled(make_state: MakeState) -> None:
     assert found == sorted(found)
 
 
-def test_spending_is_epsilon_n_of_each_value(make_state: MakeState) -> None:
+def test_spending_is_epsilon_n_of_each_value(make_state) -> None:
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 100").metrics
     state = make_state()
     recorder = Recorder(metrics, state)
@@ -295,7 +255,7 @@ def test_spending_is_epsilon_n_of_each_value(make_state: MakeState) -> None:
     assert spent(line, state.entries("m")) == pytest.approx(expected)
 
 
-def test_another_process_that_changed_the_secret_is_noticed(tmp_path: Path) -> None:
+def test_another_process_that_changed_the_secret_is_noticed(tmp_path) -> None:
     state = SqliteState(tmp_path / "s", threading.RLock())
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 9").metrics
     try:
@@ -312,10 +272,8 @@ def test_another_process_that_changed_the_secret_is_noticed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("prepared", [True, False])
-def test_a_secret_wiped_late_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: bool
-) -> None:
-    """Another process wipes between any look at the secret and the write that follows from it."""
+def test_a_secret_wiped_late_leaves_nothing(tmp_path, monkeypatch, prepared) -> None:
+    """Another process wipes between any look at the secret and the write that follows."""
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 9").metrics
     for turn in range(4):
         path = tmp_path / f"s{turn}"
@@ -348,30 +306,9 @@ def test_a_secret_wiped_late_leaves_nothing(
     raise AssertionError("there was no end of transactions")
 
 
-def test_sub_metrics_share_one_line_and_responses() -> None:
-    metric = declare(more="max_memoized_values = 3").metrics["m"]
-    base = MetricEncoder(metric, bytes(32), system_randomness)
-
-    sub = object.__new__(Metric)  # a part as the location kind makes them: another public name
-    sub.__dict__.update(metric.to_fields(), name="m/night/7")
-    device = MetricEncoder(sub, bytes(32), system_randomness)
-    assert device.line == "m"
-    assert device.digest(3) == base.digest(3)
-    assert device.permanent_bits(3) == base.permanent_bits(3)
-
-
 @pytest.mark.parametrize("bound", list(Promise(*range(1, 7)).to_fields())[:6])
-def test_each_bound_of_a_promise_is_compared_alone(bound: str) -> None:
+def test_each_bound_of_a_promise_is_compared_alone(bound) -> None:
     first = Promise(1.0, 0.5, 3.0, 3.0, 100.0, 1.0)
     more = first.replace(**{bound: 1.01 * first.to_fields()[bound]})
     assert more.weaker_than(first) == [bound]
     assert first.weaker_than(more) == first.weaker_than(first) == []
-
-
-def test_a_state_in_memory_that_was_never_made_closes_nothing() -> None:
-    """The error of the call is the only one: an exception in a finalizer is a warning."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with pytest.raises(TypeError, match="secret"):
-            MemoryState()  # type: ignore[call-arg]
-    assert not caught

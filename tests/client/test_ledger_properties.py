@@ -31,8 +31,7 @@ RECORD = st.tuples(
     st.just("record"), st.sampled_from(["page", "flag"]), st.integers(0, 5), st.integers(0, 30)
 )
 OPERATIONS = st.lists(
-    st.one_of(RECORD, RECORD, RECORD, st.tuples(st.just("version"), st.integers(0, 2))),
-    max_size=40,
+    st.one_of(RECORD, RECORD, RECORD, st.tuples(st.just("version"), st.integers(0, 2))), max_size=40
 )
 
 

@@ -1,7 +1,4 @@
-"""Devices over several versions of an app: ours, and one written from docs/porting.md alone.
-
-The second one knows the vectors' metrics only: strings, with a fallback and one value more.
-"""
+"""Devices over several versions of an app: ours, and one written from docs/porting.md alone."""
 
 import json
 import math
@@ -46,7 +43,6 @@ class PlainDevice:
 
     @property
     def budget(self) -> float:
-        assert self.pinned is not None
         return min(self.pinned, float(self.file.get("budget", math.inf)))
 
     def record(self, name: str, day: date) -> str:

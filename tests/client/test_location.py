@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from datetime import date, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,14 +15,7 @@ from client_sdk.storage.periods import Periods
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.calendar import EPOCH_ORDINAL, last_day, period_number
 from rappor_core.errors import ValueRefusedError
-from tests.client.location_support import (
-    MODES,
-    START,
-    Phone,
-    declared,
-    values,
-    visits_of,
-)
+from tests.client.location_support import MODES, START, Phone, declared, values, visits_of
 from tests.places_support import fix
 
 
@@ -58,9 +50,7 @@ steps = st.lists(
 @pytest.mark.parametrize("mode", list(MODES))
 @settings(max_examples=25, deadline=None)
 @given(steps=steps, seed=st.integers(0, 50))
-def test_cap_period_and_permanence_hold_for_any_fixes(
-    mode: str, steps: list[tuple[str, float, float]], seed: int
-) -> None:
+def test_cap_period_and_permanence_hold_for_any_fixes(mode, steps, seed) -> None:
     phone, now = Phone(declared(mode), seed), START
     for what, first, second in steps:
         if what in ("wait", "clock"):
@@ -91,7 +81,7 @@ def test_cap_period_and_permanence_hold_for_any_fixes(
 
 
 @pytest.mark.parametrize("mode", list(MODES))
-def test_duties_are_spread_and_independent_of_places(mode: str) -> None:
+def test_duties_are_spread_and_independent_of_places(mode) -> None:
     parts = declared(mode).parts("density")
     duties = [assignment_of(FixedRandomness(seed)(32), parts) for seed in range(400)]
     assert 140 < sum(duty.level == 1 for duty in duties) < 260
@@ -120,7 +110,7 @@ def test_dwell_is_bounded_and_keeps_what_matters() -> None:
 
 
 @given(st.lists(st.integers(-50, 50)), st.integers(-60, 60))
-def test_periods_are_a_set(numbers: list[int], probe: int) -> None:
+def test_periods_are_a_set(numbers, probe) -> None:
     periods = Periods()
     for number in numbers:
         periods.add(number)
@@ -139,7 +129,7 @@ def test_periods_stay_small_and_never_forget() -> None:
 
 @pytest.mark.parametrize("period", ["day", "week", "month"])
 @given(day=st.integers(0, 60_000))
-def test_a_periods_last_day_is_its_last(period: str, day: int) -> None:
+def test_a_periods_last_day_is_its_last(period, day) -> None:
     number = period_number(period, day)
     last = last_day(period, number)
     assert period_number(period, last) == number
@@ -147,7 +137,7 @@ def test_a_periods_last_day_is_its_last(period: str, day: int) -> None:
     assert is_weekend(day) == (date.fromordinal(day + EPOCH_ORDINAL).weekday() >= 5)
 
 
-def test_a_client_takes_fixes_and_leaks_none(tmp_path: Path) -> None:
+def test_a_client_takes_fixes_and_leaks_none(tmp_path) -> None:
     file = declared("memo")
     now = [START.timestamp()]
     with MemoryCollector(file.metrics) as collector:
@@ -171,20 +161,15 @@ def test_a_client_takes_fixes_and_leaks_none(tmp_path: Path) -> None:
     assert b"2.3456" not in bodies
 
 
-def test_a_period_survives_restarts_but_not_lost_consent(tmp_path: Path) -> None:
-    file = declared("memo")
-    now = [(START + timedelta(hours=12)).timestamp()]
+def test_a_period_survives_restarts_but_not_lost_consent(tmp_path) -> None:
+    noon = (START + timedelta(hours=12)).timestamp()
+    choices = {"collector": "http://127.0.0.1:9", "clock": lambda: noon}
 
     def opened(consent: bool) -> Client:
-        return Client.open(
-            file, state_dir=tmp_path, collector="http://127.0.0.1:9", consent=consent,
-            clock=lambda: now[0],
-        )  # fmt: skip
+        return Client.open(declared("memo"), state_dir=tmp_path, consent=consent, **choices)
 
     def kept(client: Client) -> list[str]:
-        session = client._life.session
-        assert session is not None
-        saved = json.loads(session.state.note("visits:density") or '{"dwell": []}')
+        saved = json.loads(client._life.session.state.note("visits:density") or '{"dwell": []}')
         return [slot for slot, _, _ in saved["dwell"]]
 
     with opened(True) as client:
@@ -196,21 +181,17 @@ def test_a_period_survives_restarts_but_not_lost_consent(tmp_path: Path) -> None
         assert kept(client) == []  # the sending thread may have begun the period again
 
 
-@pytest.mark.parametrize("point", [1.5, (1.5,), (1.5, 1.5, 1.5), None])
-def test_a_trip_is_two_points(tmp_path: Path, point: object) -> None:
-    refused = pytest.raises(ValueRefusedError, match=r"two points, each a latitude")
-    with Client.open(
-        declared("memo", "pairs = true\n"), state_dir=tmp_path, collector="http://127.0.0.1:9",
-        consent=True, development=True,
-    ) as client, refused:  # fmt: skip
-        client.record_trip("density", (1.5, 1.5), point)  # type: ignore[arg-type]
+POINTS = "two points, each a latitude"
+TIMES = ["2026-11-02T12:00:00Z", 1_793_620_800.0, 0, date(2026, 11, 2)]
 
 
-def test_mistakes_show_in_development(tmp_path: Path) -> None:
-    with Client.open(
-        declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
-        development=True,
-    ) as client:  # fmt: skip
+def test_mistakes_show_in_development(tmp_path) -> None:
+    choices = {"collector": "http://127.0.0.1:9", "consent": True, "development": True}
+    with Client.open(declared("memo", "pairs = true\n"), state_dir=tmp_path, **choices) as client:
+        for point in (1.5, (1.5,), (1.5, 1.5, 1.5), None):
+            with pytest.raises(ValueRefusedError, match=POINTS):
+                client.record_trip("density", (1.5, 1.5), point)
+    with Client.open(declared("memo"), state_dir=tmp_path / "fixes", **choices) as client:
         with pytest.raises(UnknownMetricError, match=r"'home'.*density"):
             client.record_location("home", 1.0, 2.0)
         with pytest.raises(UnknownMetricError, match=r"'density'.*use record_location"):
@@ -221,5 +202,8 @@ def test_mistakes_show_in_development(tmp_path: Path) -> None:
             client.record_location("density/night/0", 1.0, 2.0)
         with pytest.raises(ValueRefusedError, match="finite"):
             client.record_location("density", float("nan"), 2.0)
-        with pytest.raises(ValueRefusedError, match="time zone"):
+        for at in TIMES:
+            with pytest.raises(ValueRefusedError, match="pass a datetime with a time zone"):
+                client.record_location("density", 1.0, 2.0, at=at)
+        with pytest.raises(ValueRefusedError, match="has no time zone"):
             client.record_location("density", 1.0, 2.0, at=datetime(2026, 1, 1))

@@ -1,10 +1,4 @@
-"""Ways to make a device tell more of its places than was promised: each must fail.
-
-The promises, for life and by the declared name: with `memo`, at most `max_permanent_responses`
-permanent responses; with `window`, at most `max_reports` reports, no two of them within `window`
-periods (with fresh turns, one in each block of them); with `once`, one report. One report a slot
-and period, in every mode.
-"""
+"""Ways to make a device tell more of its places than was promised: each must fail."""
 
 import threading
 from collections import Counter
@@ -26,60 +20,28 @@ from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import last_day, period_number
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.metric_texts import declaration
 from tests.places_support import fix
 
-DECLARED = """
-[metrics.density]
-kind = "location"
-description = "The usual place of each part of the day"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, {box}, 10]
-rows = 10
-columns = 10
-levels = {levels}
-slots = {slots}
-period = "{period}"
-"""
-MEMO = """mode = "memo"
-num_bits = 64
-num_cohorts = 4
-mechanism = "l-osue"
-epsilon_infinity = 2.0
-epsilon_one = 1.0
-max_memoized_values = 3
-"""
-SYMBOLS = """mode = "memo"
-encoding = "symbol"
-num_symbols = 2
-num_cohorts = 4
-epsilon_infinity = 2.0
-epsilon_one = 1.0
-max_memoized_values = 9
-"""
-WINDOW = (
-    'mode = "window"\nwindow = {window}\nmax_reports = 3\nnum_bits = 16\nnum_cohorts = 4\n'
-    "epsilon = 1.0\n"
-)
-FRESH = WINDOW.replace("max_reports", 'turn = "fresh"\nhold = 1\nmax_reports')
-ONCE = 'mode = "once"\nnum_bits = 16\nnum_cohorts = 4\nepsilon = 1.0\n'
+SQUARE = {"grid": "square", "box": [0, 0, 10, 10], "rows": 10, "columns": 10, "levels": [0, 1]}
+SQUARE |= {"slots": ["night 22-6", "day 6-22"], "expires": "2099-12-31", "num_cohorts": 4}
+LASTING = {"mode": "memo", "epsilon_infinity": 2.0, "epsilon_one": 1.0}
+MEMO = LASTING | {"num_bits": 64, "mechanism": "l-osue", "max_memoized_values": 3}
+SYMBOLS = LASTING | {"encoding": "symbol", "num_symbols": 2, "max_memoized_values": 9}
+ONCE = {"mode": "once", "num_bits": 16, "epsilon": 1.0}
+WINDOW = ONCE | {"mode": "window", "window": 3, "max_reports": 3}
+FRESH = WINDOW | {"turn": "fresh", "hold": 1}
 MODES = {"memo": MEMO, "symbols": SYMBOLS, "window": WINDOW, "fresh": FRESH, "once": ONCE}
-SLOTS = '["night 22-6", "day 6-22"]'
 START = datetime(2026, 11, 2, tzinfo=UTC)
 PLACES = [(0.5, 0.5), (3.5, 1.5), (7.5, 7.5), (5.5, 9.5), (50.0, 50.0)]
 
 
-def declared(
-    mode: str,
-    slots: str = SLOTS,
-    levels: str = "[0, 1]",
-    box: float = 10,
-    window: int = 3,
-    period: str = "day",
-) -> MetricsFile:
-    text = DECLARED.format(slots=slots, levels=levels, box=box, period=period)
-    return parse_metrics(text + MODES[mode].format(window=window))
+def declared(mode: str, **changes: object) -> MetricsFile:
+    """The metric in a mode; a window is changed where there is one."""
+    keys = SQUARE | MODES[mode] | changes
+    if "window" not in MODES[mode]:
+        keys.pop("window", None)
+    return parse_metrics(declaration("density", "location", **keys))
 
 
 class Phone:
@@ -148,9 +110,7 @@ def check_promise(phone: Phone, first: MetricsFile) -> None:
     metric, reports = first.declared[0], phone.reports()
     assert max(Counter(reports).values(), default=0) <= 1
     line = phone.state.line("density")
-    assert line is not None
     assert committed(line, phone.state.entries("density")) <= metric.lifetime_epsilon + 1e-9
-    assert metric.location is not None
     if metric.location.mode == "memo":
         assert phone.responses() <= metric.max_permanent_responses
         return
@@ -165,13 +125,13 @@ def check_promise(phone: Phone, first: MetricsFile) -> None:
 
 
 VERSIONS = {
-    "slots renamed": {"slots": '["nights 22-6", "days 6-22"]'},
-    "slots swapped": {"slots": '["day 6-22", "night 22-6"]'},
-    "a slot less": {"slots": '["day 6-22"]'},
-    "a slot more": {"slots": '["night 22-6", "day 6-12", "later 12-22"]'},
-    "a level less": {"levels": "[1]"},
-    "a level more": {"levels": "[0, 1, 2]"},
-    "another box": {"box": 11},
+    "slots renamed": {"slots": ["nights 22-6", "days 6-22"]},
+    "slots swapped": {"slots": ["day 6-22", "night 22-6"]},
+    "a slot less": {"slots": ["day 6-22"]},
+    "a slot more": {"slots": ["night 22-6", "day 6-12", "later 12-22"]},
+    "a level less": {"levels": [1]},
+    "a level more": {"levels": [0, 1, 2]},
+    "another box": {"box": [0, 0, 11, 10]},
     "a shorter window": {"window": 2},
     "a longer window": {"window": 5},
     "longer periods": {"period": "week", "window": 2},
@@ -180,9 +140,8 @@ VERSIONS = {
 
 @pytest.mark.parametrize("mode", list(MODES))
 @pytest.mark.parametrize("what", list(VERSIONS))
-def test_new_versions_of_the_app_continue(mode: str, what: str, tmp_path: Path) -> None:
-    """The app goes from one version to the other and back, every five days."""
-    first, second = declared(mode), declared(mode, **VERSIONS[what])  # type: ignore[arg-type]
+def test_new_versions_of_the_app_continue(mode, what, tmp_path) -> None:
+    first, second = declared(mode), declared(mode, **VERSIONS[what])
     with phone_of(tmp_path, first) as phone:
         for _ in range(4):
             for file in (first, second):
@@ -194,10 +153,7 @@ def test_new_versions_of_the_app_continue(mode: str, what: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("mode", list(MODES))
 @pytest.mark.parametrize("seed", range(3))
-def test_consent_withdrawn_and_given_again_is_one_life(
-    mode: str, seed: int, tmp_path: Path
-) -> None:
-    """A new secret draws a new level and phase; what was spent stays spent."""
+def test_consent_withdrawn_and_given_again_is_one_life(mode, seed, tmp_path) -> None:
     with phone_of(tmp_path, declared(mode), seed) as phone:
         for _ in range(8):
             phone.live(2)
@@ -208,7 +164,7 @@ def test_consent_withdrawn_and_given_again_is_one_life(
 
 
 @pytest.mark.parametrize("mode", list(MODES))
-def test_two_processes_share_one_promise(mode: str, tmp_path: Path) -> None:
+def test_two_processes_share_one_promise(mode, tmp_path) -> None:
     with phone_of(tmp_path, declared(mode)) as phone:
         other = StateDirectory(tmp_path).connect(threading.RLock())
         both = phone.process(), phone.process(other)
@@ -223,8 +179,7 @@ def test_two_processes_share_one_promise(mode: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", list(MODES))
-def test_a_clock_that_jumps_buys_nothing(mode: str, tmp_path: Path) -> None:
-    """Ahead and back over the same days, with a restart and without a saved period in between."""
+def test_a_clock_that_jumps_buys_nothing(mode, tmp_path) -> None:
     with phone_of(tmp_path, declared(mode)) as phone:
         for jump in (3, -5, 40, -38, 1, -1, 7, -9, 400, -399):
             phone.day = max(phone.day + jump, 0)
@@ -236,8 +191,7 @@ def test_a_clock_that_jumps_buys_nothing(mode: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", list(MODES))
-def test_a_period_that_was_reported_stays_closed(mode: str, tmp_path: Path) -> None:
-    """A crash forgets that the period was closed: its note is put back as it was before."""
+def test_a_period_that_was_reported_stays_closed(mode, tmp_path) -> None:
     with phone_of(tmp_path, declared(mode)) as phone:
         for _ in range(8):
             phone.live(1)
@@ -253,7 +207,7 @@ def test_a_period_that_was_reported_stays_closed(mode: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("mode", list(MODES))
-def test_travel_over_the_date_line_reports_once(mode: str, tmp_path: Path) -> None:
+def test_travel_over_the_date_line_reports_once(mode, tmp_path) -> None:
     with phone_of(tmp_path, declared(mode)) as phone:
         for hours in range(0, 240, 3):
             zone = timezone(timedelta(hours=12 if hours % 2 else -11))
@@ -268,7 +222,7 @@ def test_travel_over_the_date_line_reports_once(mode: str, tmp_path: Path) -> No
     [("memo", "once"), ("memo", "window"), ("once", "window"), ("window", "memo"),
      ("once", "memo"), ("symbols", "memo")],
 )  # fmt: skip
-def test_another_mode_of_the_same_name_is_refused(first: str, second: str, tmp_path: Path) -> None:
+def test_another_mode_of_the_same_name_is_refused(first, second, tmp_path) -> None:
     with phone_of(tmp_path, declared(first)) as phone:
         phone.live(7)
         before = phone.reports()
@@ -278,21 +232,15 @@ def test_another_mode_of_the_same_name_is_refused(first: str, second: str, tmp_p
         check_promise(phone, declared(first))
 
 
-def test_a_life_limit_of_memo_counts_all_slots(tmp_path: Path) -> None:
-    """`max_reports` times epsilon_one is what the file promises for all slots together."""
-    text = (
-        DECLARED.format(slots=SLOTS, levels="[0]", box=10, period="day")
-        + MEMO
-        + "max_reports = 5\n"
-    )
-    with phone_of(tmp_path, parse_metrics(text)) as phone:
+def test_a_life_limit_of_memo_counts_all_slots(tmp_path) -> None:
+    with phone_of(tmp_path, declared("memo", levels=[0], max_reports=5)) as phone:
         phone.live(9)
         assert len(phone.reports()) == 5
 
 
 @pytest.mark.parametrize("period", ["day", "week", "month"])
 @pytest.mark.parametrize("window", [2, 3, 50, 1000])
-def test_days_tell_a_window_from_the_next(period: str, window: int, tmp_path: Path) -> None:
+def test_days_tell_a_window_from_the_next(period, window, tmp_path) -> None:
     """Last days of periods `window` apart may both be reported; `window - 1` apart may not."""
     file = declared("window", period=period, window=window)
     with phone_of(tmp_path, file) as phone:
@@ -307,8 +255,7 @@ def test_days_tell_a_window_from_the_next(period: str, window: int, tmp_path: Pa
 
 @pytest.mark.parametrize("period", ["day", "week", "month"])
 @pytest.mark.parametrize("window", [2, 52, 1000])
-def test_days_tell_a_block_from_the_next(period: str, window: int, tmp_path: Path) -> None:
-    """The last period of a block and the first of the next may both be reported; no block twice."""
+def test_days_tell_a_block_from_the_next(period, window, tmp_path) -> None:
     file = declared("fresh", period=period, window=window)
     with phone_of(tmp_path, file) as phone:
         recorder = Recorder(phone.file.metrics, phone.state, randomness=phone.random)
@@ -321,7 +268,7 @@ def test_days_tell_a_block_from_the_next(period: str, window: int, tmp_path: Pat
                 phone.state.database.execute("DELETE FROM periods")
 
 
-def test_a_fixed_turn_that_was_promised_stays_fixed(tmp_path: Path) -> None:
+def test_a_fixed_turn_that_was_promised_stays_fixed(tmp_path) -> None:
     """Fresh turns let two answers into one window: a weaker promise, under the same name."""
     with phone_of(tmp_path, declared("window")) as phone:
         phone.live(7)
@@ -330,15 +277,14 @@ def test_a_fixed_turn_that_was_promised_stays_fixed(tmp_path: Path) -> None:
         phone.update(declared("fresh"))
         phone.live(7)
         assert phone.reports() == before
-        assert "closed:density/day/0:weaker_than_agreed:reports_in_window" in str(
-            phone.state.counters()
-        )
+        why = "closed:density/day/0:weaker_than_agreed:reports_in_window"
+        assert why in phone.state.counters()
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_another_meaning_of_a_name_shows_who_moved(moves: bool, tmp_path: Path) -> None:
+def test_another_meaning_of_a_name_shows_who_moved(moves, tmp_path) -> None:
     """A stated limit (docs/location.md): the cap is shared, so who has used it falls silent."""
-    first, second = declared("memo", levels="[0]"), declared("memo", levels="[0]", box=11)
+    first, second = declared("memo", levels=[0]), declared("memo", levels=[0], box=[0, 0, 11, 10])
     with phone_of(tmp_path, first) as phone:
         for day in range(3):
             place = PLACES[day if moves else 0]

@@ -1,12 +1,8 @@
 """The whole life of a device in a small world, enumerated: every output of every life, exactly.
 
-Fixes go through the real recorder and ledger, with both rounds left out, which shows what would
-have been randomized in each period. The chance of every series of reports is then summed over
-every permanent response, from the probabilities alone, and lives are compared two by two.
-
-What must hold: which reports are sent, and when, does not depend on the places; two lives whose
-answers change at the same times differ by no more than the ledger says, for life and so far; in
-mode `window` and `once` any two lives do.
+Fixes go through the real recorder and ledger, with both rounds left out; chances are then summed
+over every permanent response. Which reports are sent, and when, must not depend on the places, and
+lives differ by no more than the ledger says: with `memo` those that change at the same times.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,20 +23,11 @@ from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.metric_texts import declaration
 from tests.places_support import fix
 
-DECLARED = """
-[metrics.density]
-kind = "location"
-description = "A world of three cells"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, 1, 3]
-rows = 1
-columns = 3
-levels = [0]
-"""
+THREE_CELLS = {"grid": "square", "box": [0, 0, 1, 3], "rows": 1, "columns": 3, "levels": [0]}
+DECLARED = declaration("density", "location", **THREE_CELLS)
 NOISE = "epsilon_infinity = {e}\nepsilon_one = {one}\nmax_memoized_values = {cap}\n"
 FILTER = 'mode = "memo"\nmechanism = "{name}"\nnum_bits = {k}\nnum_cohorts = 2\n' + NOISE
 SYMBOL = 'mode = "memo"\nencoding = "symbol"\nnum_symbols = {k}\nnum_cohorts = 2\n' + NOISE
@@ -116,10 +103,7 @@ def live(
 def lives(
     text: str, seed: int, when: Schedule, kinds: str = "abco"
 ) -> tuple[Metric, dict[tuple[int, ...], float]]:
-    """Every life on a schedule: what is encoded in its reports, and the least that it has cost.
-
-    Checks that which reports are sent, and when, is the same in all of them.
-    """
+    """Every life on a schedule: what is encoded in its reports, and the least that it has cost."""
     file = parse_metrics(DECLARED + text)
     found: dict[tuple[int, ...], float] = {}
     outlines = set()
@@ -166,10 +150,7 @@ def pattern(answers: tuple[int, ...]) -> tuple[int, ...]:
 def ratios(
     metric: Metric, found: dict[tuple[int, ...], float], *, one_pattern: bool = False
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], float]]:
-    """Two lives, and the most that any series of reports says for the first against the other.
-
-    one_pattern: only those that change at the same times.
-    """
+    """Two lives, and the most that any series of reports says for the first against the other."""
     known = {answers: chances(metric, answers) for answers in found}
     for logs in known.values():
         assert np.exp(logs).sum() == pytest.approx(1)
@@ -192,7 +173,6 @@ def worst_of_one_pattern(metric: Metric, found: dict[tuple[int, ...], float]) ->
 @pytest.mark.parametrize("text", MEMO.values(), ids=MEMO)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_memoized_lives_differ_within_the_promise(text: str, seed: int) -> None:
-    """Also by no less: two lives reach epsilon_n of every response, added up."""
     metric, found = lives(text, seed, (0, 2, 4))
     worst = worst_of_one_pattern(metric, found)
     assert worst <= metric.lifetime_epsilon
@@ -216,7 +196,6 @@ def test_memoized_lives_differ_within_the_promise(text: str, seed: int) -> None:
     ids=["three bits, cap 3", "two symbols", "a bit a cell, cap 3"],
 )
 def test_no_data_apart_is_paid_as_a_cell(text: str, kinds: str) -> None:
-    """Slots without a fix are one answer more, from the first report on, and no more than that."""
     metric, found = lives(text + APART, 0, (0, 2, 4), kinds)
     worst = worst_of_one_pattern(metric, found)
     assert worst <= metric.lifetime_epsilon
@@ -254,10 +233,7 @@ def test_a_clock_that_goes_back_opens_no_period(name: str, when: Schedule) -> No
 
 @pytest.mark.parametrize("name", MEMO)
 def test_the_times_of_changes_are_not_covered(name: str) -> None:
-    """The stated limit: lives that change at different times can differ by more.
-
-    Different times of *answers*: cells of one bit or symbol are one answer.
-    """
+    """The stated limit: lives whose answers change at different times can differ by more."""
     text = MEMO[name].replace("epsilon_infinity = 1.0", "epsilon_infinity = 0.2")
     text = text.replace("epsilon_one = 0.95", "epsilon_one = 0.195").replace("= 0.3", "= 0.195")
     metric, found = lives(text, 0, (0, 2, 4))
@@ -288,7 +264,6 @@ def test_window_covers_everything_changes_too(slots: str, seed: int) -> None:
 
 @pytest.mark.long
 def test_window_reaches_its_promise() -> None:
-    """Some device, some lives: a promise that nothing comes near would hide a mistake."""
 
     def reaches(seed: int) -> bool:
         metric, found = lives(WINDOW, seed, tuple(range(0, 14, 2)), "ab")
@@ -299,10 +274,7 @@ def test_window_reaches_its_promise() -> None:
 
 
 def spans(text: str, seed: int, days: int) -> dict[tuple[int, int], float]:
-    """The most between two lives with or without a fix on each day, by where they may differ.
-
-    By first and last day (since 1970) on which they do; of all lives of so many days.
-    """
+    """The most between two lives of so many days, by first and last day on which they differ."""
     noons, file = tuple(range(0, 2 * days, 2)), parse_metrics(DECLARED + text)
     start = (START - datetime(1970, 1, 1, tzinfo=UTC)).days
     known: dict[tuple[int, ...], Floats] = {}
@@ -329,7 +301,6 @@ def spans(text: str, seed: int, days: int) -> dict[tuple[int, int], float]:
 
 @pytest.mark.parametrize("hold", [0, 2])
 def test_fresh_turns_cover_that_there_was_data(hold: int) -> None:
-    """Exactly: `epsilon` for a block, twice that where two meet, all reports for life."""
     metric = parse_metrics(DECLARED + FRESH.format(turn="fresh", hold=hold, most=2)).declared[0]
     epsilon, ever, block, straddling = metric.epsilon_one, 0.0, 0.0, 0.0
     for seed in SEEDS:

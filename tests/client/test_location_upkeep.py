@@ -4,7 +4,6 @@ import json
 import sqlite3
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
-from pathlib import Path
 from threading import RLock
 
 import pytest
@@ -18,7 +17,6 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import EPOCH_ORDINAL
-from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.wire.report import Report
 from tests.client.location_support import (
@@ -31,11 +29,13 @@ from tests.client.location_support import (
     values,
     visits_of,
 )
+from tests.metric_texts import declaration
 from tests.places_support import fix
+
+NOWHERE = "http://127.0.0.1:9"
 
 
 def test_nothing_of_a_fix_outlives_its_period() -> None:
-    """Not even where the clock is looked at between two fixes (docs/porting.md, section 7)."""
     visits, sent = visits_of(declared("memo"))
     visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=23, minutes=50)))
     visits.roll(moment_of(START + timedelta(days=1, minutes=5)))
@@ -46,8 +46,7 @@ def test_nothing_of_a_fix_outlives_its_period() -> None:
 
 
 @pytest.mark.parametrize("mode", ["memo", "symbols"])
-def test_a_fix_that_comes_late_forgets_nothing(mode: str) -> None:
-    """Systems deliver fixes in batches: those of a day that was reported are of no use."""
+def test_a_fix_that_comes_late_forgets_nothing(mode) -> None:
     phone = Phone(declared(mode), 3)
     fix(phone.places, "density", 1.5, 1.5, START + timedelta(hours=12))
     fix(phone.places, "density", 2.5, 2.5, START + timedelta(days=1, hours=12))
@@ -56,14 +55,9 @@ def test_a_fix_that_comes_late_forgets_nothing(mode: str) -> None:
     assert phone.places._visits["density"].to_json() == before
 
 
-def test_a_full_disk_leaves_no_period_half_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_no_period_half_closed(tmp_path, monkeypatch) -> None:
     """What was undone in the state must not live on in memory: numbers of sources are reused."""
-    flag = (
-        '[metrics.on]\nkind = "boolean"\ndescription = "x"\nowner = "x"\nexpires = 2099-01-01\n'
-        "prob_f = 0.5\nprob_p = 0.25\nprob_q = 0.75\n"
-    )
+    flag = declaration("on", "boolean", prob_f=0.5, prob_p=0.25, prob_q=0.75)
     file, noon = declared("symbols", flag), START + timedelta(hours=12)
     with closing(StateDirectory(tmp_path).open(RLock())) as state:
         StateDirectory(tmp_path).ensure_secret(state, FixedRandomness(1))
@@ -78,9 +72,8 @@ def test_a_full_disk_leaves_no_period_half_closed(
         assert recorder.record("on", True, noon.timestamp()) == "queued"
         assert app.roll(noon + timedelta(days=1))
         queued = inspect_state(state)["queued"]
-        assert sorted(name.rpartition("/")[0] for name in queued) == [
-            "", "density/day", "density/night"
-        ]  # fmt: skip
+        names = sorted(name.rpartition("/")[0] for name in queued)
+        assert names == ["", "density/day", "density/night"]
         assert set(queued.values()) == {1}
         assert state.counters() == {}
 
@@ -90,7 +83,7 @@ def raises_full(*_: object) -> None:
 
 
 @pytest.mark.parametrize("saved", ["", "{", "[]", "{}", '{"of": ["day", "x"]}', '{"of": 1}'])
-def test_a_damaged_note_is_counted_and_begun_anew(saved: str) -> None:
+def test_a_damaged_note_is_counted_and_begun_anew(saved) -> None:
     phone = Phone(declared("memo"), 3)
     noon = START + timedelta(hours=12)
     phone.state.put_note("visits:density", saved)
@@ -102,8 +95,7 @@ def test_a_damaged_note_is_counted_and_begun_anew(saved: str) -> None:
 
 @pytest.mark.parametrize("mode", list(MODES))
 @pytest.mark.parametrize("days", [1.5, 3, 2_000, -1, -20, -7_168, -20_000])
-def test_one_wrong_time_ends_forgets_and_costs_nothing(mode: str, days: float) -> None:
-    """A wrong century, a week number of GPS that rolled over, a receiver without a lock."""
+def test_one_wrong_time_ends_forgets_and_costs_nothing(mode, days) -> None:
 
     def life(*mistaken: datetime) -> tuple[list[Report], list[object]]:
         phone = Phone(declared(mode), 3)
@@ -117,10 +109,11 @@ def test_one_wrong_time_ends_forgets_and_costs_nothing(mode: str, days: float) -
         phone.collect()
         return phone.reports, outcomes
 
+    def days_of(reports: list[Report]) -> list[object]:
+        return [(one.metric, one.day) for one in reports]
+
     reports, outcomes = life(START + timedelta(days=8 + days if days > 0 else days))
-    assert [(one.metric, one.day) for one in reports] == [
-        (one.metric, one.day) for one in life()[0]
-    ]
+    assert days_of(reports) == days_of(life()[0])
     assert set(outcomes) == {"ahead" if days > 0 else "late"}
 
 
@@ -149,37 +142,7 @@ def test_a_look_between_fixes_changes_no_time_spent() -> None:
     assert looked.to_json() == plain.to_json()
 
 
-@pytest.mark.parametrize("at", ["2026-11-02T12:00:00Z", 1_793_620_800.0, 0, date(2026, 11, 2)])
-def test_what_is_no_time_is_refused_in_words(tmp_path: Path, at: object) -> None:
-    refused = pytest.raises(ValueRefusedError, match="pass a datetime with a time zone")
-    with Client.open(
-        declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
-        development=True,
-    ) as client, refused:  # fmt: skip
-        client.record_location("density", 1.5, 1.5, at=at)  # type: ignore[arg-type]
-
-
-def test_a_report_that_cannot_be_queued_is_retried() -> None:
-    """A full disk at midnight must not lose the day."""
-    sent: list[tuple[str, str, int]] = []
-    full = True
-
-    def send(*row: str | int) -> None:
-        if full:
-            raise OSError("no space left on device")
-        sent.append(row)  # type: ignore[arg-type]
-
-    visits = Visits(declared("memo").parts("density"), bytes(32), send, None)
-    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
-    with pytest.raises(OSError, match="no space"):
-        visits.roll(moment_of(START + timedelta(days=1)))
-    full = False
-    assert visits.roll(moment_of(START + timedelta(days=1, hours=1)))
-    assert values(sent, "day") != ["other"]
-
-
 def test_what_no_collector_takes_costs_nothing() -> None:
-    """A device off for months: `once` keeps its one answer for a period that still counts."""
     visits, sent = visits_of(declared("once", 'period = "month"\naccept_days = 7\n'))
     visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
     visits.roll(moment_of(START + timedelta(days=75)))
@@ -193,8 +156,7 @@ def test_what_no_collector_takes_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize(("mode", "longest"), [("fresh", 42), ("window", 42), ("memo", 7)])
-def test_an_answer_waits_for_an_app_that_is_seldom_opened(mode: str, longest: int) -> None:
-    """Six weeks, where it is due once in several; the next opening sends it, and no later one."""
+def test_an_answer_waits_for_an_app_that_is_seldom_opened(mode, longest) -> None:
     visits, sent = visits_of(declared(mode, 'period = "week"\n'))
     visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
     opened = START + timedelta(days=70)
@@ -206,39 +168,13 @@ def test_an_answer_waits_for_an_app_that_is_seldom_opened(mode: str, longest: in
     assert len(sent) == len(waited)
 
 
-@pytest.mark.parametrize(
-    ("was", "now"),
-    [("rows = 10", "rows = 20"), ('"day 6-22"', '"day 6-21"'),
-     ("levels", 'period = "week"\nlevels')],
-)  # fmt: skip
-def test_another_version_ignores_what_meant_something_else(was: str, now: str) -> None:
-    first, _ = visits_of(declared("memo"))
-    first.fix(9.5, 9.5, moment_of(START + timedelta(hours=12)))
-    file = parse_metrics((DECLARED + MEMO).replace(was, now))
-    second, sent = visits_of(file, saved=first.to_json())
-    second.roll(moment_of(START + timedelta(days=1, hours=1)))
-    assert {value for _, value, _ in sent} <= {"other"}
-    assert all(day == (START.date() - date(1970, 1, 1)).days for _, _, day in sent)
-    assert bool(sent) == ("week" not in now)
-
-
-def test_no_place_outlives_consent_withdrawn_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A background service goes on with fixes when the person says no in the app."""
+def test_no_place_outlives_consent_withdrawn_elsewhere(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("client_sdk.location.recorder.SAVE_SECONDS", 0.0)
-    file, now = declared("memo"), (START + timedelta(hours=12)).timestamp()
-
-    def opened() -> Client:
-        return Client.open(
-            file, state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
-            clock=lambda: now,
-        )  # fmt: skip
-
-    with opened() as app, opened() as service:
+    noon = (START + timedelta(hours=12)).timestamp()
+    choices = {"collector": NOWHERE, "consent": True, "clock": lambda: noon}
+    app, service = (Client.open(declared("memo"), state_dir=tmp_path, **choices) for _ in range(2))
+    with app, service:
         assert service.record_location("density", 1.5, 1.5)
-        session = service._life.session
-        assert session is not None
         app.set_consent(False)
         assert not service.record_location("density", 2.5, 2.5)
         assert service.status.condition == "no_consent"
@@ -246,8 +182,7 @@ def test_no_place_outlives_consent_withdrawn_elsewhere(
         assert database.execute("SELECT * FROM notes").fetchall() == []
 
 
-def test_a_process_without_fixes_reports_those_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An app beside its background service: whoever sees first that the day is over closes it."""
+def test_a_process_without_fixes_reports_those_of_another(monkeypatch) -> None:
     phone, told = Phone(declared("memo"), 3), []
     service, app = phone.places, LocationRecorder(phone.file, phone.state, phone.recorder)
     app.roll(START + timedelta(hours=1))
@@ -261,27 +196,23 @@ def test_a_process_without_fixes_reports_those_of_another(monkeypatch: pytest.Mo
     assert app.roll(START + timedelta(days=1, hours=13)) is False
 
 
-def test_an_expired_metric_keeps_no_place(tmp_path: Path) -> None:
+def test_an_expired_metric_keeps_no_place(tmp_path) -> None:
     file = parse_metrics((DECLARED + MEMO).replace("2099-12-31", "2026-11-02"))
     visits = visits_of(file)[0]
     late = START + timedelta(days=1)
     assert visits.refuses(moment_of(late - timedelta(seconds=1))) is None
     assert visits.refuses(moment_of(late)) == "expired"
-    with Client.open(
-        file, state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
-        clock=late.timestamp,
-    ) as client:  # fmt: skip
+    choices = {"collector": NOWHERE, "consent": True, "clock": late.timestamp}
+    with Client.open(file, state_dir=tmp_path, **choices) as client:
         assert not client.record_location("density", 1.5, 1.5, at=late)
         session = client._life.session
-        assert session is not None
         session.places.save()
         assert '"dwell":[]' in (session.state.note("visits:density") or "")
         assert client.inspect()["counters"]["expired:density"] == 1
 
 
 @pytest.mark.parametrize("mode", ["window", "once"])
-def test_what_is_not_asked_is_not_kept(mode: str) -> None:
-    """One answer in three days, or one for life: no place of the days and slots without one."""
+def test_what_is_not_asked_is_not_kept(mode) -> None:
     visits, sent = visits_of(declared(mode))
     kept: list[list[str]] = []
     for day in range(9):
@@ -298,7 +229,6 @@ def test_what_is_not_asked_is_not_kept(mode: str) -> None:
 
 
 def test_a_place_is_held_until_the_answer() -> None:
-    """Of each day's note: a place is in it on those days alone, and only of the slot asked."""
     file = declared("fresh")
     for seed in range(6):
         visits, sent = visits_of(file, seed)
@@ -323,13 +253,14 @@ def test_a_place_is_held_until_the_answer() -> None:
 
 
 @pytest.mark.parametrize("change", ["consent", "box", "levels", "slots", "period"])
-def test_a_held_place_does_not_survive(change: str) -> None:
-    """Consent is another secret, without a note; the rest is another meaning."""
+def test_a_held_place_does_not_survive(change) -> None:
+    """Nor one of today. Consent is another secret, without a note; the rest another meaning."""
     first, _ = visits_of(declared("held"))
     first.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
-    first.roll(moment_of(START + timedelta(days=1, hours=1)))
+    first.fix(9.5, 9.5, moment_of(START + timedelta(days=1, hours=1)))
     saved = first.to_json()
     assert json.loads(saved)["known"]
+    assert json.loads(saved)["dwell"]
     text = DECLARED + MODES["held"]
     was, now = {
         "consent": ("", ""),
@@ -342,24 +273,13 @@ def test_a_held_place_does_not_survive(change: str) -> None:
         parse_metrics(text.replace(was, now)), saved=None if change == "consent" else saved
     )
     second.roll(moment_of(START + timedelta(days=1, hours=2)))
-    assert json.loads(second.to_json())["known"] == []
+    kept = json.loads(second.to_json())
+    assert kept["known"] == kept["dwell"] == []
     second.roll(moment_of(START + timedelta(days=9)))
     assert {value for _, value, _ in sent} == {"other"}
 
 
-def test_a_clock_before_a_held_place_forgets_it() -> None:
-    visits, sent = visits_of(declared("held"))
-    for day in (0, 1):
-        visits.fix(1.5, 1.5 + day, moment_of(START + timedelta(days=day, hours=12)))
-    visits.roll(moment_of(START + timedelta(days=2, hours=1)))
-    visits.roll(moment_of(START + timedelta(days=1, hours=1)))
-    assert json.loads(visits.to_json())["known"] == []
-    visits.roll(moment_of(START + timedelta(days=3, hours=1)))
-    assert len(values(sent, "day")) == 3
-    assert values(sent, "day")[-1] == "other"
-
-
-def test_inspect_counts_places_and_names_none(tmp_path: Path) -> None:
+def test_inspect_counts_places_and_names_none(tmp_path) -> None:
     file = declared("held")
     with closing(StateDirectory(tmp_path).open(RLock())) as state:
         StateDirectory(tmp_path).ensure_secret(state, FixedRandomness(1))
@@ -369,9 +289,8 @@ def test_inspect_counts_places_and_names_none(tmp_path: Path) -> None:
             fix(places, "density", 1.5, 1.5, START + timedelta(hours=hours))
         places.save()
         (kept,) = inspect_state(state)["places"]
-        assert (kept["metric"], kept["places_of_period"], kept["last_known_places"]) == (
-            "density", 1, 1,
-        )  # fmt: skip
+        assert kept["metric"] == "density"
+        assert kept["places_of_period"] == kept["last_known_places"] == 1
         note = json.loads(state.note("visits:density") or "")
         assert str(note["known"][0][2]) not in kept["sentence"]
         state.put_note("visits:density", "{")
@@ -386,3 +305,47 @@ def test_a_damaged_time_does_not_count_for_ever() -> None:
     visits = Visits(parts, bytes(32), lambda *_: None, json.dumps(saved))
     visits.look(moment_of(datetime.fromtimestamp(20_000 * 86_400.0 + 43_200, UTC)))
     assert sum(seconds for *_, seconds in json.loads(visits.to_json())["dwell"]) <= 3600
+
+
+APART = 'no_data = "no_data"\n'
+
+
+def test_no_trip_is_no_data_entering_is_other() -> None:
+    visits, sent = visits_of(declared("memo", APART, "pairs = true\n"))
+    visits.trip((1.5, 1.5), (50.0, 2.5), moment_of(START + timedelta(hours=10)))
+    visits.roll(moment_of(START + timedelta(days=2)))
+    assert values(sent, "day") == ["other", "no_data"]
+
+
+@pytest.mark.parametrize("mode", ["window", "once"])
+def test_a_seldom_asked_device_says_no_data(mode: str) -> None:
+    visits, sent = visits_of(declared(mode, APART))
+    visits.roll(moment_of(START))
+    visits.roll(moment_of(START + timedelta(days=7)))
+    assert sent
+    assert {value for _, value, _ in sent} == {"no_data"}
+
+
+def test_both_take_places_in_the_cap_first() -> None:
+    phone = Phone(declared("memo", APART), 3)
+    metric = phone.file.metrics["density/day/0"]
+    device = phone.recorder.device(metric.name)
+    cells = {device.value_bits(cell): cell for cell in metric.location.grid.cells(0)}
+    for value in ("other", "no_data"):
+        cells.pop(device.value_bits(value), None)
+    outcomes = [
+        phone.recorder.record(metric.name, value, (START + timedelta(days=day)).timestamp())
+        for day, value in enumerate([*list(cells.values())[:3], "no_data"])
+    ]
+    assert outcomes == ["queued", "queued_fallback", "queued_fallback", "queued"]
+    assert len(phone.state.entries("density")) == 3
+
+
+def test_nobody_but_the_visits_fills_its_periods() -> None:
+    phone = Phone(declared("memo", APART), 4)
+    name = "density/day/0"
+    assert phone.recorder.record(name, "0-1-1", START.timestamp()) == "queued"
+    phone.collect()
+    assert phone.recorder.fill_periods((START + timedelta(days=3)).timestamp()) == 0
+    phone.collect()
+    assert len(phone.reports) == 1

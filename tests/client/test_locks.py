@@ -2,9 +2,8 @@
 
 import sqlite3
 import statistics
-import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from client_sdk import Client
 from client_sdk.__main__ import main
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.state_file import PATIENCE
-from tests.client.lock_support import NOISE, QUIET
+from tests.client.lock_support import NOISE, QUIET, held, holds
 from tests.waiting import flush_in_vain, until, waited
 
 
@@ -27,10 +26,7 @@ def used(open_client: Any) -> Client:
 
 @pytest.fixture(params=["a writer", "the whole file"])
 def holder(request: pytest.FixtureRequest, used: Client, tmp_path: Path) -> Iterator[Any]:
-    """Another connection that does not let go: in a transaction, or in exclusive mode.
-
-    The latter is what a backup or a cleaning program does to a file whose owner is closed.
-    """
+    """Another connection that does not let go: in a transaction, or exclusive, as of a backup."""
     if request.param == "the whole file":
         thread = used._life.session.worker._thread
         used.close()
@@ -46,8 +42,7 @@ def holder(request: pytest.FixtureRequest, used: Client, tmp_path: Path) -> Iter
     database.close()
 
 
-def test_record_waits_50_ms_and_no_more(used: Client, holder: Any) -> None:
-    """For a writer in another process; the next calls wait in memory at once."""
+def test_record_waits_50_ms_and_no_more(used, holder) -> None:
     seconds = [waited(lambda: used.record("homepage", "a")) for _ in range(200)]
     assert max(seconds) < PATIENCE + NOISE
     assert statistics.median(seconds) < 0.01
@@ -55,30 +50,19 @@ def test_record_waits_50_ms_and_no_more(used: Client, holder: Any) -> None:
     assert account["held"] + account["counters"].get("not_recorded:closed", 0) == 200
 
 
-def test_sixteen_threads_do_not_queue_up(used: Client, tmp_path: Path) -> None:
-    database = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
-    database.execute("BEGIN IMMEDIATE")
-    seconds: list[float] = []
+def test_sixteen_threads_do_not_queue_up(used, tmp_path) -> None:
+    def work(_: int) -> list[float]:
+        return [waited(lambda: used.record("homepage", "a")) for _ in range(5)]
 
-    def work() -> None:
-        for _ in range(5):
-            seconds.append(waited(lambda: used.record("homepage", "a")))
-
-    threads = [threading.Thread(target=work) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    database.execute("ROLLBACK")
-    database.close()
+    with held(tmp_path / "state"), ThreadPoolExecutor(16) as threads:
+        seconds = [one for found in threads.map(work, range(16)) for one in found]
     assert max(seconds) < PATIENCE + NOISE
     assert used.record("homepage", "a")
     assert used.inspect()["counters"] == {}
     until(lambda: used.inspect()["queued"] == {"homepage": 82})
 
 
-def test_inspect_answers(used: Client, holder: Any, tmp_path: Path, capsys: Any) -> None:
-    """A writer hinders no reader; where the whole file is held, it says so."""
+def test_inspect_answers(used, holder, tmp_path, capsys) -> None:
     used.record("homepage", "a")
     accounts: list[dict[str, Any]] = []
     assert waited(lambda: accounts.append(used.inspect())) < 4 * PATIENCE + NOISE
@@ -91,28 +75,12 @@ def test_inspect_answers(used: Client, holder: Any, tmp_path: Path, capsys: Any)
         assert "is locked by another process" in capsys.readouterr().err
 
 
-def test_inspect_answers_while_a_thread_waits(used: Client) -> None:
-    """That thread holds the lock for as long as anybody waits; then it is inspect's turn."""
-    lock, taken = used._life.session.state.lock, threading.Event()
-
-    def wait_in_vain() -> None:
-        with lock:
-            taken.set()
-            time.sleep(1.5 * PATIENCE)
-
-    thread = threading.Thread(target=wait_in_vain)
-    thread.start()
-    taken.wait()
-    assert used.inspect()["queued"] == {"homepage": 1}
-    thread.join()
-
-
-def test_closing_does_not_wait(used: Client, holder: Any) -> None:
+def test_closing_does_not_wait(used, holder) -> None:
     used.record("homepage", "a")
     assert waited(used.close) < 0.3 + NOISE
 
 
-def test_opening_does_not_wait(open_client: Any, used: Client, holder: Any) -> None:
+def test_opening_does_not_wait(open_client, used, holder) -> None:
     clients: list[Client] = []
     assert waited(lambda: clients.append(open_client(delivery=QUIET))) < 0.3 + NOISE
     assert clients[0].status.condition in ("active", "state_busy")
@@ -121,64 +89,45 @@ def test_opening_does_not_wait(open_client: Any, used: Client, holder: Any) -> N
     until(lambda: clients[0].record("homepage", "a"))  # once it looks again
 
 
-def secret_in_files(folder: Path, secret: bytes) -> bool:
-    return any(secret in path.read_bytes() for path in folder.iterdir())
-
-
-def test_a_withdrawal_is_retried_until_it_is_done(
-    open_client: Any, used: Client, tmp_path: Path
-) -> None:
+def test_a_withdrawal_is_retried_until_it_is_done(open_client, used, tmp_path) -> None:
     secret = used._life.session.state.identity().secret
-    database = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
-    database.execute("BEGIN IMMEDIATE")
-    assert waited(lambda: used.set_consent(False)) < 0.3 + NOISE
-    assert used.status.condition == "no_consent"
-    assert "could not be wiped yet" in used.status.sentence
-    assert secret_in_files(tmp_path / "state", secret)
-    database.execute("ROLLBACK")
-    database.close()
+    with held(tmp_path / "state"):
+        assert waited(lambda: used.set_consent(False)) < 0.3 + NOISE
+        assert used.status.condition == "no_consent"
+        assert "could not be wiped yet" in used.status.sentence
+        assert holds(tmp_path / "state", secret)
     until(lambda: "yet" not in used.status.sentence)
-    assert not secret_in_files(tmp_path / "state", secret)
+    assert not holds(tmp_path / "state", secret)
     assert not StateDirectory(tmp_path / "state").is_withdrawn
 
 
-def test_a_snapshotted_state_is_not_called_wiped(used: Client, tmp_path: Path) -> None:
-    """A reader in another process keeps the secret in the files: the status says so."""
+def test_a_snapshotted_state_is_not_called_wiped(used, tmp_path) -> None:
     secret = used._life.session.state.identity().secret
     reader = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM queue").fetchone() == (1,)
     used.set_consent(False)
     assert "another process still reads" in used.status.sentence
-    assert secret_in_files(tmp_path / "state", secret)
+    assert holds(tmp_path / "state", secret)
     reader.execute("COMMIT")
     reader.close()
     until(lambda: "yet" not in used.status.sentence)
-    assert not secret_in_files(tmp_path / "state", secret)
+    assert not holds(tmp_path / "state", secret)
 
 
-def test_a_cut_off_withdrawal_ends_at_next_start(
-    open_client: Any, used: Client, tmp_path: Path
-) -> None:
-    """Also where that start has consent: what was recorded before is never sent."""
+def test_a_cut_off_withdrawal_ends_at_next_start(open_client, used, tmp_path) -> None:
     secret = used._life.session.state.identity().secret
-    database = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
-    database.execute("BEGIN IMMEDIATE")
-    used.set_consent(False)
-    used._life._withdrawal.end()  # the process ended here
-    database.execute("ROLLBACK")
-    database.close()
+    with held(tmp_path / "state"):
+        used.set_consent(False)
+        used._life._withdrawal.end()  # the process ended here
     client = open_client(delivery=QUIET)
     assert client.status.condition == "active"
     assert client._life.session.state.identity().secret != secret
     assert client.inspect()["queued"] == {}
-    assert not secret_in_files(tmp_path / "state", secret)
+    assert not holds(tmp_path / "state", secret)
 
 
-def test_nothing_is_sent_while_a_withdrawal_is_pending(
-    open_client: Any, collector: Any, tmp_path: Path
-) -> None:
-    """By no process on this state: the mark in its directory is looked at before each round."""
+def test_nothing_is_sent_while_a_withdrawal_is_pending(open_client, collector, tmp_path) -> None:
     other = open_client(delivery=QUIET)
     other.record("homepage", "a")
     (tmp_path / "state" / "withdrawal").touch()

@@ -1,11 +1,7 @@
-"""The vectors of numbers: what is stored is what is written now, and what docs/porting.md says.
-
-The second implementation is in plain Python, by part 13 of the page alone.
-"""
+"""The vectors of numbers: what is written now, and a second implementation of docs/porting.md."""
 
 import json
 import math
-from hashlib import shake_256
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +15,15 @@ from client_sdk.storage.sqlite import MemoryState
 from rappor_core.errors import MetricsFileError, RapporError
 from rappor_core.metrics.compiled import compiled, read_compiled
 from rappor_core.metrics.file import parse_metrics
+from tests.client.test_place_vectors import plain_draw
+from tests.client.test_vectors import plain_derive
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "numbers.json").read_text())
 METRICS = parse_metrics(VECTORS["metrics"]["metrics.toml"]).metrics
 DAY = 86_400.0
-DEFINITIONS = {
-    row["definition"]["name"]: row["definition"]
-    for row in VECTORS["metrics"]["document"]["metrics"]
-}
-
-
-def derive(purpose: str, secret: bytes, *fields: bytes, length: int = 8) -> int:
-    parts = (b"rappor-telemetry v1", purpose.encode(), secret, *fields)
-    data = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-    return int.from_bytes(shake_256(data).digest(length), "big")
+WRITTEN = VECTORS["metrics"]["document"]["metrics"]
+DEFINITIONS = {row["definition"]["name"]: row["definition"] for row in WRITTEN}
+IDS = {row["definition"]["name"]: row["params_id"] for row in WRITTEN}
 
 
 def asked(definition: dict[str, Any]) -> list[Any]:
@@ -72,7 +63,8 @@ def symbol(definition: dict[str, Any], cohort: int, jitter: float, value: Any) -
 def jitter_of(secret: bytes, definition: dict[str, Any], params_id: str) -> float:
     if definition["details"]["ask"] != "mean":
         return 0.0
-    word = derive("jitter", secret, definition["name"].encode(), bytes.fromhex(params_id))
+    fields = [definition["name"].encode(), bytes.fromhex(params_id)]
+    word = int.from_bytes(plain_derive(secret, "jitter", fields, 8), "big")
     return (word >> 11) / 2**53
 
 
@@ -87,11 +79,6 @@ def made(of_period: str, numbers: list[float]) -> float | None:
         "max": max(numbers),
         "last": numbers[-1],
     }[of_period]
-
-
-IDS = {
-    row["definition"]["name"]: row["params_id"] for row in VECTORS["metrics"]["document"]["metrics"]
-}
 
 
 def test_the_vectors_are_current() -> None:
@@ -152,8 +139,8 @@ class Device:
         self.details = self.definition["details"]
         self.jitter = jitter_of(secret, self.definition, IDS[name])
         cohorts = self.definition["params"]["num_cohorts"]
-        self.cohort = derive("cohort", secret, name.encode()) * cohorts >> 64
-        self.phase = derive("phase", secret, name.encode()) * self.details["spread"] >> 64
+        self.cohort = plain_draw(secret.hex(), "cohort", name, cohorts)
+        self.phase = plain_draw(secret.hex(), "phase", name, self.details["spread"])
         self.period: int | None = None
         self.numbers: list[float] = []
         self.reports: list[list[Any]] = []

@@ -17,32 +17,22 @@ from client_sdk.randomization.key_derivation import derive, jitter_of
 from client_sdk.storage.directory import STATE_FILE
 from client_sdk.storage.interface import NUMBERS
 from client_sdk.testing import MemoryCollector
-from rappor_core.calendar import day_of
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.metric import Metric
+from tests.client.lock_support import until_nothing_is_held
+from tests.metric_texts import declaration
 
 DAY = 86_400.0
+NOWHERE = "http://127.0.0.1:9"
 START = 20_500 * DAY + 3_600  # a Sunday
-TEMPLATE = """
-[metrics.{name}]
-kind = "number"
-description = "a test"
-owner = "test@example.org"
-expires = 2099-06-30
-unit = "things"
-of_period = "{of}"
-edges = {edges}
-none = "{none}"
-{noise}
-"""
 MEMO = 'mode = "memo"\nepsilon_infinity = 15.0\nepsilon_one = 8.0'  # answers are rarely lies
 
 WEB = f'{MEMO}\nmax_reports = 4\nplatforms = ["web"]\nlives = 2'
 
 
 def table(name: str, of: str, edges: str = "[1, 2, 4]", none: str = "zero", more: str = "") -> str:
-    return TEMPLATE.format(name=name, of=of, edges=edges, none=none, noise=more or MEMO)
+    keys = {"unit": "things", "of_period": of, "none": none}
+    return f"{declaration(name, 'number', **keys)}edges = {edges}\n{more or MEMO}\n"
 
 
 TEXT = table("crashes", "sum") + table("startup", "median", "[100, 400]", "apart")
@@ -78,7 +68,6 @@ def secrets(number: int) -> Iterator[bytes]:
 
 
 def test_a_life_of_distinct_numbers_charges_two_answers() -> None:
-    """180 periods with a new number in each: two responses, no fallback, none left out."""
     for secret in secrets(5):
         device = Device(table("m", "last", "[50, 100]", "apart"), secret)
         for day in range(180):
@@ -102,26 +91,16 @@ def test_a_period_that_is_not_due_keeps_nothing() -> None:
         assert bool(saved["kept"]) == due
 
 
-def test_the_one_answer_waits_for_budget() -> None:
+@pytest.mark.parametrize(("bound", "reports"), [({"budget": 1.0}, 0), ({"level": "strict"}, 1)])
+def test_the_one_answer_waits_for_budget(bound: dict[str, Any], reports: int) -> None:
     """The ledger asked for a fallback that the metric has not, and the recorder raised."""
     metrics = parse_metrics(table("m", "last", "[1, 2, 3, 4]", "apart", ONCE)).metrics
     state = MemoryState(bytes(32))
-    recorder = Recorder(metrics, state, budget=1.0)
-    numbers = NumberRecorder(metrics, state, recorder)
+    numbers = NumberRecorder(metrics, state, Recorder(metrics, state, **bound))
     for day in range(8):
         numbers.record("m", 2.5, START + day * DAY)
-    assert state.take_reports() == []
-    assert state.counters()["closed:m:nothing_left"] == 1
-
-
-def test_strict_leaves_room_for_the_one_answer() -> None:
-    metrics = parse_metrics(table("m", "last", "[1, 2, 3, 4]", "apart", ONCE)).metrics
-    state = MemoryState(bytes(32))
-    recorder = Recorder(metrics, state, level="strict")  # type: ignore[arg-type]
-    numbers = NumberRecorder(metrics, state, recorder)
-    for day in range(8):
-        numbers.record("m", 2.5, START + day * DAY)
-    assert len(state.take_reports()) == 1
+    assert len(state.take_reports()) == reports
+    assert state.counters().get("closed:m:nothing_left", 0) == 1 - reports
 
 
 def test_a_median_keeps_counts_and_no_number() -> None:
@@ -165,7 +144,6 @@ def test_sums_stay_finite_and_other_metrics_are_refused() -> None:
 
 
 def test_no_number_is_kept_for_browser_metrics(path: Path) -> None:
-    """It would never be reported: numbers waited on the device all the same."""
     text = table("crashes", "sum", more=WEB) + table("startup", "median", "[100, 400]", "apart")
     device = Device(text)
     assert device.numbers.record("crashes", 3, START) == "elsewhere"
@@ -174,13 +152,12 @@ def test_no_number_is_kept_for_browser_metrics(path: Path) -> None:
     assert device.state.note(NUMBERS + "crashes") is None
     assert [name for name, _, _ in device.sent] == ["startup"]
     path.write_text(text)
-    with opened(path, "http://127.0.0.1:9", [START]) as client:
+    with opened(path, NOWHERE, [START]) as client:
         assert not client.add("crashes", 2)
         assert "declared for other platforms" in client.last_refusal
 
 
 def test_a_bound_on_reports_ends_them_at_random() -> None:
-    """Each period is reported until then, whatever was recorded."""
     device = Device(table("crashes", "sum", more=f"{MEMO}\nmax_reports = 2"))
     for day in range(5):
         if day != 1:
@@ -201,7 +178,6 @@ def test_the_jitter_is_uniform_constant_and_keyed() -> None:
 
 
 def test_a_device_keeps_its_cut_over_periods() -> None:
-    """A number within a stratum has one answer in all periods, on either side of the cut."""
     edges = '{ scale = "linear", from = 0, to = 240, bins = 4 }'
     text = table("minutes", "sum", edges, more=f'ask = "mean"\nnum_cohorts = 10\n{MEMO}')
     answers = set()
@@ -265,55 +241,37 @@ def kept(path: Path) -> Any:
 
 
 def test_a_withdrawal_wipes_what_was_collected(path: Path) -> None:
-    with opened(path, "http://127.0.0.1:9", [START]) as client:
+    with opened(path, NOWHERE, [START]) as client:
         assert client.add("crashes", 77)
         client.set_consent(False)
         assert not client.add("crashes", 1)
     everything = b"".join(p.read_bytes() for p in (path.parent / "state").rglob("*") if p.is_file())
     assert b"numbers:" not in everything
-    with opened(path, "http://127.0.0.1:9", [START]) as client:
+    with opened(path, NOWHERE, [START]) as client:
         assert client.add("crashes", 1)
     assert kept(path)[NUMBERS + "crashes"]["kept"] == [1.0]
 
 
 def test_two_processes_add_to_one_sum(path: Path) -> None:
-    """Each in its own connection; no add is lost."""
-    clients = [opened(path, "http://127.0.0.1:9", [START]) for _ in range(2)]
-    try:
-        for _ in range(20):
-            for client in clients:
-                while not client.add("crashes"):
-                    assert "waits in memory" in client.last_refusal
-                    break
-        while any(client.inspect()["held"] for client in clients):
-            pass
-    finally:
-        for client in clients:
-            client.close()
+    one, other = (opened(path, NOWHERE, [START]) for _ in range(2))
+    with one, other:
+        for client in (one, other) * 20:
+            assert client.add("crashes") or "waits in memory" in client.last_refusal
+        for client in (one, other):
+            until_nothing_is_held(client)
     assert kept(path)[NUMBERS + "crashes"]["kept"] == [40.0]
 
 
 @pytest.mark.parametrize("later", ["", table("crashes", "sum", more=WEB)], ids=["none", "web"])
 def test_a_metric_no_longer_declared_leaves_no_trace(path: Path, later: str) -> None:
-    """Nor does one that is for browsers alone from now on."""
-    with opened(path, "http://127.0.0.1:9", [START]) as client:
+    with opened(path, NOWHERE, [START]) as client:
         assert client.add("crashes", 5)
     path.write_text(later + table("startup", "median", "[100, 400]", "apart"))
-    with opened(path, "http://127.0.0.1:9", [START]):
-        pass
+    opened(path, NOWHERE, [START]).close()
     assert kept(path).keys() <= {NUMBERS + "startup"}
 
 
-def test_expiry_is_a_day(path: Path) -> None:
-    metric: Metric = parse_metrics(TEXT).metrics["crashes"]
-    device = Device(TEXT)
-    last = day_of(metric.expires)
-    assert device.numbers.record("crashes", 1, last * DAY) is None
-    assert device.numbers.record("crashes", 1, (last + 1) * DAY) == "expired"
-
-
 def test_a_process_ahead_by_a_period_is_followed() -> None:
-    """What one recorder remembers of the period that runs is checked where it writes."""
     device = Device(TEXT)
     device.numbers.record("crashes", 4, START)
     other = NumberRecorder(device.metrics, device.state, device.recorder)

@@ -26,7 +26,7 @@ def telemetry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         client.close()
 
 
-def test_one_line_opens_the_client_of_the_process(telemetry: Any, tmp_path: Path) -> None:
+def test_one_line_opens_the_client_of_the_process(telemetry, tmp_path) -> None:
     file = parse_metrics(METRICS)
     with MemoryCollector(file.metrics) as collector:
         given = {"app": "editor", "collector": collector.url}
@@ -41,9 +41,7 @@ def test_one_line_opens_the_client_of_the_process(telemetry: Any, tmp_path: Path
         telemetry.init(file, app="other", collector="http://127.0.0.1:1", consent=True)
 
 
-def test_before_init_nothing_is_recorded_and_told_once(
-    telemetry: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_before_init_nothing_is_recorded_and_told_once(telemetry, caplog) -> None:
     caplog.set_level(logging.WARNING)
     assert not telemetry.record("homepage", "a")
     assert not telemetry.add("crashes")
@@ -60,14 +58,12 @@ def test_before_init_nothing_is_recorded_and_told_once(
         ("win32", "AppData/Local/editor/telemetry"),
     ],
 )
-def test_each_platform_has_its_folder(
-    telemetry: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, platform: str, folder: str
-) -> None:
+def test_each_platform_has_its_folder(telemetry, monkeypatch, tmp_path, platform, folder) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     assert telemetry.folder_of("editor") == str(tmp_path / folder)
 
 
 @pytest.mark.parametrize("app", ["", "..", "a/b", "a\\b", "C:"])
-def test_a_name_that_leaves_the_folder_is_refused(telemetry: Any, app: str) -> None:
+def test_a_name_that_leaves_the_folder_is_refused(telemetry, app) -> None:
     with pytest.raises(ParameterError, match="is no name of a folder"):
         telemetry.folder_of(app)

@@ -21,7 +21,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObservedApp
         yield opened
 
 
-def test_declared_instruments_record_through_their_metrics(app: ObservedApp) -> None:
+def test_declared_instruments_record_through_their_metrics(app) -> None:
     meter = DeclaredMeterProvider(app.client, DECLARED).get_meter("library", "1.0")
     counter, histogram = meter.create_counter("Crashes"), meter.create_histogram("startup", "ms")
     counter.add(1, {"user": "ada@example.org"})
@@ -33,9 +33,7 @@ def test_declared_instruments_record_through_their_metrics(app: ObservedApp) -> 
     assert "ada" not in str(app.client.inspect())
 
 
-def test_the_undeclared_is_dropped_and_told_once(
-    app: ObservedApp, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_undeclared_is_dropped_and_told_once(app, caplog) -> None:
     caplog.set_level(logging.WARNING)
     provider = DeclaredMeterProvider(app.client, DECLARED)
     for library in ("one", "two"):
@@ -59,16 +57,3 @@ def test_the_undeclared_is_dropped_and_told_once(
     ]  # fmt: skip
     assert "of_period" in told[0]
     assert "running total" in told[4]
-
-
-def test_opentelemetrys_own_api_takes_the_provider(
-    app: ObservedApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from opentelemetry import metrics
-    from opentelemetry.util._once import Once
-
-    monkeypatch.setattr(metrics._internal, "_METER_PROVIDER_SET_ONCE", Once())
-    monkeypatch.setattr(metrics._internal, "_METER_PROVIDER", None)
-    metrics.set_meter_provider(DeclaredMeterProvider(app.client, DECLARED))
-    metrics.get_meter("library").create_counter("crashes").add(3)
-    app.assert_recorded("crashes", 3)

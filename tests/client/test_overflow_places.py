@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,22 +11,17 @@ from client_sdk.location.recorder import SAVE_SECONDS
 from client_sdk.storage.interface import VISITS
 from client_sdk.storage.state_file import PATIENCE
 from client_sdk.testing import FixedRandomness
-from rappor_core.metrics.file import parse_metrics
-from tests.client.location_support import DECLARED
+from tests.client.location_support import declared
 from tests.client.lock_support import NOISE, QUIET, held, until_nothing_is_held
 from tests.waiting import waited
 
-DAILY = (
-    'mode = "memo"\nnum_bits = 16\nnum_cohorts = 4\nmechanism = "l-osue"\n'
-    "epsilon_infinity = 2.0\nepsilon_one = 1.0\nmax_memoized_values = 3\n"
-)
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)  # what the clock of the tests shows
 
 
 @pytest.fixture
 def open_phone(open_client: Any) -> Any:
     def open_(extra: str = "", **changes: Any) -> Client:
-        file = parse_metrics(DECLARED + DAILY + extra)
+        file = declared("memo", extra)
         client: Client = open_client(metrics=file, delivery=QUIET, development=False, **changes)
         return client
 
@@ -48,8 +42,7 @@ def fixes(client: Client, hours: list[float], latitude: float = 3.5) -> list[boo
     ]
 
 
-def test_a_fix_ending_a_period_waits_and_counts(open_phone: Any, tmp_path: Path) -> None:
-    """Its reports cannot be queued now: it waits, and all after it, in the order of their times."""
+def test_a_fix_ending_a_period_waits_and_counts(open_phone, tmp_path) -> None:
     phone = open_phone(randomness=FixedRandomness(1))
     assert all(fixes(phone, [0, 0.1]))
     tomorrow = [24 + step / 10 for step in range(6)]
@@ -69,10 +62,7 @@ def test_a_fix_ending_a_period_waits_and_counts(open_phone: Any, tmp_path: Path)
     assert all(fixes(phone, [24.7], 6.5))
 
 
-def test_fixes_that_wait_are_not_overtaken(
-    open_phone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not even where the lock has ended: time must not run backwards on the device."""
+def test_fixes_that_wait_are_not_overtaken(open_phone, tmp_path, monkeypatch) -> None:
     phone = open_phone()
     assert all(fixes(phone, [0]))
     session = phone._life.session
@@ -87,8 +77,7 @@ def test_fixes_that_wait_are_not_overtaken(
     assert fixes(phone, [24.2]) == [True]
 
 
-def test_a_fix_is_taken_where_saving_must_wait(open_phone: Any, tmp_path: Path) -> None:
-    """It is in memory then; said to be dropped, an app would hand it over twice."""
+def test_a_fix_is_taken_where_saving_must_wait(open_phone, tmp_path) -> None:
     phone = open_phone()
     assert all(fixes(phone, [0]))
     places = phone._life.session.places
@@ -102,7 +91,7 @@ def test_a_fix_is_taken_where_saving_must_wait(open_phone: Any, tmp_path: Path) 
     assert phone.inspect()["counters"] == {}
 
 
-def test_a_trip_waits_too(open_phone: Any, tmp_path: Path) -> None:
+def test_a_trip_waits_too(open_phone, tmp_path) -> None:
     phone = open_phone("pairs = true\n")
     first, last = START, START + timedelta(days=1)
     assert phone.record_trip("density", (1.5, 1.5), (2.5, 2.5), first)

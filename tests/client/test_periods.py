@@ -1,6 +1,5 @@
 """Limits by period: whatever the clock does, and whatever unit a later version declares."""
 
-import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -32,8 +31,7 @@ class Device:
 
     def open(self, metrics: dict[str, Metric]) -> Recorder:
         self.close()
-        folder = self._folder
-        self._state = SqliteState(str(folder / "s"), threading.RLock())
+        self._state = SqliteState(str(self._folder / "s"), threading.RLock())
         if self._state.identity().secret is None:
             self._state.set_secret(bytes(range(32)))
         return Recorder(metrics, self._state)
@@ -44,14 +42,11 @@ class Device:
 
     def days(self) -> Counter[int]:
         """Reports by the day that they state."""
-        assert self._state is not None
         return Counter(day for (day,) in self._state.rows("SELECT day FROM queue"))
 
     def rows(self) -> int:
-        assert self._state is not None
-        ((number,),) = self._state.rows("SELECT (SELECT count(*) FROM periods) + count(*) "
-                                        "FROM used_up")  # fmt: skip
-        return int(number)
+        tables = ("periods", "used_up")
+        return sum(self._state.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables)
 
 
 @pytest.fixture
@@ -61,8 +56,7 @@ def device(tmp_path: Path) -> Iterator[Device]:
     device.close()
 
 
-def test_four_passes_give_one_report_a_day(device: Device) -> None:
-    """The attack of issue 12, which got 4 reports for one day: only 64 periods were remembered."""
+def test_four_passes_give_one_report_a_day(device) -> None:
     for _ in range(4):
         for day in range(START, START + 66):
             device.open(declared()).record("m", "a", day * DAY)
@@ -70,18 +64,7 @@ def test_four_passes_give_one_report_a_day(device: Device) -> None:
     assert len(device.days()) == 66
 
 
-def test_a_random_clock_never_gets_a_second_report(device: Device) -> None:
-    source = random.Random(5)
-    recorder = device.open(declared())
-    for step in range(3_000):
-        if step % 100 == 0:
-            recorder = device.open(declared())
-        recorder.record("m", "a", (START + source.choice((0, 4_000, 11_000))
-                                   + source.randrange(150)) * DAY)  # fmt: skip
-    assert set(device.days().values()) == {1}
-
-
-def test_a_clock_years_ahead_silences_no_device(device: Device) -> None:
+def test_a_clock_years_ahead_silences_no_device(device) -> None:
     ahead = device.open(declared(most=2))
     for day in range(START + 20_000, START + 20_100):
         ahead.record("m", "a", day * DAY)
@@ -94,7 +77,7 @@ def test_a_clock_years_ahead_silences_no_device(device: Device) -> None:
     assert device.rows() <= KEPT_PERIODS + SPARE_PERIODS + 8
 
 
-def test_days_are_filled_after_a_clock_ahead(device: Device) -> None:
+def test_days_are_filled_after_a_clock_ahead(device) -> None:
     metrics = declared(more="no_data = 'none'")
     recorder = device.open(metrics)
     assert recorder.record("m", "a", (START + 9_000) * DAY) == "queued"
@@ -103,8 +86,7 @@ def test_days_are_filled_after_a_clock_ahead(device: Device) -> None:
 
 
 @pytest.mark.parametrize("new", ["week", "month"])
-def test_days_that_are_used_up_stay_so_in_another_unit(device: Device, new: str) -> None:
-    """So many days that of the first only a run is kept; then a version with another period."""
+def test_days_that_are_used_up_stay_so_in_another_unit(device, new) -> None:
     recorder = device.open(declared())
     for day in range(START, START + 120):
         recorder.record("m", "a", day * DAY)
@@ -119,10 +101,7 @@ VERSIONS = st.tuples(st.sampled_from(UNITS), st.sampled_from((1, 2, 6, 31)))
 
 @settings(max_examples=60)
 @given(VERSIONS, st.lists(st.tuples(VERSIONS, st.lists(st.integers(0, 70), max_size=6))))
-def test_no_life_has_more_reports_than_first_promised(
-    first: tuple[str, int], life: list[tuple[tuple[str, int], list[int]]]
-) -> None:
-    """Any updates, on any days: in every period of the first unit, at most the first number."""
+def test_no_life_has_more_reports_than_first_promised(first, life) -> None:
     state = MemoryState(bytes(32))
     Recorder(declared(*first), state).record("m", "a", START * DAY)
     for version, days in life:
@@ -146,7 +125,7 @@ def test_the_table_of_units_is_the_calendars() -> None:
 
 
 @given(st.sampled_from(UNITS), st.sampled_from(UNITS), st.lists(st.integers(0, 40_000)))
-def test_what_is_carried_over_is_never_less(unit: str, new: str, days: list[int]) -> None:
+def test_what_is_carried_over_is_never_less(unit, new, days) -> None:
     counts = Counter(period_number(unit, day) for day in days)
     real = Counter(period_number(new, day) for day in days)
     found = carried(counts, unit, new)

@@ -10,14 +10,12 @@ import pytest
 
 from client_sdk.location.dwell_time import moment_of
 from client_sdk.location.period_visits import Visits
-from client_sdk.randomization.metric_encoder import MetricEncoder
 from rappor_core.metrics.file import parse_metrics
 from tests.client.test_place_vectors import FILE as PLAIN_FILE
 from tests.client.test_place_vectors import plain_place, plain_usual
+from tests.client.test_vectors import check_response
 
-VECTORS = json.loads(
-    (Path(__file__).parents[1] / "vectors" / "v1" / "places_no_data.json").read_text()
-)
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors/v1/places_no_data.json").read_text())
 FILE = parse_metrics(VECTORS["metrics"]["metrics.toml"])
 
 
@@ -50,13 +48,7 @@ def test_usual_cells(row: dict[str, Any]) -> None:
 
 def test_responses() -> None:
     for row in VECTORS["responses"]:
-        random, metric = bytes.fromhex(row["random"]), FILE.metrics[row["metric"]]
-        device = MetricEncoder(metric, bytes.fromhex(row["secret"]), lambda n, r=random: r[:n])
-        bits, size = device.value_bits(row["value"]), metric.params.report_bytes
-        assert bits.to_bytes(size, "little").hex() == row["encoded_bits"]
-        assert device.permanent_bits(bits).to_bytes(size, "little").hex() == row["permanent_bits"]
-        assert device.digest(bits).hex() == row["ledger_digest"]
-        assert device.report_bits(bits).hex() == row["report_bits"]
+        check_response(FILE.metrics[row["metric"]], row)
 
 
 def test_in_a_list_it_is_the_last_bit() -> None:

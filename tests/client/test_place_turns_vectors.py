@@ -1,7 +1,4 @@
-"""The vectors of fresh turns and of last known places: against our code, and against a plain one.
-
-The plain one is told by the pages alone (docs/protocol.md, docs/porting.md), and keeps every fix.
-"""
+"""Fresh turns and last known places: our code, and a second one by docs/porting.md alone."""
 
 import hashlib
 import json
@@ -18,7 +15,8 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.sqlite import MemoryState
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import Location
-from tests.client.test_place_vectors import plain_derive, plain_draw, plain_value
+from tests.client.test_place_vectors import plain_draw, plain_value
+from tests.client.test_vectors import plain_derive
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors/v1/places_turns.json").read_text())
 FILE = parse_metrics(VECTORS["metrics"]["metrics.toml"])
@@ -96,12 +94,10 @@ def test_params_ids_digest_turn_and_hold_where_new() -> None:
 
 
 def test_a_file_with_neither_means_the_same() -> None:
-    """Absent, or as it was: one `params_id`."""
     text = VECTORS["metrics"]["metrics.toml"].replace('turn = "fresh"\nhold = 2\n', "")
     plain = parse_metrics(text).metrics["fresh/early/0"]
     said = parse_metrics(text.replace("window = 5\n", 'window = 5\nturn = "fixed"\nhold = 0\n', 1))
     assert said.metrics["fresh/early/0"].params_id == plain.params_id
-    assert plain.location is not None
     assert {"turn", "hold"}.isdisjoint(plain.location.meaning)
     assert Location.from_dict(plain.location.to_dict()) == plain.location
     assert plain.params_id != FILE.metrics["fresh/early/0"].params_id
@@ -115,7 +111,6 @@ def test_one_turn_in_each_block(row: dict[str, Any]) -> None:
         first = int(block) * window
         found = [[p, sub] for p in range(first, first + window) for _, sub in duty.due(p)]
         turn = plain_turn(name, secret, first)
-        assert turn is not None
         assert found == turns == [list(turn)]
 
 
@@ -145,9 +140,8 @@ def test_the_ledger_counts_by_block() -> None:
         outcome = recorder.record(operation["metric"], "other", day * 86_400.0)
         assert outcome == operation["outcome"] == ("full" if full else "queued"), operation
         near = any(abs(day - other) < table["window"] for other in days)
-        by_distance += outcome != (
-            "full" if near or len(days) == table["max_reports"] else "queued"
-        )
+        apart = "full" if near or len(days) == table["max_reports"] else "queued"
+        by_distance += outcome != apart
         if outcome == "queued":
             taken.add(block)
             days.append(day)

@@ -1,8 +1,4 @@
-"""The vectors of places: against our code, and against a second, plain one.
-
-The second one below is written from docs/porting.md alone, with nothing of ours; cells of h3 are
-checked against the h3 library.
-"""
+"""The vectors of places: our code, and a second one by docs/porting.md alone."""
 
 import hashlib
 import json
@@ -17,12 +13,14 @@ import pytest
 
 from client_sdk.location.dwell_time import assignment_of, moment_of
 from client_sdk.location.period_visits import Visits
-from client_sdk.randomization.metric_encoder import MetricEncoder, SymbolCoin
+from client_sdk.randomization.metric_encoder import SymbolCoin
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.sqlite import MemoryState
-from rappor_core.errors import ValueRefusedError
+from rappor_core.errors import MetricsFileError, ValueRefusedError
 from rappor_core.grid.grid import Grid
+from rappor_core.metrics.compiled import read_compiled
 from rappor_core.metrics.file import parse_metrics
+from tests.client.test_vectors import check_response, plain_derive
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "v1"
 VECTORS = json.loads((FOLDER / "places.json").read_text())
@@ -82,13 +80,6 @@ def plain_value(grid: dict[str, Any], cell: int | None, level: int) -> str:
     return f"{level}-{row >> steps}-{column >> steps}"
 
 
-def plain_derive(secret: bytes, purpose: str, fields: list[bytes], length: int) -> bytes:
-    message = b""
-    for part in (b"rappor-telemetry v1", purpose.encode(), secret, *fields):
-        message += len(part).to_bytes(4, "big") + part
-    return hashlib.shake_256(message).digest(length)
-
-
 def plain_draw(secret: str, purpose: str, name: str, choices: int) -> int:
     word = plain_derive(bytes.fromhex(secret), purpose, [name.encode()], 8)
     return int.from_bytes(word, "big") * choices // 2**64
@@ -114,9 +105,8 @@ def plain_slot(name: str, at: datetime) -> str | None:
 
 def plain_period(period: str, day: date) -> int:
     weeks = (day.toordinal() - 1) // 7
-    return {"day": (day - EPOCH).days, "week": weeks, "month": day.year * 12 + day.month - 1}[
-        period
-    ]
+    months = day.year * 12 + day.month - 1
+    return {"day": (day - EPOCH).days, "week": weeks, "month": months}[period]
 
 
 def plain_last_day(period: str, day: date) -> int:
@@ -171,13 +161,8 @@ def plain_usual(row: dict[str, Any], missing: str = "other") -> list[list[Any]]:
     end = plain_period(unit, until.date())
     today = (until.date() - EPOCH).days
     for period in range(seen or 0, end):
-        day = EPOCH + timedelta(
-            next(
-                d
-                for d in range(7_000, 40_000)
-                if plain_period(unit, EPOCH + timedelta(d)) == period
-            )
-        )
+        days = (EPOCH + timedelta(number) for number in range(7_000, 40_000))
+        day = next(day for day in days if plain_period(unit, day) == period)
         if plain_last_day(unit, day) + 7 + 1 < today:
             continue
         for sub_metric in plain_due(name, row["secret"], period):
@@ -236,11 +221,8 @@ def plain_place(name: str) -> dict[str, Any]:
     base, _, level = name.split("/")
     table = TABLES[base]
     grid = {key: table.get(key, 0) for key in ("rows", "columns")}
-    grid |= {
-        "kind": table["grid"],
-        "levels": table["levels"],
-        "box": list(map(float, table["box"])),
-    }
+    box = list(map(float, table["box"]))
+    grid |= {"kind": table["grid"], "levels": table["levels"], "box": box}
     return {
         "grid": grid,
         "level": int(level),
@@ -257,7 +239,6 @@ def test_local_times(row: dict[str, Any]) -> None:
     at = datetime.fromisoformat(row["time"])
     moment, location = moment_of(at), FILE.metrics["filter/work/13"].location
     assert (moment.day, moment.hour, moment.left) == (row["day"], row["hour"], row["left_in_hour"])
-    assert location is not None
     assert location.slot_at(moment.hour, row["weekend"]) == row["slot"] == plain_slot("filter", at)
     assert row["day"] == (at.date() - EPOCH).days
     assert row["weekend"] == (at.weekday() >= 5)
@@ -339,34 +320,23 @@ def plain_symbol(kept: int, lie: int, own: int, random: bytes) -> int:
 
 @pytest.mark.parametrize("row", VECTORS["responses"], ids=lambda row: row["metric"])
 def test_responses(row: dict[str, Any]) -> None:
-    metric, random = FILE.metrics[row["metric"]], bytes.fromhex(row["random"])
-    device = MetricEncoder(metric, bytes.fromhex(row["secret"]), lambda number: random[:number])
-    bits, size = device.value_bits(row["value"]), metric.params.report_bytes
-    assert device.cohort == row["cohort"]
-    assert bits.to_bytes(size, "little").hex() == row["encoded_bits"]
-    assert device.permanent_bits(bits).to_bytes(size, "little").hex() == row["permanent_bits"]
-    assert device.digest(bits).hex() == row["ledger_digest"]
-    assert device.report_bits(bits).hex() == row["report_bits"]
+    check_response(FILE.metrics[row["metric"]], row)
     plain_response(row)
 
 
 def plain_response(row: dict[str, Any]) -> None:
     """Cohort, digest, and both rounds of a symbol: all by the name up to the first `/`."""
     name, meaning = row["metric"].split("/")[0], VECTORS["metrics"]["expected"][row["metric"]]
-    fields = [
-        name.encode(),
-        bytes.fromhex(meaning["params_id"]),
-        bytes.fromhex(row["encoded_bits"]),
-    ]
+    encoded = bytes.fromhex(row["encoded_bits"])
+    fields = [name.encode(), bytes.fromhex(meaning["params_id"]), encoded]
     secret, fields_of = bytes.fromhex(row["secret"]), meaning["meaning"]
     assert plain_draw(row["secret"], "cohort", name, fields_of["num_cohorts"]) == row["cohort"]
     assert plain_derive(secret, "ledger", fields, 16).hex() == row["ledger_digest"]
     if fields_of["encoding"] != "symbol":
         return
-    own = int.from_bytes(bytes.fromhex(row["encoded_bits"]), "little").bit_length() - 1
-    permanent = plain_symbol(
-        fields_of["p1"], fields_of["q1"], own, plain_derive(secret, "permanent", fields, 2)
-    )
+    own = int.from_bytes(encoded, "little").bit_length() - 1
+    drawn = plain_derive(secret, "permanent", fields, 2)
+    permanent = plain_symbol(fields_of["p1"], fields_of["q1"], own, drawn)
     shown = plain_symbol(fields_of["p2"], fields_of["q2"], permanent, bytes.fromhex(row["random"]))
     assert int.from_bytes(bytes.fromhex(row["permanent_bits"]), "little") == 1 << permanent
     assert int.from_bytes(bytes.fromhex(row["report_bits"]), "little") == 1 << shown
@@ -383,3 +353,23 @@ def test_the_window_lies_within_its_life() -> None:
         plain = "full" if near or len(taken) == table["max_reports"] else "queued"
         taken += [day] if plain == "queued" else []
         assert outcome == operation["outcome"] == plain, operation
+
+
+OF_PLACES = [
+    json.loads((FOLDER / f"{name}.json").read_text())
+    for name in ("places", "places_no_data", "places_turns")
+]
+BAD = [row for vectors in OF_PLACES for row in vectors["bad_metrics"]]
+
+
+@pytest.mark.parametrize("vectors", OF_PLACES[1:], ids=["no data", "turns"])
+def test_the_compiled_form_is_the_file(vectors: dict[str, Any]) -> None:
+    file = parse_metrics(vectors["metrics"]["metrics.toml"])
+    assert read_compiled(json.dumps(vectors["compiled"])).metrics == file.metrics
+
+
+@pytest.mark.parametrize("row", BAD, ids=lambda row: row["reason"])
+def test_metrics_that_must_fail(row: dict[str, str]) -> None:
+    with pytest.raises(MetricsFileError) as caught:
+        parse_metrics(row["metrics.toml"])
+    assert str(caught.value) == row["error"]

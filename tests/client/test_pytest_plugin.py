@@ -35,7 +35,7 @@ def test_without_a_call_nothing_leaves(rappor):
 """
 
 
-def test_an_apps_tests_run_with_the_fixture(tmp_path: Path) -> None:
+def test_an_apps_tests_run_with_the_fixture(tmp_path) -> None:
     (tmp_path / "declared.toml").write_text(METRICS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nrappor_metrics = declared.toml\n")
     (tmp_path / "test_app.py").write_text(OF_AN_APP)
@@ -47,9 +47,7 @@ def test_an_apps_tests_run_with_the_fixture(tmp_path: Path) -> None:
     assert "3 passed" in done.stdout, done.stdout
 
 
-def test_a_value_over_the_limit_tells_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_over_the_limit_tells_the_reason(tmp_path, monkeypatch) -> None:
     monkeypatch.delenv("DO_NOT_TRACK", raising=False)
     once = METRICS.replace("max_reports_per_period", "# max_reports_per_period")
     with ObservedApp(parse_metrics(once), tmp_path) as app:

@@ -53,9 +53,7 @@ class Device:
 
     def spend_a_night(self, client: Client) -> None:
         assert client.record_location("density", 1.5, 1.5, at=NIGHT)
-        session = client._life.session
-        assert session is not None
-        session.places.save()
+        client._life.session.places.save()
         assert PLACE in self.bytes
 
 
@@ -64,8 +62,7 @@ def device(tmp_path: Path) -> Device:
     return Device(tmp_path)
 
 
-def test_a_closing_fix_scrubs_while_reports_wait(device: Device) -> None:
-    """The sending thread would sleep for a delay of days before it looked again."""
+def test_a_closing_fix_scrubs_while_reports_wait(device) -> None:
     with device.open() as client:
         device.spend_a_night(client)
         for day in (1, 2):
@@ -76,12 +73,11 @@ def test_a_closing_fix_scrubs_while_reports_wait(device: Device) -> None:
         assert client.inspect()["queued"]
 
 
-def test_a_number_that_closes_a_period_scrubs(tmp_path: Path) -> None:
+def test_a_number_that_closes_a_period_scrubs(tmp_path) -> None:
     device = Device(tmp_path, COUNTED)
     with device.open() as client:
         assert client.record("length", 4)
         session = client._life.session
-        assert session is not None
         before = (session.state.note("numbers:length") or "").encode()
         assert before in device.bytes
         device.now += DAY
@@ -89,9 +85,7 @@ def test_a_number_that_closes_a_period_scrubs(tmp_path: Path) -> None:
         until(lambda: before not in device.bytes)
 
 
-def test_a_period_without_a_fix_is_scrubbed_too(
-    device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_period_without_a_fix_is_scrubbed_too(device, monkeypatch) -> None:
     monkeypatch.setattr(thread, "LOOK_SECONDS", 0.05)
     with device.open() as client:
         device.spend_a_night(client)
@@ -101,11 +95,9 @@ def test_a_period_without_a_fix_is_scrubbed_too(
         until(lambda: len(client.inspect()["queued"]) > 0)
 
 
-def test_a_look_is_due_daily_in_every_zone(device: Device) -> None:
-    """Nepal's midnight is a quarter past an hour of UTC."""
+def test_a_look_is_due_daily_in_every_zone(device) -> None:
     with device.open() as client:
         session = client._life.session
-        assert session is not None
         midnight = 1_793_577_600.0 - (5 * 60 + 45) * 60
         device.now = midnight - 70
         assert session.worker._until_look() == 70
@@ -113,9 +105,7 @@ def test_a_look_is_due_daily_in_every_zone(device: Device) -> None:
         assert session.worker._until_look() == thread.LOOK_SECONDS - 1
 
 
-def test_a_scrub_hindered_by_a_reader_is_retried(
-    device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scrub_hindered_by_a_reader_is_retried(device, monkeypatch) -> None:
     monkeypatch.setattr(thread, "SCRUB_PAUSE", 0.05)
     scrub, tried = StateFile.scrub, list[bool]()
     monkeypatch.setattr(StateFile, "scrub", lambda self: tried.append(scrub(self)) or tried[-1])
@@ -148,23 +138,13 @@ os._exit(0)
 """
 
 
-def test_an_unfinished_scrub_is_left_to_the_next(device: Device) -> None:
+def test_an_unfinished_scrub_is_left_to_the_next(device) -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", KILLED, str(device.folder)]
     subprocess.run(command, check=True, cwd=root)
     assert PLACE in device.bytes
     device.now += DAY + 60
     with device.open():
-        until(lambda: PLACE not in device.bytes)
-
-
-def test_a_clock_set_back_leaves_no_trace(device: Device) -> None:
-    with device.open() as client:
-        device.spend_a_night(client)
-        session = client._life.session
-        assert session is not None
-        device.now -= 3 * DAY
-        session.worker.run_maintenance()
         until(lambda: PLACE not in device.bytes)
 
 
@@ -175,9 +155,7 @@ def state(tmp_path: Path) -> Iterator[Any]:
         yield opened
 
 
-def test_what_others_delete_during_scrubs_is_scrubbed(
-    state: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_others_delete_during_scrubs_is_scrubbed(state, monkeypatch) -> None:
     state.leave_trace()
     scrub = state.scrub
     with monkeypatch.context() as meanwhile:
@@ -188,8 +166,7 @@ def test_what_others_delete_during_scrubs_is_scrubbed(
     assert state.get("unscrubbed") is None
 
 
-def test_a_scrub_waiting_for_disk_blocks_no_writer(state: Any) -> None:
-    """Where a sync takes 150 ms, a short session lost what it recorded after a period's end."""
+def test_a_scrub_waiting_for_disk_blocks_no_writer(state) -> None:
     state.put_note("x", kept := "what is still in the log")
     database, in_file = state._open, []
 
@@ -207,7 +184,7 @@ def test_a_scrub_waiting_for_disk_blocks_no_writer(state: Any) -> None:
     assert in_file == [True]
 
 
-def test_a_period_ending_in_error_is_scrubbed(state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_period_ending_in_error_is_scrubbed(state, monkeypatch) -> None:
     """The mark is of the transaction that deletes, so no caller can lose it."""
     file = declared("memo")
     places = LocationRecorder(file, state, Recorder(file.metrics, state), lambda: 0.0)
@@ -219,7 +196,7 @@ def test_a_period_ending_in_error_is_scrubbed(state: Any, monkeypatch: pytest.Mo
     assert state.get("unscrubbed") is not None
 
 
-def test_what_is_left_shows_no_longer_predecessor(tmp_path: Path) -> None:
+def test_what_is_left_shows_no_longer_predecessor(tmp_path) -> None:
     """Of two devices with equal notes now, the file does not tell whose note was longer before."""
     pages = []
     for length in (20, 90):

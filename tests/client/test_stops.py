@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from client_sdk import Delivery
 from client_sdk.inspection import render
 from client_sdk.testing import MemoryCollector
-from tests.client.conftest import Clock
 from tests.waiting import until
 
 WHEN_FLUSHED = Delivery(mean_delay=3_600.0, first_pause=0.05)
@@ -48,9 +46,7 @@ def stop(client: Any, collector: StoppingCollector, reason: str) -> None:
     assert client.inspect()["counters"][f"refused:homepage:{reason}"] == 1
 
 
-def test_a_retired_metric_is_recorded_no_more(
-    open_phone: Any, collector: StoppingCollector, clock: Clock
-) -> None:
+def test_a_retired_metric_is_recorded_no_more(open_phone, collector, clock) -> None:
     client = open_phone()
     stop(client, collector, "metric_retired")
     clock.now += 400 * DAY
@@ -66,9 +62,7 @@ def test_a_retired_metric_is_recorded_no_more(
     assert account["counters"]["stopped:homepage"] == 2
 
 
-def test_a_new_version_of_a_retired_metric_is_recorded(
-    open_phone: Any, collector: StoppingCollector, metrics_text: str
-) -> None:
+def test_a_new_version_of_a_retired_metric_is_recorded(open_phone, collector, metrics_text) -> None:
     from rappor_core.metrics.file import parse_metrics
 
     client = open_phone()
@@ -78,9 +72,7 @@ def test_a_new_version_of_a_retired_metric_is_recorded(
     assert open_phone(metrics=newer).record("homepage", "a")
 
 
-def test_a_paused_metric_sends_one_report_a_day(
-    open_phone: Any, collector: StoppingCollector, clock: Clock
-) -> None:
+def test_a_paused_metric_sends_one_report_a_day(open_phone, collector, clock) -> None:
     client = open_phone()
     stop(client, collector, "metric_paused")
     sent = len(collector.requests)
@@ -103,10 +95,7 @@ def test_a_paused_metric_sends_one_report_a_day(
     assert client.record("homepage", "b")
 
 
-def test_a_busy_state_does_not_take_the_report_of_the_day(
-    open_phone: Any, collector: StoppingCollector, clock: Clock, tmp_path: Path
-) -> None:
-    """The call waits, and is that report once the state is free."""
+def test_a_busy_state_keeps_the_report_of_the_day(open_phone, collector, clock, tmp_path) -> None:
     client = open_phone()
     stop(client, collector, "metric_paused")
     assert not client.record("homepage", "a")
@@ -119,9 +108,7 @@ def test_a_busy_state_does_not_take_the_report_of_the_day(
     assert client.inspect()["queued"] == {"homepage": 1}
 
 
-def test_a_withdrawal_forgets_what_was_stopped(
-    open_phone: Any, collector: StoppingCollector
-) -> None:
+def test_a_withdrawal_forgets_what_was_stopped(open_phone, collector) -> None:
     client = open_phone()
     stop(client, collector, "metric_paused")
     assert client.set_consent(False)
@@ -131,9 +118,7 @@ def test_a_withdrawal_forgets_what_was_stopped(
 
 
 @pytest.mark.parametrize("reason", ["unknown_metric", "day_closed", "metric_expired", "metric"])
-def test_no_other_reason_stops_a_metric(
-    open_phone: Any, collector: StoppingCollector, reason: str
-) -> None:
+def test_no_other_reason_stops_a_metric(open_phone, collector, reason) -> None:
     client = open_phone()
     stop(client, collector, reason)
     assert client.record("homepage", "a")

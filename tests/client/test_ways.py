@@ -46,17 +46,7 @@ def trusting() -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(CERTIFICATE))
 
 
-def test_tls_with_a_context_of_the_apps_own(
-    secure_collector: MemoryCollector, batch: Batch
-) -> None:
-    with Transport(secure_url(secure_collector), tls=trusting()) as transport:
-        assert transport.send(batch).results[0].accepted
-    assert len(secure_collector.reports) == 1
-
-
-def test_a_certificate_that_nobody_signed_is_not_trusted(
-    secure_collector: MemoryCollector, batch: Batch
-) -> None:
+def test_a_certificate_that_nobody_signed_is_not_trusted(secure_collector, batch) -> None:
     with (
         Transport(secure_url(secure_collector)) as transport,
         pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED") as refused,
@@ -129,18 +119,14 @@ def address(proxy: Proxy) -> str:
     return f"http://127.0.0.1:{proxy.server_address[1]}"
 
 
-def test_a_proxy_takes_the_whole_address(
-    collector: MemoryCollector, proxy: Proxy, batch: Batch
-) -> None:
+def test_a_proxy_takes_the_whole_address(collector, proxy, batch) -> None:
     with Transport(collector.url, proxy=address(proxy)) as transport:
         assert transport.send(batch).results[0].accepted
     assert proxy.asked == [f"POST {collector.url}/v1/reports"]
     assert len(collector.reports) == 1
 
 
-def test_a_proxy_tunnels_tls_and_sees_nothing(
-    secure_collector: MemoryCollector, proxy: Proxy, batch: Batch
-) -> None:
+def test_a_proxy_tunnels_tls_and_sees_nothing(secure_collector, proxy, batch) -> None:
     url = secure_url(secure_collector)
     with Transport(url, "key", proxy=address(proxy), tls=trusting()) as transport:
         assert transport.send(batch).results[0].accepted

@@ -5,46 +5,32 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from client_sdk import Client, Delivery
+from client_sdk import Client
 from client_sdk.storage.directory import StateDirectory
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.client.conftest import Clock
+from tests.client.lock_support import QUIET, holds
 from tests.client.period_support import file_of
 from tests.client.process_support import output_of
 from tests.waiting import until
 
-QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
 NOWHERE = "http://127.0.0.1:9"
+PATH = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def open_at(folder: Path, metrics: MetricsFile, consent: bool = True) -> Client:
-    return Client.open(
-        metrics,
-        state_dir=folder,
-        collector=NOWHERE,
-        consent=consent,
-        delivery=QUIET,
-        clock=lambda: 1_795_262_400.0,  # 2026-11-21, 12:00 UTC
-    )
+    choices = {"collector": NOWHERE, "delivery": QUIET, "clock": Clock()}
+    return Client.open(metrics, state_dir=folder, consent=consent, **choices)
 
 
 def secret_of(client: Client) -> bytes:
-    assert client._life.session is not None
-    secret = client._life.session.state.identity().secret
-    assert secret is not None
-    return secret
-
-
-def holds(folder: Path, secret: bytes) -> bool:
-    """Either half of it would tell."""
-    texts = [path.read_bytes() for path in folder.iterdir()]
-    return any(half in text for half in (secret[:16], secret[16:]) for text in texts)
+    return client._life.session.state.identity().secret
 
 
 @contextmanager
@@ -76,10 +62,7 @@ def record_until_full(client: Client) -> None:
 
 @pytest.mark.parametrize("kilobytes", [96, 128, 192, 256])
 @pytest.mark.parametrize("busy", [False, True])
-def test_on_a_full_disk_no_secret_stays(
-    tmp_path: Path, metrics: MetricsFile, kilobytes: int, busy: bool
-) -> None:
-    """Before, "not wiped yet" for ever: SQLite needs room to delete, the system does not."""
+def test_on_a_full_disk_no_secret_stays(tmp_path, metrics, kilobytes, busy) -> None:
     with small_disk(tmp_path / "small", kilobytes) as small:
         client = open_at(small / "state", metrics)
         if client.status.condition != "active":
@@ -114,7 +97,7 @@ def remount(folder: Path, how: str) -> None:
     until(lambda: subprocess.run(command, check=False).returncode == 0, every=0.1)
 
 
-def test_on_read_only_disks_a_withdrawal_says_so(tmp_path: Path, metrics: MetricsFile) -> None:
+def test_on_read_only_disks_a_withdrawal_says_so(tmp_path, metrics) -> None:
     with small_disk(tmp_path / "small", 1_024) as small:
         with open_at(small / "state", metrics) as client:
             assert client.record("crashed", True)
@@ -134,9 +117,7 @@ def test_on_read_only_disks_a_withdrawal_says_so(tmp_path: Path, metrics: Metric
             assert secret_of(client) != secret
 
 
-def test_overwritten_but_undeletable_counts_as_wiped(
-    tmp_path: Path, metrics: MetricsFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overwritten_but_undeletable_counts_as_wiped(tmp_path, metrics, monkeypatch) -> None:
     with open_at(tmp_path / "state", metrics) as client:
         assert client.record("crashed", True)
         secret = secret_of(client)
@@ -191,45 +172,36 @@ print(client.status.sentence)
 @pytest.mark.skipif(os.name == "nt", reason="limits are of POSIX")
 @pytest.mark.parametrize("limit", [0, 1_024, 8_192, 16_384, 32_768, 60_000])
 @pytest.mark.parametrize("when", ["open", "closed"])
-def test_where_files_may_not_grow_no_secret_stays(
-    tmp_path: Path, metrics_text: str, limit: int, when: str
-) -> None:
+def test_where_files_may_not_grow_no_secret_stays(tmp_path, metrics_text, limit, when) -> None:
     found, sentence = output_of(LIMITED, tmp_path, metrics_text, str(limit), when)
     assert found == "False"
     assert "yet" not in sentence
 
 
-def test_a_process_holding_a_deleted_state_stops(
-    tmp_path: Path, metrics: MetricsFile, metrics_text: str
-) -> None:
-    """Its connection is to files that were overwritten: nothing is recorded any more."""
-    with small_disk(tmp_path / "small", 256) as small:
-        first = open_at(small / "state", metrics)
+OTHER = """
+import sys
+from client_sdk import Client
+choices = {"state_dir": sys.argv[2], "collector": "http://127.0.0.1:9", "consent": True}
+client = Client.open(sys.argv[1], **choices)
+for _ in range(3):
+    print(client.record("crashed", True), flush=True)
+    input()
+"""
+
+
+def test_a_process_holding_a_deleted_state_stops(tmp_path, metrics, metrics_text) -> None:
+    (tmp_path / "metrics.toml").write_text(metrics_text)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with small_disk(tmp_path / "small", 256) as small, open_at(small / "state", metrics) as first:
         assert first.record("homepage", "a")
         secret = secret_of(first)
-        (small / "metrics.toml").write_text(metrics_text)
-        other = (
-            "import sys\nfrom client_sdk import Client, Delivery\n"
-            "c = Client.open(sys.argv[1], state_dir=sys.argv[2], collector='http://127.0.0.1:9', "
-            "consent=True, delivery=Delivery(mean_delay=86400.0))\n"
-            "print(c.record('homepage', 'a'), flush=True)\ninput()\n"
-            "print(c.record('homepage', 'a'), c.record('homepage', 'b'), c.status.condition)\n"
-        )
-        process = subprocess.Popen(
-            [sys.executable, "-c", other, str(small / "metrics.toml"), str(small / "state")],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "True\n"
+        arguments = [tmp_path / "metrics.toml", small / "state"]
+        other = subprocess.Popen([sys.executable, "-c", OTHER, *arguments], env=PATH, **pipes)
+        assert other.stdout.readline() == "True\n"
         fill(small)
         first.set_consent(False)
         assert not holds(small / "state", secret)
-        then, _ = process.communicate("\n", timeout=20)
-        assert then.startswith("False False")
-        first.close()
+        assert other.communicate("\n" * 3, timeout=20)[0] == "False\n" * 2
 
 
 def ask_for_reset(folder: Path, metrics: MetricsFile) -> None:
@@ -244,11 +216,9 @@ def withdraw(folder: Path, metrics: MetricsFile) -> None:
 
 def damage_and_reset(folder: Path, metrics: MetricsFile) -> None:
     """Some of it is legible, as after a flipped bit."""
-    database = sqlite3.connect(folder / "state.sqlite")
-    database.execute("INSERT INTO counters VALUES (CAST(x'ff' AS TEXT), 1)")
-    database.execute("UPDATE queue SET day = 1 << 40")
-    database.commit()
-    database.close()
+    with closing(sqlite3.connect(folder / "state.sqlite")) as database, database:
+        database.execute("INSERT INTO counters VALUES (CAST(x'ff' AS TEXT), 1)")
+        database.execute("UPDATE queue SET day = 1 << 40")
     with open_at(folder, metrics) as client:
         assert client.status.condition == "state_corrupt"
         client.reset()
@@ -269,12 +239,7 @@ ENDS = [ask_for_reset, withdraw, damage_and_reset]
         (("day", 5), ("month", 6)),
     ],
 )
-def test_a_period_limit_survives_a_wiped_secret(
-    tmp_path: Path,
-    end: Callable[[Path, MetricsFile], None],
-    first: tuple[str, int],
-    then: tuple[str, int],
-) -> None:
+def test_a_period_limit_survives_a_wiped_secret(tmp_path, end, first, then) -> None:
     folder, metrics = tmp_path / "state", file_of(*first)
     with open_at(folder, metrics) as client:
         assert sum(client.record("m", "a") for _ in range(first[1] + 2)) == first[1]
@@ -286,9 +251,7 @@ def test_a_period_limit_survives_a_wiped_secret(
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_new_secret_records_within_the_limit(
-    tmp_path: Path, end: Callable[[Path, MetricsFile], Any]
-) -> None:
+def test_a_new_secret_records_within_the_limit(tmp_path, end) -> None:
     folder, metrics = tmp_path / "state", file_of("month", 5)
     with open_at(folder, metrics) as client:
         assert client.record("m", "a")

@@ -2,8 +2,8 @@
 
 import copy
 import json
+import math
 import random
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,20 @@ from typer.testing import CliRunner
 
 from rappor_cli.metrics import app
 from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.compiled import compiled, compiled_text, load_metrics, read_compiled
+from rappor_core.metrics.compiled import (
+    compiled,
+    compiled_text,
+    digest_of,
+    load_metrics,
+    read_compiled,
+)
 from rappor_core.metrics.file import parse_metrics
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "v1"
-STRINGS = json.loads((VECTORS / "metrics.json").read_text())["metrics.toml"]
-PLACES = json.loads((VECTORS / "places.json").read_text())["metrics"]["metrics.toml"]
+HERE = Path(__file__).parents[1] / "vectors" / "v1"
+VECTORS = json.loads((HERE / "compiled.json").read_text())
+STRINGS = json.loads((HERE / "metrics.json").read_text())["metrics.toml"]
+PLACES = json.loads((HERE / "places.json").read_text())["metrics"]["metrics.toml"]
+DEVICE = json.loads((HERE / "device.json").read_text())
 ODD = [None, True, False, 0, -1, 1.5, 10**400, 1e308, "", "x", "\ud800", [], [1], {}, {"a": 1}]
 
 
@@ -34,8 +42,7 @@ def paths(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("text", [STRINGS, PLACES], ids=["strings", "places"])
-def test_an_odd_document_is_refused_or_read_literally(text: str) -> None:
-    """500 documents, each with one part taken out or replaced by something odd."""
+def test_an_odd_document_is_refused_or_read_literally(text) -> None:
     good, rng = compiled(parse_metrics(text)), random.Random(4)
     where, refused = paths(good), 0
     for _ in range(500):
@@ -56,30 +63,7 @@ def test_an_odd_document_is_refused_or_read_literally(text: str) -> None:
     assert refused > 450
 
 
-def part(document: dict[str, Any], number: int) -> dict[str, Any]:
-    found: dict[str, Any] = document["metrics"][number]["definition"]
-    return found
-
-
-@pytest.mark.parametrize(
-    ("spoil", "why"),
-    [
-        (lambda d: d["metrics"].pop(1), "each of its slots and levels"),
-        (lambda d: part(d, 1).update(min_reports=7), "different rules"),
-        (lambda d: part(d, 0).update(expires="20991231"), "as `rappor metrics compile` writes it"),
-        (lambda d: part(d, 0).update(no_data=None), "as `rappor metrics compile` writes it"),
-    ],
-)
-def test_what_compiling_cannot_write_is_refused(
-    spoil: Callable[[dict[str, Any]], object], why: str
-) -> None:
-    document = compiled(parse_metrics(PLACES))
-    spoil(document)
-    with pytest.raises(MetricsFileError, match=why):
-        read_compiled(json.dumps(document))
-
-
-def test_load_metrics_reads_the_written_file_by_ending(tmp_path: Path) -> None:
+def test_load_metrics_reads_the_written_file_by_ending(tmp_path) -> None:
     source, output = tmp_path / "metrics.toml", tmp_path / "metrics.json"
     source.write_text(STRINGS)
     done = CliRunner().invoke(app, ["compile", str(source), "-o", str(output)])
@@ -91,15 +75,58 @@ def test_load_metrics_reads_the_written_file_by_ending(tmp_path: Path) -> None:
         load_metrics(output)
 
 
-def test_a_name_hiding_the_form_is_refused(tmp_path: Path) -> None:
-    source = tmp_path / "metrics.toml"
-    source.write_text(STRINGS)
-    done = CliRunner().invoke(app, ["compile", str(source), "-o", str(tmp_path / "metrics.txt")])
-    assert done.exit_code == 2
-    assert not (tmp_path / "metrics.txt").exists()
-
-
-def test_a_byte_order_mark_is_read_over(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_read_over(tmp_path) -> None:
     path = tmp_path / "metrics.toml"
     path.write_text(STRINGS, encoding="utf-8-sig")
     assert load_metrics(path).metrics.keys() == parse_metrics(STRINGS).metrics.keys()
+
+
+GOOD = {"metrics": STRINGS, "ledger": DEVICE["ledger"]["metrics.toml"], "places": PLACES}
+GOOD |= {f"lives/{n}": text for n, text in enumerate(DEVICE["lives"]["versions"])}
+
+
+@pytest.mark.parametrize("name", VECTORS["good"])
+def test_a_compiled_file_reads_as_its_toml_does(name: str) -> None:
+    assert GOOD.keys() == VECTORS["good"].keys()
+    row, file = VECTORS["good"][name], parse_metrics(GOOD[name])
+    assert json.loads(json.dumps(compiled(file))) == row["document"]
+    assert read_compiled(json.dumps(row["document"])) == file
+    nats = {
+        metric.name: {
+            "epsilon_infinity": metric.params.epsilon_infinity,
+            "epsilon_one": metric.epsilon_one,
+            "lifetime_epsilon": metric.lifetime_epsilon,
+        }
+        for metric in file.metrics.values()
+    }
+    promises = {name: {key: None if math.isinf(x) else x for key, x in one.items()}
+                for name, one in nats.items()}  # fmt: skip
+    assert promises == row["promises"]
+
+
+@pytest.mark.parametrize("row", VECTORS["bad"], ids=lambda row: row["name"])
+def test_bad_documents_are_refused(row: dict[str, Any]) -> None:
+    with pytest.raises(MetricsFileError):
+        read_compiled(json.dumps(row["document"]))
+
+
+def test_the_digests_are_current() -> None:
+    stored = json.loads((HERE / "digests.json").read_text())
+    good = {name: digest_of(row["document"]) for name, row in VECTORS["good"].items()}
+    assert good == stored["compiled"]
+    assert [digest_of(row["document"]) for row in stored["odd"]] == [
+        row["digest"] for row in stored["odd"]
+    ]
+
+
+def test_a_digest_must_be_the_documents_own() -> None:
+    digests = json.loads((HERE / "digests.json").read_text())["compiled"]
+    for name, row in VECTORS["good"].items():
+        sealed = {**row["document"], "digest": digests[name]}
+        assert read_compiled(json.dumps(sealed)) == read_compiled(json.dumps(row["document"]))
+        for wrong in (None, "0" * 32, digests[name].upper()):
+            with pytest.raises(MetricsFileError, match="digest"):
+                read_compiled(json.dumps({**sealed, "digest": wrong}))
+    sealed["budget"] = (sealed["budget"] or 40.0) + 1
+    with pytest.raises(MetricsFileError, match="digest"):
+        read_compiled(json.dumps(sealed))

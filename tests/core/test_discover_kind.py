@@ -23,25 +23,6 @@ def test_the_usual_report_is_128_bytes() -> None:
     assert hash(metric)
 
 
-def test_a_single_report_is_linked_to_no_other() -> None:
-    """`metrics check` warns of a long permanent response only where it is sent again."""
-    today, text = date(2026, 11, 22), "budget = 40.0\n" + SITE
-    once = parse_metrics(text + "epsilon_infinity = 4.0")
-    found = check_metrics(once, today=today, population=1_000_000)
-    assert [one.message[:16] for one in found] == ["with 1,000,000 d", "code = 'domains'"]
-    several = text.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
-    file = parse_metrics(several + "epsilon_infinity = 4.0")
-    (_, _, finding) = check_metrics(file, today=today, population=1_000_000)
-    assert "long series of reports could be linked" in finding.message
-
-
-def test_both_epsilons_allow_several_reports() -> None:
-    text = SITE.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
-    metric = parse_metrics(text + "epsilon_infinity = 4.0").metrics["site"]
-    assert metric.max_reports is None
-    assert metric.epsilon_one <= 1.0 < metric.params.epsilon_infinity
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -61,7 +42,6 @@ def test_what_does_not_fit_is_refused_by_name(more: str, message: str) -> None:
 
 
 def test_a_repeating_report_is_sent_once() -> None:
-    """Without a fresh round two reports of a value are the same 1,024 bits."""
     with pytest.raises(MetricsFileError, match="max_reports = 2 is not 1"):
         site_metric().replace(max_reports=2)
     with pytest.raises(MetricsFileError, match="max_reports = None is not 1"):
@@ -95,3 +75,12 @@ def test_a_device_with_another_table_refuses_the_definition() -> None:
     definition["details"].pop("num_levels")
     with pytest.raises(MetricsFileError, match="details lack or have unknown keys: 'num_levels'"):
         Metric.from_dict(definition)
+
+
+def test_check_warns_of_linked_series_alone() -> None:
+    """A single report is linked to no other."""
+    once = "budget = 40.0\n" + SITE + "epsilon_infinity = 4.0"
+    several = once.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
+    for text, warned in ((once, False), (several, True)):
+        found = check_metrics(parse_metrics(text), today=date(2026, 11, 22), population=1_000_000)
+        assert any("long series of reports" in one.message for one in found) is warned

@@ -19,13 +19,6 @@ class Triple(Pair):
     third: str = "x"
 
 
-def test_fields_by_position_by_name_and_by_default() -> None:
-    assert Pair(1).to_fields() == Pair(1, 2).to_fields() == {"first": 1, "second": 2}
-    assert Pair(second=5, first=3).to_fields() == {"first": 3, "second": 5}
-    assert Triple(1, third="y").to_fields() == {"first": 1, "second": 2, "third": "y"}
-    assert repr(Pair(1)) == "Pair(first=1, second=2)"
-
-
 @pytest.mark.parametrize(
     ("values", "named", "wrong"),
     [
@@ -43,9 +36,8 @@ def test_wrong_fields_are_named(values: tuple[int, ...], named: dict[str, int], 
 def test_equal_by_type_and_value() -> None:
     assert Pair(1) == Pair(1, 2)
     assert hash(Pair(1)) == hash(Pair(1, 2))
-    assert Pair(1) != Pair(3)
-    assert Pair(1) != Triple(1)
-    assert Pair(1) != (1, 2)
+    assert Pair(1) not in (Pair(3), Triple(1), (1, 2))
+    assert deepcopy(Triple(1)) == pickle.loads(pickle.dumps(Triple(1))) == Triple(1)
 
 
 def test_values_cannot_change_and_copies_are_checked() -> None:
@@ -58,7 +50,3 @@ def test_values_cannot_change_and_copies_are_checked() -> None:
     with pytest.raises(ValueError, match="equal"):
         pair.replace(first=2)
     assert pair == Pair(1)
-
-
-def test_copies_and_pickles() -> None:
-    assert deepcopy(Triple(1)) == pickle.loads(pickle.dumps(Triple(1))) == Triple(1)

@@ -1,13 +1,14 @@
 """Probabilities over 2**16: RAPPOR's formulas, the solved rounds, and what is refused."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rappor_core.errors import InformationLostError, ParameterError
-from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism, quantize
+from rappor_core.errors import ParameterError
+from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 
 
@@ -18,38 +19,11 @@ def test_report_probabilities_are_those_of_the_paper(f: float, p: float, q: floa
     assert mechanism.p_star == pytest.approx(f * (p + q) / 2 + (1 - f) * p, abs=4e-5)
 
 
-def test_report_probabilities_are_exact_for_the_rounded_probabilities() -> None:
-    mechanism = TwoRoundMechanism(p1=40_001, q1=7, p2=65_535, q2=3)
-    scale = PROBABILITY_SCALE
-    exact = (40_001 * 65_535 + (scale - 40_001) * 3) / scale**2
-    assert mechanism.q_star == exact
-
-
-def test_one_time_rappor_has_no_permanent_round() -> None:
-    mechanism = TwoRoundMechanism.rappor(0, 0.5, 0.75)
-    assert not mechanism.has_permanent_round
-    assert (mechanism.p_star, mechanism.q_star) == (0.5, 0.75)
-    assert TwoRoundMechanism.rappor(0.5, 0.5, 0.75).has_permanent_round
-
-
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf, "0.5", True, None])
 def test_an_impossible_probability_is_refused_by_value(value: object) -> None:
     with pytest.raises(ParameterError, match="prob_p") as caught:
         TwoRoundMechanism.rappor(0.5, value, 0.75)  # type: ignore[arg-type]
     assert repr(value) in str(caught.value)
-
-
-@pytest.mark.parametrize("value", [1e-9, 1 - 1e-9])
-def test_a_probability_that_would_become_certain_is_refused(value: float) -> None:
-    with pytest.raises(ParameterError, match="would be rounded"):
-        quantize("prob_q", value)
-    assert quantize("prob_q", round(value)) == round(value) * PROBABILITY_SCALE
-
-
-@pytest.mark.parametrize(("f", "p", "q"), [(1, 0.5, 0.75), (0.5, 0.4, 0.4)])
-def test_parameters_that_keep_nothing_are_refused(f: float, p: float, q: float) -> None:
-    with pytest.raises(InformationLostError, match="keeps nothing"):
-        TwoRoundMechanism.rappor(f, p, q)
 
 
 def test_a_permanent_round_that_inverts_is_refused() -> None:
@@ -82,3 +56,33 @@ def test_optimized_reports_a_held_bit_with_one_half() -> None:
 def test_epsilons_that_no_rounds_can_have_are_refused(pair: tuple[float, float]) -> None:
     with pytest.raises(ParameterError, match="epsilon_one"):
         TwoRoundMechanism.symmetric(*pair)
+
+
+GOOD: dict[str, Any] = {"num_bits": 128, "num_hashes": 2, "num_cohorts": 16}
+GOOD |= {"prob_f": 0.5, "prob_p": 0.5, "prob_q": 0.75}
+
+
+def test_the_papers_names_come_back() -> None:
+    params = RapporParams.rappor(**GOOD)
+    assert (params.prob_f, params.prob_p, params.prob_q) == (0.5, 0.5, 0.75)
+    assert params.report_bytes == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"num_bits": 0}, "num_bits = 0"),
+        ({"num_bits": True}, "num_bits = True"),
+        ({"num_hashes": 0}, "num_hashes = 0"),
+        ({"num_cohorts": 65_537}, "num_cohorts = 65537"),
+        ({"hash": "sha1"}, "hash = 'sha1'"),
+        ({"hash": "md5", "num_bits": 257}, "not 257"),
+        ({"encoding": "tree"}, "encoding = 'tree'"),
+        ({"encoding": "one_hot"}, "num_hashes = 2"),
+        ({"prob_f": 1.5}, "prob_f = 1.5"),
+    ],
+)
+def test_bad_parameters_are_named(changes: dict[str, Any], names: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        RapporParams.rappor(**(GOOD | changes))
+    assert names in str(caught.value)

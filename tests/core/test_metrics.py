@@ -37,10 +37,11 @@ def golden() -> MetricsFile:
     return parse_metrics(VECTORS["metrics.toml"])
 
 
-def test_golden_digests_and_epsilons(golden: MetricsFile) -> None:
+def test_golden_digests_and_epsilons(golden) -> None:
     assert golden.metrics.keys() == VECTORS["expected"].keys()
     for name, metric in golden.metrics.items():
         expected = VECTORS["expected"][name]
+        assert Metric.from_dict(json.loads(json.dumps(metric.to_dict()))) == metric
         assert metric.meaning == expected["meaning"]
         assert metric.params_id == expected["params_id"]
         assert metric.params.q_star == expected["q_star"]
@@ -51,28 +52,12 @@ def test_golden_digests_and_epsilons(golden: MetricsFile) -> None:
         assert metric.lifetime_epsilon == pytest.approx(expected["lifetime_epsilon"])
 
 
-def test_a_definition_through_json_and_back(golden: MetricsFile) -> None:
-    for metric in golden.metrics.values():
-        assert Metric.from_dict(json.loads(json.dumps(metric.to_dict()))) == metric
-
-
-def test_params_id_follows_the_meaning_and_nothing_else(golden: MetricsFile) -> None:
+def test_params_id_follows_the_meaning_and_nothing_else(golden) -> None:
     metric = golden.metrics["theme"]
     same = metric.replace(owner="x@example.org", min_reports=5, accept_days=1, name="other_name")
     assert same.params_id == metric.params_id
     swapped = metric.replace(categories=("dark", "light", "caf\u00e9"))
     assert swapped.params_id != metric.params_id
-
-
-def test_values_become_bits(golden: MetricsFile) -> None:
-    assert golden.metrics["theme"].value_bits("dark", 0) == 0b010
-    assert golden.metrics["crashed"].value_bits(True, 0) == 1
-    assert golden.metrics["crashed"].value_bits(False, 0) == 0
-    for same in ("caf\u00e9", "cafe\u0301"):
-        assert golden.metrics["theme"].value_bits(same, 0) == 0b100
-    homepage = golden.metrics["homepage"]
-    assert homepage.value_bits("cafe\u0301", 3) == homepage.value_bits("caf\u00e9", 3)
-    assert homepage.value_bits("a", 3) != homepage.value_bits("a", 4)
 
 
 @pytest.mark.parametrize(
@@ -86,27 +71,10 @@ def test_values_become_bits(golden: MetricsFile) -> None:
         ("crashed", "secret-value", "True or False"),
     ],
 )
-def test_an_unencodable_value_is_refused_unseen(
-    golden: MetricsFile, name: str, value: object, message: str
-) -> None:
+def test_an_unencodable_value_is_refused_unseen(golden, name, value, message) -> None:
     with pytest.raises(ValueRefusedError, match=message) as caught:
         golden.metrics[name].value_bits(value, 0)
     assert "secret-value" not in str(caught.value)
-
-
-def test_a_boolean_has_the_epsilons_asked_for() -> None:
-    metric = parse_metrics(BOOLEAN).metrics["crashed"]
-    assert metric.params.epsilon_infinity == pytest.approx(1.5, rel=1e-3)
-    assert metric.params.epsilon_one == pytest.approx(0.5, rel=1e-3)
-    assert metric.lifetime_epsilon == pytest.approx(3.0, rel=1e-3)
-
-
-def test_hashes_share_the_epsilons_asked_for() -> None:
-    noise = "prob_f = 0.75\nprob_p = 0.5\nprob_q = 0.75"
-    text = STRING.replace(noise, "epsilon_infinity = 4.0\nepsilon_one = 1.0")
-    params = parse_metrics(text).metrics["homepage"].params
-    assert params.epsilon_infinity == pytest.approx(4, rel=1e-3)
-    assert params.epsilon_one == pytest.approx(1, rel=1e-3)
 
 
 def test_reports_for_life_can_be_the_tighter_bound() -> None:
@@ -160,41 +128,17 @@ BAD = [
     (edit(CATEGORY, "epsilon_one = 1.0", "epsilon_one = 3.0"), "epsilon_one = 3.0"),
     (BOOLEAN + 'mechanism = "l-osue"', "mechanism = 'l-osue' has no use"),
     (BOOLEAN + "max_memoized_values = 3", "max_memoized_values = 3"),
+    (CATEGORY + 'no_data = "blue"\n', "no_data = 'blue' is not one of the categories"),
+    (BOOLEAN + 'no_data = "x"\n', "unknown key no_data = 'x'; known are"),
+    (edit(STRING, "values = 3", "values = 2") + 'no_data = "x"', "beside fallback and no_data"),
 ]
 
 
 @pytest.mark.parametrize(("text", "message"), BAD)
-def test_bad_files_name_key_and_value(text: str, message: str) -> None:
+def test_bad_files_name_key_and_value(text, message) -> None:
     with pytest.raises(MetricsFileError) as caught:
         parse_metrics(text)
     assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (CATEGORY + 'no_data = "blue"\n', "no_data = 'blue' is not one of the categories"),
-        (BOOLEAN + 'no_data = "x"\n', "unknown key no_data = 'x'; known are"),
-        (
-            STRING.replace("max_memoized_values = 3", "max_memoized_values = 2")
-            + 'no_data = "none"\n',
-            "max_memoized_values = 2 leaves no place beside fallback and no_data",
-        ),
-    ],
-)
-def test_a_no_data_value_needs_a_place(text: str, message: str) -> None:
-    with pytest.raises(MetricsFileError) as caught:
-        parse_metrics(text)
-    assert message in str(caught.value)
-
-
-def test_a_no_data_value_changes_no_meaning() -> None:
-    (plain,) = parse_metrics(STRING).metrics.values()
-    (periodic,) = parse_metrics(STRING + 'no_data = "none"\n').metrics.values()
-    assert periodic.no_data == "none"
-    assert periodic.params_id == plain.params_id
-    for metric in (plain, periodic):
-        assert Metric.from_dict(json.loads(json.dumps(metric.to_dict()))) == metric
 
 
 def test_the_cohort_floor_is_at_most_a_hundred() -> None:
@@ -216,14 +160,11 @@ def test_check_warns_of_thin_cohorts_that_wait() -> None:
         return "".join(m for m in messages("budget = 20\n" + STRING + keys, population))
 
     assert "a cohort of 20 reports" in told("min_reports_per_cohort = 20\n")
-    assert "a cohort of 1 report, in" in told("min_reports_per_cohort = 1\n")
     assert "a cohort of" not in told("")
     assert "a day at most" not in told("", 1_000)
     waits = told("", 500)
     assert "about 4,161 reports" in waits
     assert "8 at a time" in waits
-    wide = edit(STRING, "num_cohorts = 32", "num_cohorts = 1024")
-    assert "about 148,280 reports" in "".join(messages("budget = 20\n" + wide, 1_000))
 
 
 def test_the_reports_that_fill_every_cohort_are_foreseen() -> None:
@@ -237,21 +178,13 @@ def test_the_reports_that_fill_every_cohort_are_foreseen() -> None:
     assert 0.4 < full / 300 < 0.95
 
 
-@pytest.mark.parametrize(
-    "changes", [{"extra": 1}, {"expires": 3}, {"params": {}}, {"categories": 3}]
-)
-def test_definitions_that_must_fail(golden: MetricsFile, changes: dict[str, object]) -> None:
-    with pytest.raises(MetricsFileError):
-        Metric.from_dict(golden.metrics["theme"].to_dict() | changes)
-
-
 def messages(text: str, population: int | None = None, today: date = TODAY) -> list[str]:
     found = check_metrics(parse_metrics(text), today=today, population=population)
     return [f"{finding.level}: {finding.metric}: {finding.message}" for finding in found]
 
 
 def test_check_says_what_a_reviewer_should_know() -> None:
-    assert messages("budget = 20\n" + CATEGORY) == []
+    assert messages("budget = 20\n" + CATEGORY, today=date(2027, 6, 30)) == []  # its last day
     assert "no `budget`" in messages(CATEGORY)[0]
     expired = messages("budget = 20\n" + CATEGORY, today=date(2027, 7, 1))
     assert expired == ["error: theme: expired on 2027-06-30"]
@@ -276,16 +209,6 @@ def test_check_refuses_strings_of_one_cohort_and_one_hash() -> None:
     assert said.startswith("error: homepage: num_cohorts = 1 with num_hashes = 1")
 
 
-def test_a_metric_is_collected_on_its_last_day() -> None:
-    assert messages("budget = 20\n" + CATEGORY, today=date(2027, 6, 30)) == []
-
-
-def test_categories_are_as_many_as_bits(golden: MetricsFile) -> None:
-    theme = golden.metrics["theme"]
-    with pytest.raises(MetricsFileError, match="does not fit num_bits = 3"):
-        theme.replace(categories=("light", "dark"))
-
-
 def test_check_warns_where_a_device_could_be_tracked() -> None:
     crowded = messages("budget = 20\n" + STRING, population=10_000_000)
     assert any("tell devices apart" in message for message in crowded)
@@ -297,8 +220,7 @@ def test_check_warns_where_a_device_could_be_tracked() -> None:
 
 
 @pytest.mark.parametrize(("population", "cohorts"), [(150, 1), (5_000, 4), (40_000, 32)])
-def test_the_cohorts_that_check_advises_pass_it(population: int, cohorts: int) -> None:
-    """A small population has one crowd, and one cohort reveals nothing: no warning is left."""
+def test_the_cohorts_that_check_advises_pass_it(population, cohorts) -> None:
     text = "budget = 20\n" + edit(STRING, "num_cohorts = 32", f"num_cohorts = {cohorts}")
     assert not any("crowd" in message for message in messages(text, population=population))
     advice = f"use {cohorts} cohort"
@@ -306,6 +228,6 @@ def test_the_cohorts_that_check_advises_pass_it(population: int, cohorts: int) -
     assert any(advice in message for message in messages(twice, population=population))
 
 
-def test_the_file_adds_up_a_devices_spending(golden: MetricsFile) -> None:
+def test_the_file_adds_up_a_devices_spending(golden) -> None:
     total = math.fsum(metric.lifetime_epsilon for metric in golden.metrics.values())
     assert golden.lifetime_epsilon == pytest.approx(total)

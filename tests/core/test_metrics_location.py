@@ -6,6 +6,7 @@ import pytest
 
 from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError, ParameterError
+from rappor_core.grid.box import NO_DATA, OTHER
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
@@ -47,27 +48,6 @@ ONCE = 'mode = "once"\nnum_bits = 32\nnum_cohorts = 64\nepsilon = 4.0\n'
 
 def read(*parts: str, budget: str = "") -> MetricsFile:
     return parse_metrics(budget + BASE + "".join(parts))
-
-
-def test_each_slot_and_level_is_a_metric() -> None:
-    file = read(LEVELS, SLOTS, MEMO)
-    assert list(file.metrics) == [
-        "density/night/11", "density/night/13", "density/work/11", "density/work/13",
-    ]  # fmt: skip
-    assert {metric.base_name for metric in file.metrics.values()} == {"density"}
-    assert [metric.name for metric in file.declared] == ["density/night/11"]
-    assert len(file.parts("density")) == 4
-    with pytest.raises(MetricsFileError, match=r"'other'.*density"):
-        file.parts("other")
-
-
-def test_slots_share_parameters_and_levels_do_not() -> None:
-    """One permanent response for a cell in any slot; another meaning at another level."""
-    night, _, work, _ = (ids := [m.params_id for m in read(LEVELS, SLOTS, MEMO).metrics.values()])
-    assert night == work
-    assert ids[0] != ids[1]
-    changed = read(LEVELS, 'slots = ["night 21-6"]\n', MEMO).metrics["density/night/11"]
-    assert changed.params_id != night
 
 
 def test_what_a_device_can_spend_in_its_life() -> None:
@@ -112,7 +92,7 @@ def test_one_hash_and_no_more_epsilon_by_default() -> None:
         (("levels = [18]\n", WINDOW), "bits at level 18"),
     ],
 )
-def test_bad_files_name_key_and_value(parts: tuple[str, ...], why: str) -> None:
+def test_bad_files_name_key_and_value(parts, why) -> None:
     with pytest.raises(MetricsFileError, match=why) as caught:
         read(*parts)
     assert "density" in str(caught.value)
@@ -145,13 +125,12 @@ def test_slots() -> None:
 
 @pytest.mark.parametrize("hashes", ["0", "-1", "true", "2.0", '"2"'])
 @pytest.mark.parametrize("mode", [ONCE, MEMO])
-def test_an_epsilon_is_not_divided_among_no_hashes(hashes: str, mode: str) -> None:
+def test_an_epsilon_is_not_divided_among_no_hashes(hashes, mode) -> None:
     with pytest.raises(MetricsFileError, match=r"num_hashes = .* is not a whole"):
         read(LEVELS, mode, f"num_hashes = {hashes}\n")
 
 
 def test_level_and_turn_divide_a_cohort() -> None:
-    """Both can be read off the reports: the name has the level, and the day tells the turn."""
     for mode, groups in (
         (MEMO, 2),
         (WINDOW.replace('encoding = "one_hot"', FILTER), 120),
@@ -176,30 +155,25 @@ def test_check_knows_narrow_crowds_and_missing_slots() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "population", "level", "said"),
+    ("was", "now", "said"),
     [
-        ({"levels = [11, 13]": "levels = [28]"}, None, "error", "1,000,000 at most can be mapped"),
-        ({"levels = [11, 13]": "levels = [13]\npairs = true"}, None, "error", "40,000 at most"),
-        ({}, 100, "warning", "cells for 100 devices"),
-        ({"levels = [11, 13]": "levels = [2]"}, None, "warning", "one cell at level 2"),
-        ({"-74.3, 40.95, -73.65": "-73.65, 40.95, -74.3"}, None, "warning", "are they swapped?"),
+        ("[11, 13]", "[28]", "error: 1,000,000 at most can be mapped"),
+        ("[11, 13]", "[13]\npairs = true", "error: 40,000 at most"),
+        ("[11, 13]", "[11, 13]", "warning: cells for 100 devices"),
+        ("[11, 13]", "[2]", "warning: one cell at level 2"),
+        ("-74.3, 40.95, -73.65", "-73.65, 40.95, -74.3", "warning: are they swapped?"),
     ],
 )
-def test_check_knows_cells_no_map_can_hold(
-    keys: dict[str, str], population: int | None, level: str, said: str
-) -> None:
-    def found(text: str, devices: int | None) -> list[tuple[str, str]]:
-        file = parse_metrics(text)
-        findings = check_metrics(file, today=date(2026, 1, 1), population=devices)
+def test_check_knows_cells_no_map_can_hold(was, now, said) -> None:
+    def found(text: str, devices: int) -> list[tuple[str, str]]:
+        findings = check_metrics(parse_metrics(text), today=date(2026, 1, 1), population=devices)
         return [(one.level, one.message) for one in findings]
 
-    text = plain = BASE + LEVELS + SYMBOLS
-    for was, now in keys.items():
-        assert was in text
-        text = text.replace(was, now)
-    assert any(kind == level and said in message for kind, message in found(text, population))
-    others = [one for _, one in found(plain, 10**6) if "equations" not in one]  # test_metrics_rank
-    assert not any("cells" in message or "box" in message for message in others)
+    plain, (level, _, words) = BASE + LEVELS + SYMBOLS, said.partition(": ")
+    assert was in plain
+    changed = found(plain.replace(was, now), 100)
+    assert any(kind == level and words in message for kind, message in changed)
+    assert not any(words in message for _, message in found(plain, 10**6))
 
 
 @pytest.mark.parametrize(
@@ -207,8 +181,25 @@ def test_check_knows_cells_no_map_can_hold(
     [(WINDOW, "week", 42), (ONCE, "month", 42), (WINDOW, "day", 7),
      (MEMO, "week", 7), (WINDOW + "accept_days = 3\n", "week", 3)],
 )  # fmt: skip
-def test_an_answer_that_is_due_once_in_many_weeks_is_waited_for(
-    mode: str, period: str, days: int
-) -> None:
+def test_an_answer_that_is_due_once_in_many_weeks_is_waited_for(mode, period, days) -> None:
     (metric,) = read("levels = [11]\n", mode, f'period = "{period}"\n').declared
     assert metric.accept_days == days
+
+
+def test_each_reserved_value_takes_a_cap_place() -> None:
+    apart, two = 'no_data = "no_data"\n', "max_memoized_values = 2\n"
+    filtered = MEMO.replace("max_memoized_values = 3\n", two)
+    with pytest.raises(MetricsFileError, match=r"= 2 leaves no place .*use 3 or more"):
+        read(LEVELS, filtered, apart)
+    assert read(LEVELS, filtered).declared[0].max_memoized_values == 2
+    symbols = SYMBOLS.replace("num_symbols = 4", "num_symbols = 2")
+    assert read(LEVELS, symbols, apart).declared[0].max_memoized_values == 2
+    with pytest.raises(MetricsFileError, match=r"= 2 leaves no place"):
+        read(LEVELS, SYMBOLS, two, apart)
+
+
+def test_an_undeclared_no_data_is_other() -> None:
+    plain = read("levels = [11]\n", WINDOW).declared[0]
+    apart = read("levels = [11]\n", WINDOW, 'no_data = "no_data"\n').declared[0]
+    assert plain.value_bits(NO_DATA, 0) == plain.value_bits(OTHER, 0) == apart.value_bits(OTHER, 0)
+    assert apart.value_bits(NO_DATA, 0) == 2 * apart.value_bits(OTHER, 0)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from rappor_core.errors import MetricsFileError, ValueRefusedError
-from rappor_core.metrics.compiled import compiled_text, read_compiled
+from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.pair_kind import MAX_PAIRS
@@ -40,21 +39,6 @@ def pair(text: str = PAIR) -> Metric:
     return parse_metrics(text).metrics["theme_crashed"]
 
 
-def test_a_pair_has_a_bit_for_each() -> None:
-    metric = pair()
-    assert (metric.params.encoding, metric.params.num_bits, metric.num_values) == ("one_hot", 6, 6)
-    places = [
-        metric.value_bits((theme, crashed), 0).bit_length() - 1
-        for theme in ("dark", "light", "other")
-        for crashed in (False, True)
-    ]
-    assert places == list(range(6))
-    assert metric.value_bits("light | true", 0) == metric.value_bits(["light", True], 0)
-    assert Metric.from_dict(metric.to_dict()) == metric
-    file = parse_metrics(PAIR)
-    assert read_compiled(compiled_text(file)) == file
-
-
 def test_a_list_comes_from_the_named_metric() -> None:
     short = PAIR.replace('values.theme = ["dark", "light", "other"]\n', "")
     assert pair(THEME + short).params_id == pair().params_id
@@ -62,24 +46,6 @@ def test_a_list_comes_from_the_named_metric() -> None:
     assert other.params_id != pair().params_id
     with pytest.raises(MetricsFileError, match="'theme', which is neither a list of `values`"):
         parse_metrics(short)
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (("pink", True), "the value of 'theme' is not one of its 3"),
-        ({"dark", True}, "not a set"),
-        ("pink | true", "the text is not one of its pairs"),
-        ("x" * 1_000_000, "the text is not one of its pairs"),
-        (("e\u0301" * 1_000_000, True), "the value of 'theme' is not one of its 3"),
-    ],
-)
-@pytest.mark.parametrize("hashed", [False, True])
-def test_what_is_no_pair_is_refused_unseen(value: object, said: str, hashed: bool) -> None:
-    metric = pair(PAIR + ("num_bits = 16\nnum_cohorts = 8\n" if hashed else ""))
-    with pytest.raises(ValueRefusedError, match=said) as raised:
-        metric.value_bits(value, 0)
-    assert "pink" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +80,3 @@ def test_large_tables_are_hashed_and_bounded() -> None:
     text = text.replace("[false, true]", listed(600)).replace("| false", "| v0")
     with pytest.raises(MetricsFileError, match=f"77,400 pairs, {MAX_PAIRS:,} at most"):
         parse_metrics(text + "num_bits = 128\nnum_cohorts = 32\n")
-
-
-def test_no_data_is_a_pair_too() -> None:
-    assert pair(PAIR + 'no_data = "other | true"\n').no_data == "other | true"
-    with pytest.raises(MetricsFileError, match="no_data = 'none'"):
-        pair(PAIR + 'no_data = "none"\n')

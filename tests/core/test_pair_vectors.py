@@ -5,15 +5,14 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-import mmh3
 import pytest
 
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.compiled import compiled, read_compiled
 from rappor_core.metrics.file import parse_metrics
+from tests.core.test_protocol_by_the_text import halves, mix64
 
 CONTENT = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "pairs.json").read_text())
-MASK = (1 << 64) - 1
 
 
 def by_the_text(definition: dict[str, Any], value: Any, cohort: int) -> int:
@@ -29,11 +28,8 @@ def by_the_text(definition: dict[str, Any], value: Any, cohort: int) -> int:
     if params["encoding"] == "one_hot":
         return 1 << (i * len(texts[1]) + j)
     data = f"{said[0]} | {said[1]}".encode()
-    low, high = mmh3.hash64(data, 0, x64arch=True, signed=False)
-    word = (low + (cohort + 1) * (high | 1)) & MASK
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & MASK
-    word ^= word >> 31
+    low, high = halves(data)
+    word = mix64((low + (cohort + 1) * (high | 1)) % 2**64)
     return int(1 << (((word >> 32) * params["num_bits"]) >> 32))
 
 

@@ -1,7 +1,6 @@
 """The golden vectors against a second implementation, written from docs/protocol.md alone.
 
-Nothing of ours is imported: hashlib, struct, base64, json and mmh3 only. What the text does not say
-could not be written here. Where others have published a value, it is in the test.
+Nothing of ours is imported. Where others have published a value, it is in the test.
 """
 
 import base64

@@ -36,10 +36,8 @@ metrics.theme_crashed.record(("dark", True))
 BAD = (
     "metrics.hompage.record('x')",
     "metrics.homepage.record(3)",
-    "metrics.homepage.add(3)",
     "metrics.theme.record('pink')",
     "metrics.density.record('0-0-0')",
-    "metrics.density.record_location('42', 3)",
     "metrics.trips.record_location(42, 3)",
     "metrics.trips.record_trip((42.36,), (42.37, -72.5))",
     "metrics.startup.add(1)",
@@ -61,9 +59,7 @@ def mypy(folder: Path, file: str) -> str:
 
 
 @pytest.mark.long
-def test_mypy_takes_only_what_is_declared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mypy_takes_only_what_is_declared(tmp_path, capsys) -> None:
     source, output = tmp_path / "metrics.toml", tmp_path / "typed_metrics.py"
     source.write_text(TEXT)
     asked = ["metrics", "compile", str(source), "--python", "-o"]
@@ -85,14 +81,12 @@ def typed(folder: Path, text: str) -> Any:
     path = folder / "typed_metrics.py"
     path.write_text(python_text(parse_metrics(text)))
     spec = spec_from_file_location("typed_metrics", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_an_accessor_records_as_the_client_does(tmp_path: Path) -> None:
+def test_an_accessor_records_as_the_client_does(tmp_path) -> None:
     file = parse_metrics(METRICS)
     with (
         MemoryCollector(file.metrics) as collector,
@@ -108,7 +102,7 @@ def test_an_accessor_records_as_the_client_does(tmp_path: Path) -> None:
         assert collector.counted() == {"homepage": 1, "theme": 1}
 
 
-def test_names_unknown_to_python_are_made_so(tmp_path: Path) -> None:
+def test_names_unknown_to_python_are_made_so(tmp_path) -> None:
     text = "".join(
         declaration(name, "boolean", **COIN) for name in ('"start.page"', "is", "a1b", "a_1b")
     )

@@ -35,8 +35,11 @@ batches = st.builds(
 
 @given(batches)
 def test_both_forms_give_the_batch_back_in_order(batch: Batch) -> None:
-    assert decode_json(encode_json(batch)).ungrouped() == batch
-    assert decode_binary(encode_binary(batch)).ungrouped() == batch
+    for grouped in (decode_json(encode_json(batch)), decode_binary(encode_binary(batch))):
+        assert grouped.ungrouped() == batch
+        assert grouped.num_reports == len(batch.reports)
+        for group in grouped.groups:
+            assert {len(bits) for _, bits in group.rows} == {group.num_bytes}
 
 
 @given(st.binary(max_size=300))
@@ -73,13 +76,8 @@ def test_batches_that_must_fail(vector: dict[str, str]) -> None:
 
 
 def test_an_oversized_group_is_refused_unread() -> None:
-    many = Batch(
-        "00" * 16, tuple(Report("a", "11" * 16, 0, date(2026, 1, 1), b"\1") for _ in "abc")
-    )
-    for encode, decode in (
-        (encode_json, decode_json),
-        (encode_binary, decode_binary),
-    ):
+    many = Batch("00" * 16, (Report("a", "11" * 16, 0, date(2026, 1, 1), b"\1"),) * 3)
+    for encode, decode in ((encode_json, decode_json), (encode_binary, decode_binary)):
         assert decode(encode(many), max_reports=3).num_reports == 3
         with pytest.raises(WireFormatError, match="3 reports"):
             decode(encode(many), max_reports=2)
@@ -95,3 +93,33 @@ def test_a_batch_id_has_16_bytes() -> None:
     assert wire.make_batch(bytes(16), []).batch_id == "00" * 16
     with pytest.raises(WireFormatError, match="15"):
         wire.make_batch(bytes(15), [])
+
+
+def test_escapes_are_read_as_any_parser_reads_them() -> None:
+    batch = Batch("0f" * 16, (Report("übung", "0" * 32, 1, date(2026, 11, 21), b"ab"),))
+    escaped = json.dumps(json.loads(encode_json(batch))).encode()
+    assert b"\\u" in escaped
+    assert decode_json(escaped).ungrouped() == batch
+
+
+DAY = date(2026, 11, 21)
+REPORT = f'{{"metric":"a","params_id":"{"0" * 32}","cohort":1,"day":"{DAY}","bits":"AAE="}}'
+GOOD = f'{{"version":1,"batch_id":"{"0" * 32}","reports":[{REPORT},{REPORT}]}}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"cohort":1', '"cohort":1,"cohort":1'),
+        ('"metric":"a"', '"metric":"b","metric":"a"'),
+        ('"version":1', '"version":2,"version":1'),
+        ('"reports":[', '"reports":[],"reports":['),
+        ('"cohort":1', '"cohort":{"a":1,"a":2},"cohort":1'),
+        ('"metric":"a"', '"\\u006detric":"b","metric":"a"'),
+    ],
+)
+@pytest.mark.parametrize("times", [1, -1])
+def test_a_repeated_key_is_refused_anywhere(old: str, new: str, times: int) -> None:
+    assert decode_json(GOOD.encode()).num_reports == 2
+    with pytest.raises(WireFormatError, match=r"stands twice|is not|are taken"):
+        decode_json(GOOD.replace(old, new, times).encode())

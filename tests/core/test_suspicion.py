@@ -22,9 +22,5 @@ def test_figures_are_those_of_the_other_client(epsilon: float, percent: str) -> 
     assert percent_up(believed(epsilon)) == percent
     odds = 0.01 / 0.99 * math.exp(epsilon)  # Bayes' rule in odds
     assert believed(epsilon) == pytest.approx(odds / (1 + odds) if odds < math.inf else 1)
-
-
-@pytest.mark.parametrize(("epsilon", "percent"), BELIEVED)
-def test_every_text_of_an_epsilon_says_that_figure(epsilon: float, percent: str) -> None:
     bound = "no bound" if epsilon == math.inf else f"epsilon {epsilon:.2f}"
     assert rise_text(epsilon) == f"a suspicion of 1 % rises to at most {percent} ({bound})"

@@ -28,7 +28,7 @@ def series_likelihood(params: RapporParams, symbol: int, series: tuple[int, ...]
 
 
 @pytest.mark.parametrize(("g", "n"), [(2, 1), (2, 5), (3, 1), (3, 4), (4, 3), (8, 2)])
-def test_epsilon_n_is_what_enumeration_gives(g: int, n: int) -> None:
+def test_epsilon_n_is_what_enumeration_gives(g, n) -> None:
     params = params_of(g, 2.0, 1.0)
     worst = max(
         math.log(max(chances) / min(chances))
@@ -39,7 +39,6 @@ def test_epsilon_n_is_what_enumeration_gives(g: int, n: int) -> None:
 
 
 def test_four_many_symbol_reports_cost_over_fourfold() -> None:
-    """A bound by reports that multiplied `epsilon_one` would say 0.57 nats for 1.33."""
     params = params_of(64, 2.0, 0.14)
     four = params.epsilon_n(4)
     series = (0,) * 4
@@ -56,9 +55,7 @@ def test_four_many_symbol_reports_cost_over_fourfold() -> None:
     many=st.integers(1, 400),
     encoding=st.sampled_from(["symbol", "one_hot", "l-osue", "boolean"]),
 )
-def test_no_number_of_reports_costs_more_than_counted(
-    g: int, epsilon_infinity: float, share: float, many: int, encoding: str
-) -> None:
+def test_reports_cost_no_more_than_counted(g, epsilon_infinity, share, many, encoding) -> None:
     one = share * epsilon_infinity
     try:
         if encoding == "symbol":
@@ -76,14 +73,8 @@ def test_no_number_of_reports_costs_more_than_counted(
         assert params.epsilon_n(number) <= number * each * (1 + 1e-9)
 
 
-@given(
-    g=st.integers(2, 64),
-    epsilon_infinity=st.floats(0.5, 6),
-    share=st.floats(0.1, 0.8),
-)
-def test_promises_are_reached_and_never_passed(
-    g: int, epsilon_infinity: float, share: float
-) -> None:
+@given(g=st.integers(2, 64), epsilon_infinity=st.floats(0.5, 6), share=st.floats(0.1, 0.8))
+def test_promises_are_reached_and_never_passed(g, epsilon_infinity, share) -> None:
     params = params_of(g, epsilon_infinity, share * epsilon_infinity)
     m = params.mechanism
     for kept, lie in ((m.p1, m.q1), (m.p2, m.q2)):
@@ -97,7 +88,6 @@ def test_promises_are_reached_and_never_passed(
 
 
 def test_symbol_reports_have_the_frames_marginals() -> None:
-    """q_star for the holder's symbol; p_star for any other, whatever the holder's is."""
     params = params_of(5, 2.0, 1.0)
     assert series_likelihood(params, 2, (2,)) == pytest.approx(params.q_star)
     assert series_likelihood(params, 2, (4,)) == pytest.approx(params.p_star)
@@ -105,7 +95,7 @@ def test_symbol_reports_have_the_frames_marginals() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, math.log(3), 4.0])
-def test_one_shot_is_oue(epsilon: float) -> None:
+def test_one_shot_is_oue(epsilon) -> None:
     params = RapporParams(8, 1, 1, TwoRoundMechanism.one_shot(epsilon), "one_hot")
     assert params.q_star == 0.5
     assert params.p_star == pytest.approx(1 / (math.exp(epsilon) + 1), abs=2e-5)

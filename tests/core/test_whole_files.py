@@ -12,7 +12,6 @@ from tests.file_limits import files_of_at_most
 
 
 def test_a_full_disk_keeps_the_good_file(tmp_path: Path) -> None:
-    """A limit of the size of a file fails as a full disk does."""
     path = tmp_path / "out.json"
     path.write_text("good")
     with files_of_at_most(100), pytest.raises(OSError, match=r"out\.json") as refused:

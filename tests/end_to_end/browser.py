@@ -1,7 +1,5 @@
 """A real browser for tests: Debian's Chromium, driven by playwright, and axe."""
 
-import functools
-import http.server
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,14 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.http_server import serving_with
-
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
 WIDTHS = (390, 768, 1280, 1920)
 THEMES = ("light", "dark")
-POLICY = "default-src 'self'"  # the strictest that a page can be served under
 
 
 def need_browser() -> None:
@@ -65,24 +60,7 @@ def settled(page: Any) -> None:
 
 
 def kept(page: Any, name: str) -> None:
-    """A picture of the whole page in the folder that RAPPOR_TEST_SCREENSHOTS names, to be looked
-    at."""
+    """A picture of the whole page in the folder that RAPPOR_TEST_SCREENSHOTS names."""
     folder = os.environ.get("RAPPOR_TEST_SCREENSHOTS")
     if folder:
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """The files of a folder over HTTP, under the strict policy; gives the URL."""
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def end_headers(self) -> None:
-            self.send_header("Content-Security-Policy", POLICY)
-            super().end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with serving_with(functools.partial(Handler, directory=str(folder))) as url:
-        yield url

@@ -1,16 +1,25 @@
-"""Files that the docs' examples speak of."""
+"""A browser, and files that the docs' examples speak of."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
+from tests.end_to_end.browser import open_browser
 from tests.number_draws import aggregate_of
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as found:
+        yield found
 
 
 @pytest.fixture

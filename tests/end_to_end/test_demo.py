@@ -26,10 +26,7 @@ def found(folder: Path) -> dict[str, float]:
 
 
 @pytest.mark.long
-def test_words_go_in_and_estimates_come_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Seeded: the same seed gives the same table."""
+def test_words_go_in_and_estimates_come_out(tmp_path, capsys) -> None:
     out = tmp_path / "out"
     assert main(["demo", "--clients", "30000", "--seed", "7", "-o", str(out)]) == 0
     shown = capsys.readouterr().out
@@ -50,10 +47,7 @@ def test_words_go_in_and_estimates_come_out(
     assert found(again / "word") == found(out / "word")
 
 
-def test_the_shell_of_an_operator_changes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is set up for a collector elsewhere."""
+def test_the_shell_of_an_operator_changes_nothing(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("RAPPOR_HOST", "0.0.0.0")
     monkeypatch.setenv("RAPPOR_WORKERS", "2")
     monkeypatch.setenv("RAPPOR_KEY", "rk_admin_0_0")
@@ -65,8 +59,7 @@ def test_the_shell_of_an_operator_changes_nothing(
 
 
 @pytest.mark.long
-def test_the_demo_ends_in_a_releasing_service(tmp_path: Path) -> None:
-    """On a free port, which it names; the first person proposes, the second approves."""
+def test_the_demo_ends_in_a_releasing_service(tmp_path) -> None:
     command = ["demo", "--clients", "5000", "--seed", "7", "-o", str(tmp_path / "out")]
     demo = subprocess.Popen(
         [sys.executable, "-m", "rappor_cli", *command, "--serve", "--port", "0"],
@@ -75,7 +68,6 @@ def test_the_demo_ends_in_a_releasing_service(tmp_path: Path) -> None:
     )  # fmt: skip
     try:
         shown = ""
-        assert demo.stdout is not None
         for line in demo.stdout:
             shown += line
             if "Ctrl-C ends it" in line:

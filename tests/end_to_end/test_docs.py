@@ -19,8 +19,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def commands(page: Path) -> list[list[str]]:
-    """`rappor ...` lines of the page's console blocks, without prompts, joined at backslashes,
-    and the commands of its marked tables."""
+    """`rappor ...` lines of the page's console blocks, and the commands of its marked tables."""
     lines = [shlex.split(block["command"])[1:] for block in BLOCK.finditer(page.read_text())]
     for text in blocks(page, "console") + blocks(page, "sh"):
         for line in text.replace("\\\n", " ").splitlines():
@@ -31,9 +30,7 @@ def commands(page: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_of_a_page_runs_as_it_stands(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doc_files: None
-) -> None:
+def test_python_of_a_page_runs_as_it_stands(page, tmp_path, monkeypatch, doc_files) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__docs__"}
     for number, text in enumerate(blocks(page, "python")):
@@ -42,7 +39,7 @@ def test_python_of_a_page_runs_as_it_stands(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_of_a_page_exist_with_their_options(page: Path) -> None:
+def test_commands_of_a_page_exist_with_their_options(page) -> None:
     for name, *words in commands(page):
         if name.startswith("-"):
             continue

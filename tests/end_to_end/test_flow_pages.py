@@ -1,8 +1,6 @@
 """The page of flows in a browser: every width, both themes, loads nothing, what is hidden."""
 
-from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -12,23 +10,9 @@ from decoder.kinds.result import Question, Result
 from decoder.kinds.run import in_memory, render_page
 from decoder.tables.format import percent
 from simulations.flows import city_matrix, city_metric, draw_flows
-from tests.end_to_end.browser import (
-    THEMES,
-    WIDTHS,
-    kept,
-    open_browser,
-    settled,
-    sideways,
-    violations,
-)
+from tests.end_to_end.browser import THEMES, WIDTHS, kept, settled, sideways, violations
 
 pytestmark = pytest.mark.long  # a browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +46,7 @@ def shown(browser: Any, address: str, width: int = 1280, theme: str = "light") -
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_page_fits_and_is_accessible(theme: str, address: str, browser: Any) -> None:
+def test_the_page_fits_and_is_accessible(theme, address, browser) -> None:
     page = shown(browser, address, WIDTHS[0], theme)
     assert page.said == [address]
     for width in WIDTHS:
@@ -86,7 +70,7 @@ PIXELS = """color => {
 }"""  # pixels of what is told, and of what else is drawn
 
 
-def test_a_box_hides_what_is_not_told(address: str, browser: Any) -> None:
+def test_a_box_hides_what_is_not_told(address, browser) -> None:
     page = shown(browser, address)
     settled(page)
     told, undetected = page.evaluate(PIXELS)
@@ -99,9 +83,7 @@ def test_a_box_hides_what_is_not_told(address: str, browser: Any) -> None:
     page.close()
 
 
-def test_flows_are_read_by_keys_pointer_and_table(
-    content: dict[str, Any], address: str, browser: Any
-) -> None:
+def test_flows_are_read_by_keys_pointer_and_table(content, address, browser) -> None:
     page = shown(browser, address)
     rows = [
         row for row in content["flows"] if row["detected"] and row["origin"] != row["destination"]
@@ -126,33 +108,14 @@ def test_flows_are_read_by_keys_pointer_and_table(
     page.close()
 
 
-def test_maps_of_flows_are_moved_and_searched(
-    content: dict[str, Any], address: str, browser: Any
-) -> None:
-    page = shown(browser, address)
-
-    def where() -> tuple[float, float, float]:
-        settled(page)
-        found = parse_qs(urlsplit(page.url).fragment)["at"][0].split(",")
-        return float(found[0]), float(found[1]), float(found[2])
-
-    page.click("#nearer")
-    zoom = where()[2]
-    page.locator("#maps .view").focus()
-    page.keyboard.press("Shift+ArrowRight")
-    page.keyboard.press("+")
-    assert where()[2] == pytest.approx(zoom + 0.5)
-    again = page.url
-    page.goto("about:blank")
-    page.goto(again)
-    assert page.url == again
-    page.click("#whole")
-    assert "at=" not in page.url
-    cell = content["cells"][4]["cell"]
+def test_maps_of_flows_are_searched(content, address, browser) -> None:
+    """Moves are tested in test_map_pages.py, of the same script."""
+    page, cell = shown(browser, address), content["cells"][4]["cell"]
     page.fill("#find", cell)
     page.keyboard.press("Enter")
-    assert where()[2] == pytest.approx(zoom + 1.5)
+    settled(page)
     assert f"cell={cell}" in page.url
+    assert "at=" in page.url
     page.fill("#find", "")
     page.keyboard.press("Enter")
     settled(page)

@@ -1,7 +1,6 @@
 """The maps of a page in a real browser: what is drawn on them, and what is said alongside them."""
 
 import json
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from decoder.output.density_html import change_positions, changes_view, map_data
 from decoder.output.jinja import THEMES, page_environment, rgb
 from decoder.output.map_picture import write_picture
 from decoder.tables.format import percent
-from tests.end_to_end.browser import open_browser, settled, sideways
+from tests.end_to_end.browser import settled, sideways
 from tests.end_to_end.test_report_pages import maps
 from tests.map_pages import render_drawn
 
@@ -63,12 +62,6 @@ pytestmark = pytest.mark.long  # a browser
 SIDE = 4  # cells of the map from west to east, and from south to north
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as found:
-        yield found
-
-
 def whole(color: str) -> list[int]:
     """Red, green, blue from 0 to 255."""
     return [round(255 * part) for part in rgb(color)]
@@ -103,9 +96,7 @@ def show(
     return page
 
 
-def test_moves_of_a_map_are_in_its_address(
-    data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
+def test_moves_of_a_map_are_in_its_address(data, tmp_path, browser) -> None:
     page = show(browser, tmp_path, data)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -151,7 +142,7 @@ def test_moves_of_a_map_are_in_its_address(
     page.close()
 
 
-def test_maps_of_slots_move_together(tmp_path: Path, browser: Any) -> None:
+def test_maps_of_slots_move_together(tmp_path, browser) -> None:
     page = show(browser, tmp_path, map_data(maps(1)))
     page.locator("#maps .view").nth(1).focus()
     page.keyboard.press("+")
@@ -163,7 +154,7 @@ def test_maps_of_slots_move_together(tmp_path: Path, browser: Any) -> None:
     page.close()
 
 
-def test_windows_of_a_slot_are_side_by_side(tmp_path: Path, browser: Any) -> None:
+def test_windows_of_a_slot_are_side_by_side(tmp_path, browser) -> None:
     page = show(browser, tmp_path, map_data(maps(3)))
     slots = page.locator("#maps figcaption b").all_inner_texts()
     page.select_option("#side", slots[1])
@@ -181,10 +172,7 @@ def test_windows_of_a_slot_are_side_by_side(tmp_path: Path, browser: Any) -> Non
     page.close()
 
 
-def test_a_metropolis_has_few_names_and_those_of_the_user(
-    data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
-    """Dozens of places lie in the box; a station next to a city keeps its name."""
+def test_a_metropolis_has_few_names_and_those_of_the_user(data, tmp_path, browser) -> None:
     city, x, y = data["around"]["cities"][0]
     data["base"]["points"] = [["our office", [x, y]]]
     page = show(browser, tmp_path, data)
@@ -195,28 +183,7 @@ def test_a_metropolis_has_few_names_and_those_of_the_user(
     page.close()
 
 
-def test_a_place_that_is_found_selects_its_cell(
-    data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
-    """The cell around a city was not selected, and a map of flows showed those of all."""
-    data["called"] = {}
-    page = show(browser, tmp_path, data)
-    page.fill("#find", "new york")
-    page.keyboard.press("Enter")
-    assert page.inner_text("#found") == "New York City"
-    x, y = next([x, y] for name, x, y in data["around"]["cities"] if name == "New York City")
-    (cell,) = [
-        i for i, ring in enumerate(data["cells"])
-        if min(x for x, _ in ring) < x < max(x for x, _ in ring)
-        and min(y for _, y in ring) < y < max(y for _, y in ring)
-    ]  # fmt: skip
-    assert page.inner_text("#tip").startswith(data["names"][cell])
-    page.close()
-
-
-def test_a_wheel_scrolls_the_page_until_a_map_has_the_focus(
-    data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
+def test_a_wheel_scrolls_the_page_until_a_map_has_the_focus(data, tmp_path, browser) -> None:
     page = show(browser, tmp_path, data)
     box = page.locator("#maps .view").bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 100)
@@ -231,28 +198,18 @@ def test_a_wheel_scrolls_the_page_until_a_map_has_the_focus(
     page.close()
 
 
-def test_areas_of_a_map_are_rows(data: dict[str, Any], tmp_path: Path, browser: Any) -> None:
-    """Named, with their shares: the page that leaves has the head of the table alone."""
+def test_areas_of_a_map_are_rows(data, tmp_path, browser) -> None:
     row = {"name": "south", "estimate": 0.4, "low": 0.3, "high": 0.5, "detected": True}
     data["areas"] = [[data["cells"][0]]]
     data["maps"][0]["areas"] = [row]
-    page = show(browser, tmp_path, data)
-    assert page.inner_text("#areas").split() == ["south", "40.0", "%", "30.0", "to", "50.0", "%"]
-    page.close()
-
-
-def test_the_level_of_an_interval_is_not_rounded_to_all(
-    data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
     page = show(browser, tmp_path, data | {"level": 0.999})
+    assert page.inner_text("#areas").split() == ["south", "40.0", "%", "30.0", "to", "50.0", "%"]
     page.locator("#maps .view").click()
     assert "99.9 % interval" in page.inner_text("#tip")
     page.close()
 
 
-def test_a_finger_scrolls_the_page_until_a_map_is_enlarged(
-    data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
+def test_a_finger_scrolls_the_page_until_a_map_is_enlarged(data, tmp_path, browser) -> None:
     show(browser, tmp_path, data).close()
     context = browser.new_context(
         viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True
@@ -268,10 +225,7 @@ def test_a_finger_scrolls_the_page_until_a_map_is_enlarged(
     context.close()
 
 
-def test_a_page_without_scripts_shows_the_picture_with_its_legend(
-    data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
-    """The detected cell has its color of the scale and an outline; no control is left."""
+def test_a_page_without_scripts_shows_the_picture_with_its_legend(data, tmp_path, browser) -> None:
     shown = data["maps"][0]
     shown["shade"] = [255] + [0] * (SIDE * SIDE - 1)
     show(browser, tmp_path, data).close()
@@ -298,7 +252,7 @@ def test_a_page_without_scripts_shows_the_picture_with_its_legend(
     context.close()
 
 
-def test_changes_have_a_base(data: dict[str, Any], tmp_path: Path, browser: Any) -> None:
+def test_changes_have_a_base(data, tmp_path, browser) -> None:
     changes = with_bases(data)
     changes["called"] = {}
     text = page_environment(None, "decoder_service.results").from_string(CHANGES).render(
@@ -324,9 +278,7 @@ def test_changes_have_a_base(data: dict[str, Any], tmp_path: Path, browser: Any)
 
 
 @pytest.mark.parametrize("theme", list(THEMES))
-def test_the_strongest_decrease_has_the_first_color(
-    theme: str, data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
+def test_the_strongest_decrease_has_the_first_color(theme, data, tmp_path, browser) -> None:
     """On a map of changes shade 0 is the most less, and was left out as if nothing were there."""
     change = np.full(SIDE * SIDE, -0.2)
     places = change_positions(change, np.ones(SIDE * SIDE, dtype=bool), 0.2)

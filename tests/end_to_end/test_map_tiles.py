@@ -2,7 +2,6 @@
 
 import struct
 from base64 import b64decode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from decoder.kinds.location import KIND
 from decoder.kinds.run import render_page
 from decoder.output.density_html import map_data
 from decoder.output.tiles import Tiles
-from tests.end_to_end.browser import kept, open_browser, settled
+from tests.end_to_end.browser import kept, settled
 from tests.end_to_end.test_report_pages import maps
 from tests.map_pages import stored_map
 
@@ -55,12 +54,6 @@ def archive() -> bytes:
     return head + directory + b"{}" + tile
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as found:
-        yield found
-
-
 def show(browser: Any, folder: Path, tiles: Tiles, theme: str, body: bytes) -> tuple[Any, set[str]]:
     """A tab with a page of one map, and what it asks of the server of its tiles."""
     page_file = folder / "page.html"
@@ -81,7 +74,7 @@ def show(browser: Any, folder: Path, tiles: Tiles, theme: str, body: bytes) -> t
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_raster_tiles_lie_behind_the_cells(tmp_path: Path, browser: Any, theme: str) -> None:
+def test_raster_tiles_lie_behind_the_cells(tmp_path, browser, theme) -> None:
     tiles = Tiles("https://tiles.example/{z}/{x}/{y}.png", "© <b>people</b>")
     page, asked = show(browser, tmp_path, tiles, theme, RED)
     page.wait_for_function("document.querySelectorAll('.leaflet-tile-loaded').length > 3")
@@ -93,7 +86,7 @@ def test_raster_tiles_lie_behind_the_cells(tmp_path: Path, browser: Any, theme: 
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_vector_tiles_are_drawn_from_one_archive(tmp_path: Path, browser: Any, theme: str) -> None:
+def test_vector_tiles_are_drawn_from_one_archive(tmp_path, browser, theme) -> None:
     tiles = Tiles("https://tiles.example/world.pmtiles?key=1")
     page, asked = show(browser, tmp_path, tiles, theme, archive())
     page.wait_for_function(f"({PIXEL})('.leaflet-tile-pane canvas')[3] === 255")
@@ -104,8 +97,6 @@ def test_vector_tiles_are_drawn_from_one_archive(tmp_path: Path, browser: Any, t
     assert (red + green + blue > 384) == (theme == "light")
 
 
-def test_a_server_that_does_not_answer_leaves_the_packaged_ground(
-    tmp_path: Path, browser: Any
-) -> None:
+def test_a_server_that_does_not_answer_leaves_the_packaged_ground(tmp_path, browser) -> None:
     page, _ = show(browser, tmp_path, Tiles("https://tiles.example/{z}/{x}/{y}.png"), "light", b"")
     assert page.locator(".leaflet-ground-pane path.land").count() == 1

@@ -5,11 +5,12 @@ import json
 import random
 from pathlib import Path
 
-from client_sdk import Client, Encoder
-from client_sdk.testing import MemoryCollector
+import pytest
+
+from client_sdk import Encoder
+from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from tests.collector.support import TODAY, served_after_a_day
-from tests.end_to_end.command import run
 from tests.metric_texts import declaration
 
 TEXT = declaration(
@@ -22,48 +23,21 @@ DEVICES = 600
 SHARES = {("dark", True): 0.3, ("dark", False): 0.1, ("light", False): 0.6}
 
 
-def test_the_cap_counts_changes_of_either_side(tmp_path: Path) -> None:
-    """Three places: the fallback and two pairs; a third pair is sent as the fallback."""
-    metrics = parse_metrics(TEXT)
-    path = tmp_path / "metrics.toml"
-    path.write_text(TEXT)
-    with (
-        MemoryCollector(metrics.metrics) as collector,
-        Client.open(
-            path, state_dir=tmp_path / "state", collector=collector.url, consent=True
-        ) as client,
-    ):
-        name = "theme_crashed"
-        assert client.record(name, ("dark", False))
-        assert client.record(name, ("dark", True))  # one side changed: a new pair
-        assert client.record(name, ("dark", False))
-        assert client.record(name, ("light", True))  # past the cap: the fallback
-        assert not client.record(name, ("pink", True))
-        assert "the value of 'theme' is not one of its 3" in client.last_refusal
-        assert "pink" not in client.last_refusal
-        assert client.flush(20)
-        line = json.dumps(client.inspect())
-        assert "pink" not in line
-        assert collector.counted() == {name: 4}
-
-
-def test_from_devices_to_files(tmp_path: Path) -> None:
+def test_from_devices_to_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Fixed seeds; five standard errors, as the table states them."""
     metric = parse_metrics(TEXT).metrics["theme_crashed"]
     rng = random.Random(3)
     values = rng.choices(list(SHARES), list(SHARES.values()), k=DEVICES)
-    reports = [
-        Encoder({metric.name: metric}, rng.randbytes(32), rng.randbytes).encode(
-            metric.name, value, TODAY
-        )
-        for value in values
-    ]
+    encoders = (Encoder({metric.name: metric}, rng.randbytes(32), rng.randbytes) for _ in values)
+    pairs = zip(encoders, values, strict=True)
+    reports = [one.encode(metric.name, value, TODAY) for one, value in pairs]
     aggregate = served_after_a_day(tmp_path, metric, reports)
     (tmp_path / "pairs.json").write_text(aggregate.to_json())
 
     command = ["decode", "--set", "repeats=1", "--aggregate", str(tmp_path / "pairs.json")]
     command += ["-o", str(tmp_path / "out")]
-    content = json.loads(run(*command, "--json").stdout)
+    assert main([*command, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
     assert content["reports"] == DEVICES
     assert content["independence"]["refuted"]
     with (tmp_path / "out" / "joint.csv").open(newline="") as file:
@@ -74,4 +48,5 @@ def test_from_devices_to_files(tmp_path: Path) -> None:
         assert abs(float(row["estimate"]) - share) < 5 * float(row["std_error"])
     assert 'class="heat"' in (tmp_path / "out" / "report.html").read_text()
 
-    assert "of kind 'pair' has no series" in run(*command, "--each=day", returns=1).stderr
+    assert main([*command, "--each=day"]) == 1
+    assert "of kind 'pair' has no series" in capsys.readouterr().err

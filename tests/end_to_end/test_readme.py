@@ -62,10 +62,7 @@ def shell(tmp_path: Path, doc_files: None) -> Iterator[Shell]:
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
-    """Each command of console blocks with the lines that the page has it print.
-
-    A here-document is of its command.
-    """
+    """Each command of console blocks, with its here-document, and the lines that it prints."""
     found = []
     for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
@@ -111,8 +108,6 @@ def test_readmes_first_lines_print_its_output(shell: Shell, tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_readme_installs_from_a_clone_and_from_wheels(tmp_path: Path) -> None:
-    """What is named is built and put into a folder of its own; libraries are those of this
-    environment, and the extras that the lines name exist."""
     lines = [line.split("#")[0].strip() for line in README.splitlines() if line.startswith("pip ")]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = {one for line in lines for one in re.findall(r"\[(\w+)\]", line)}

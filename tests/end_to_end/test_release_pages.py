@@ -17,12 +17,8 @@ from tests.end_to_end.test_service_pages import every_page_fits, need_browser, s
 
 @pytest.mark.long
 def test_a_release_in_a_browser(tmp_path: Path) -> None:
-    """The list, the form, and a release as its proposer sees it, before and after approval."""
     need_browser()
-    with (
-        releasing(f"sqlite:///{tmp_path}/d.sqlite") as served,
-        signed_in_page(served) as page,
-    ):
+    with releasing(f"sqlite:///{tmp_path}/d.sqlite") as served, signed_in_page(served) as page:
         results = [stored(served, decoded(tmp_path, "word", week), "ana") for week in (0, 1)]
         first = propose(served, "ana", proposal("words", results[0]))["id"]
         assert settle(served, "root", first).status_code == 200

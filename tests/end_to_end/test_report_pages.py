@@ -1,12 +1,10 @@
 """The static pages in a real browser: every width, both themes, print, keyboard, strict policy."""
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,25 +22,13 @@ from decoder.kinds.result import Question
 from decoder.kinds.run import decode_counts, in_memory, kind_of, render_page
 from decoder.kinds.values import decoding_result, values_series
 from decoder.options import Operation
-from decoder.output.density_html import map_data
-from decoder.output.jinja import SCRIPTS, map_stylesheet, page_environment, script, stylesheet
 from decoder.progress import quiet, silent
-from decoder.tables.paging import TableQuery
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
 from tests.discovery_support import falling_shares, site_names, small_metric
-from tests.end_to_end.browser import (
-    THEMES,
-    WIDTHS,
-    kept,
-    need_browser,
-    open_browser,
-    serving,
-    sideways,
-    violations,
-)
-from tests.map_pages import render_maps, stored_map
+from tests.end_to_end.browser import THEMES, WIDTHS, kept, need_browser, sideways, violations
+from tests.map_pages import render_maps
 from tests.metric_texts import declaration
 from tests.number_draws import metric_of
 from tests.number_populations import POPULATIONS
@@ -61,23 +47,9 @@ PLACES = declaration(
     mode="memo", encoding="symbol", num_symbols=2, num_cohorts=8, epsilon_infinity=3.0,
     epsilon_one=2.0,
 )  # fmt: skip
-PAIRS = """
-[metrics.pages]
-kind = "pair"
-of = ["page", "language of the device"]
-values.page = ["{long}", "<script>alert(1)</script>", {pages}]
-values."language of the device" = [{languages}]
-description = "The start page, and the language"
-owner = "web@example.org"
-expires = 2099-12-31
-mechanism = "l-osue"
-epsilon_infinity = 8.0
-epsilon_one = 5.0
-max_memoized_values = 2
-fallback = "page 0 | language 0"
-"""
+HOSTILE = "<script>alert(1)</script>"
 LONG = "https://www.example.org/a/very/long/address/that/does/not/end/soon?with=parameters&more"
-VALUES = [LONG, "half of it", "<script>alert(1)</script>", "\u202egnp.exe", *map(str, range(20))]
+VALUES = [LONG, "half of it", HOSTILE, "\u202egnp.exe", *map(str, range(20))]
 SHARES = np.array([0.3, 0.5, 0.1, 0.05] + [0.05 / 20] * 20)
 
 
@@ -94,11 +66,10 @@ def weeks(number: int) -> list[Aggregate]:
     return drawn
 
 
-@cache
-def maps(number: int) -> list[Density]:
-    rng, made = np.random.default_rng(2), []
+def spots(number: int) -> Iterator[Aggregate]:
+    """Counts of weeks of places, of each slot."""
+    rng = np.random.default_rng(2)
     for part in parse_metrics(PLACES).parts("places"):
-        assert part.location is not None
         values = places_of([part.location]).finest
         shares = np.arange(len(values), 0.0, -1) ** 2
         for week in range(number):
@@ -106,10 +77,13 @@ def maps(number: int) -> list[Density]:
                 list(values), shares / shares.sum(), 20_000, part.params, rng, part.name
             )
             day = date(2026, 9, 13) + timedelta(days=7 * week)
-            one = replace(one, definition=part.to_dict(), params_id=part.params_id,
+            yield replace(one, definition=part.to_dict(), params_id=part.params_id,
                           first_day=day, last_day=day)  # fmt: skip
-            made.append(estimate_density([one], DensityOptions("simplex")))
-    return made
+
+
+@cache
+def maps(number: int) -> list[Density]:
+    return [estimate_density([one], DensityOptions("simplex")) for one in spots(number)]
 
 
 def rendered(counts: Sequence[Aggregate], operation: Operation = "decode") -> str:
@@ -120,11 +94,11 @@ def rendered(counts: Sequence[Aggregate], operation: Operation = "decode") -> st
 
 def joint_page() -> str:
     """A table of 10 x 24 values, of which some are long, and a tenth of the cells frequent."""
-    listed = {
-        side: ", ".join(f'"{side} {i}"' for i in range(count))
-        for side, count in (("page", 8), ("language", 24))
-    }
-    text = PAIRS.format(long=LONG, pages=listed["page"], languages=listed["language"])
+    values = {"page": [LONG, HOSTILE, *(f"page {i}" for i in range(8))]}
+    values["language"] = [f"language {i}" for i in range(24)]
+    noise = {"mechanism": "l-osue", "epsilon_infinity": 8.0, "epsilon_one": 5.0}
+    kept = {"max_memoized_values": 2, "fallback": "page 0 | language 0"}
+    text = declaration("pages", "pair", of=list(values), values=values, **noise, **kept)
     metric, rng = parse_metrics(text).metrics["pages"], np.random.default_rng(3)
     shares = rng.random((10, 24)) ** 12
     found = drawn_pairs(metric, shares / shares.sum(), 200_000, rng)
@@ -147,7 +121,7 @@ def discovery_page() -> str:
     aggregate, _ = population.draw(falling_shares(200), 300_000, rng)
     discovery = discover(aggregate)
     first, second, *rest = discovery.found
-    hostile = (replace(first, string="\u202e<script>alert(1)</script>", whole=False),
+    hostile = (replace(first, string=f"\u202e{HOSTILE}", whole=False),
                replace(second, string=LONG), *rest)  # fmt: skip
     result = discovery_result(replace(discovery, found=hostile))
     return render_page(decoder_of("discover"), in_memory(result, "decode"))
@@ -200,16 +174,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     return address
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as found:
-        yield found
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_every_window_in_both_themes(name: str, pages: Pages, browser: Any) -> None:
-    """Nothing is cut, nothing scrolls sideways, and axe has nothing to say."""
     for theme in THEMES:
         page = browser.new_page(color_scheme=theme)
         said: list[str] = []
@@ -227,17 +194,6 @@ def test_a_page_fits_every_window_in_both_themes(name: str, pages: Pages, browse
         page.close()
 
 
-def test_differences_are_rows_with_a_mark_each(pages: Pages, browser: Any) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.goto(pages("compare"))
-    heights = page.evaluate(
-        "[...document.querySelectorAll('tr:has(svg.mark)')].map(row => row.offsetHeight)"
-    )
-    assert len(heights) > 2
-    assert sorted(heights)[len(heights) // 2] < 60, "the mark, not the text, makes a row high"
-    page.close()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_printed_light_and_whole(name: str, pages: Pages, browser: Any) -> None:
@@ -251,35 +207,3 @@ def test_a_page_is_printed_light_and_whole(name: str, pages: Pages, browser: Any
     ink = page.evaluate("getComputedStyle(document.body).color")
     assert sum(map(int, ink[4:-1].split(","))) < 128
     page.close()
-
-
-def test_components_work_under_a_strict_policy(tmp_path: Path, browser: Any) -> None:
-    """As a service sends them: style and scripts as files, data by URL."""
-    assets = tmp_path / "static"
-    assets.mkdir()
-    (assets / "page.css").write_text(stylesheet() + map_stylesheet(), encoding="utf-8")
-    for name in SCRIPTS:
-        (assets / name).write_text(script(name), encoding="utf-8")
-    drawn = maps(2)
-    data = map_data(drawn)
-    (tmp_path / "data.json").write_text(json.dumps(data), encoding="utf-8")
-    stored = stored_map(drawn[0].metric, data, "/results")
-    parts = decoder_of("location").page(stored, TableQuery())
-    template = page_environment("/static/").get_template("report.html.j2")
-    page_text = template.render(
-        metric="places", title="Maps", description="", manifest=stored.json("manifest.json"),
-        view=parts, **parts.variables | {"data_url": "/data.json"},
-    )  # fmt: skip
-    assert "<style" not in page_text
-    assert " style=" not in page_text
-    (tmp_path / "index.html").write_text(page_text, encoding="utf-8")
-    with serving(tmp_path) as url:
-        page = browser.new_page()
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.goto(url + "/index.html")
-        page.wait_for_selector("#maps .leaflet-cells-pane canvas")
-        assert page.locator("#busiest button").count() == 10
-        assert [one for one in said if "favicon" not in one and "404" not in one] == []
-        page.close()

@@ -26,15 +26,8 @@ from tests.decoder_service.support import (
 )
 from tests.decoder_service.test_flow_results import week as flow_week
 from tests.decoder_service.test_kinds import startup
-from tests.end_to_end.browser import (
-    THEMES,
-    kept,
-    need_browser,
-    open_browser,
-    sideways,
-    violations,
-)
-from tests.end_to_end.test_report_pages import LONG, PLACES, WORD
+from tests.end_to_end.browser import THEMES, kept, need_browser, open_browser, sideways, violations
+from tests.end_to_end.test_report_pages import LONG, WORD, spots
 
 pytestmark = pytest.mark.long
 WIDTHS = (390, 768, 1280)
@@ -49,21 +42,6 @@ def week(number: int) -> Aggregate:
     first = date(2026, 11, 2) + timedelta(days=7 * number)
     return replace(one, definition=metric.to_dict(), params_id=metric.params_id,
                    first_day=first, last_day=first + timedelta(days=6))  # fmt: skip
-
-
-def places() -> Iterator[Aggregate]:
-    rng = np.random.default_rng(3)
-    for metric in parse_metrics(PLACES).parts("places"):
-        assert metric.location is not None
-        values = list(metric.location.domain_with())
-        shares = np.arange(len(values), 0.0, -1) ** 2
-        for number in range(2):
-            one, _ = draw_aggregate(
-                values, shares / shares.sum(), 20_000, metric.params, rng, metric.name
-            )
-            day = date(2026, 11, 8) + timedelta(days=7 * number)
-            yield replace(one, definition=metric.to_dict(), params_id=metric.params_id,
-                          first_day=day, last_day=day)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -132,11 +110,10 @@ def open_result(page: Any) -> str:
 
 
 def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> None:
-    """Upload, start, watch, cancel, open, compare, download, sign out, by pages alone."""
     url = service.url
     with service.client("ana") as client:
         old, new = (upload(client, week(n).to_json().encode()) for n in (0, 1))
-        spots = [upload(client, one.to_json().encode()) for one in places()]
+        maps = [upload(client, one.to_json().encode()) for one in spots(2)]
     page.goto(url + "/lists")
     path = tmp_path / "words.txt"
     path.write_text("\n".join([*VALUES, *(f"none{i}" for i in range(300))]), encoding="utf-8")
@@ -177,7 +154,7 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     assert page.inner_text("#table tbody tr:not(.group) >> nth=0").split()[0] == "rising"
     start(page, url, "series", [old, new])
     series = open_result(page)
-    start(page, url, "decode", spots, "location")
+    start(page, url, "decode", maps, "location")
     density = open_result(page)
     page.wait_for_selector("#maps .leaflet-cells-pane canvas")
     with service.client("ana") as client:
@@ -198,18 +175,8 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     assert "/sign-in?next=" in page.url
 
 
-PAGES = [
-    "/metrics",
-    "/metrics/word",
-    "/lists",
-    "/jobs",
-    "/jobs/new",
-    "/results",
-    "/compare",
-    "/dictionary",
-    "/jobs/new?kind=location",
-    "/jobs/new?kind=number",
-]
+PAGES = ["/metrics", "/metrics/word", "/lists", "/jobs", "/jobs/new", "/results", "/compare"]
+PAGES += ["/dictionary", "/jobs/new?kind=location", "/jobs/new?kind=number"]
 
 
 def every_page_fits(page: Any, url: str, paths: list[str], name: str = "") -> None:
@@ -243,7 +210,6 @@ def links_out_of_sight(page: Any) -> int:
 
 
 def test_a_schedule_in_a_browser(tmp_path: Path) -> None:
-    """Made by its form, and seen with what it found and an alarm."""
     need_browser()
     days = {MONDAY + timedelta(days=n): {"word-0": 500, f"word-{n}": 500} for n in (1, 2)}
     with (
@@ -285,11 +251,9 @@ def test_a_schedule_in_a_browser(tmp_path: Path) -> None:
 
 
 def test_admin_and_flow_pages_work_in_a_browser(tmp_path: Path) -> None:
-    """Keys, audit, releases, a result of flows, and an address that is none."""
     need_browser()
-    settings = {"tick_seconds": 0}
     with (
-        running(f"sqlite:///{tmp_path}/d.sqlite", **settings) as served,
+        running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as served,
         signed_in_page(served, "root") as page,
     ):
         with served.client("root") as client:

@@ -1,5 +1,4 @@
-"""docs/tutorial.md to the letter: each command runs, and prints what the page says, but for
-numbers."""
+"""docs/tutorial.md to the letter: each command prints what the page says, but for numbers."""
 
 import re
 import shutil

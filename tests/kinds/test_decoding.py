@@ -8,7 +8,7 @@ from typing import Any, NoReturn, get_args
 import pytest
 from pyarrow import parquet
 
-from decoder.kinds.interface import DECODERS, decoder_of
+from decoder.kinds.interface import decoder_of
 from decoder.kinds.result import MANIFEST, PAGE, RESULTS, Question
 from decoder.kinds.run import claim, decode_counts, write_result
 from decoder.options import CandidateChoice, Operation
@@ -65,19 +65,13 @@ def _flows_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("decoder.kinds.flow.decode_flows", decode_flows_once)
 
 
-def test_every_kind_has_a_decoder() -> None:
-    assert DECODERS.keys() == DECLARED.keys()
-
-
 def test_the_page_of_columns_is_what_its_command_writes() -> None:
     assert COLUMNS.read_text(encoding="utf-8") == page_of_columns()
 
 
 @pytest.mark.usefixtures("_flows_decoded_once")
 @pytest.mark.parametrize(("kind", "operation"), CASES)
-def test_counts_become_tables_a_summary_and_a_page(
-    kind: str, operation: Operation, tmp_path: Path
-) -> None:
+def test_counts_become_tables_a_summary_and_a_page(kind, operation, tmp_path) -> None:
     world, decoder = world_of(kind), decoder_of(kind)
     question, folder = question_of(world, tmp_path), tmp_path / "result"
     result = decode_counts(operation, groups_of(world, operation), question, silent, quiet)
@@ -101,7 +95,7 @@ def test_counts_become_tables_a_summary_and_a_page(
 
 
 @pytest.mark.parametrize("kind", DECLARED)
-def test_the_same_counts_give_the_same_bytes(kind: str, tmp_path: Path) -> None:
+def test_the_same_counts_give_the_same_bytes(kind, tmp_path) -> None:
     world, decoder = world_of(kind), decoder_of(kind)
     question, folders = question_of(world, tmp_path), (tmp_path / "one", tmp_path / "two")
     for folder in folders:
@@ -124,8 +118,7 @@ def _check_files(folder: Path, name: str, rows: int) -> None:
 
 
 @pytest.mark.parametrize("kind", DECLARED)
-def test_what_a_kind_has_no_use_for_is_refused(kind: str) -> None:
-    """Candidates of a kind without a list, and operations that it lacks, are named."""
+def test_what_a_kind_has_no_use_for_is_refused(kind) -> None:
     world, decoder = world_of(kind), decoder_of(kind)
     for operation in get_args(Operation):
         if operation not in decoder.operations:

@@ -7,6 +7,7 @@ import pytest
 
 from client_sdk import Client, Delivery, Encoder
 from client_sdk.testing import FixedRandomness, MemoryCollector
+from decoder.kinds.interface import DECODERS
 from metric_design.kind_design import DESIGNS, Question, kind_design
 from metric_design.review import check_metrics
 from rappor_core.metrics.compiled import compiled_text, read_compiled
@@ -34,13 +35,12 @@ each_kind = pytest.mark.parametrize("world", [world_of(kind) for kind in DECLARE
                                     ids=list(DECLARED))  # fmt: skip
 
 
-def test_every_kind_has_a_world() -> None:
-    assert DECLARED.keys() == KINDS.keys() == DESIGNS.keys() == PARAMS_IDS.keys()
+def test_every_kind_has_a_world_and_a_decoder() -> None:
+    assert DECLARED.keys() == KINDS.keys() == DESIGNS.keys() == DECODERS.keys() == PARAMS_IDS.keys()
 
 
 @each_kind
 def test_a_declaration_keeps_its_meaning(world: World) -> None:
-    """Compiled for a device, and as the definition that counts carry, it is the same metric."""
     (identity,) = {metric.params_id for metric in world.metrics.values()}
     assert identity == PARAMS_IDS[world.kind]
     found = read_compiled(compiled_text(world.file))

@@ -1,12 +1,9 @@
 """A new kind is two modules and a line in each table: from `metrics.toml` to the page of a job."""
 
-from pathlib import Path
-
 import pytest
 
 from decoder.kinds.interface import DECODERS
 from rappor_cli.main import main
-from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import KINDS
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import running, submit, upload
@@ -27,16 +24,7 @@ def parity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DECODERS, "parity", "tests.kinds.parity_decoder")
 
 
-def test_its_metrics_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "metrics.toml").write_text(TEXT)
-    assert main(["metrics", "check", str(tmp_path / "metrics.toml")]) == 0
-    assert "tabs" in capsys.readouterr().out
-
-
-def test_from_devices_by_a_collector_to_a_result(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Two in three devices hold the first of two values, an odd number."""
+def test_from_devices_by_a_collector_to_a_result(tmp_path, capsys) -> None:
     (tmp_path / "metrics.toml").write_text(TEXT)
     folder = tmp_path / "out"
     words = ["quickstart", str(tmp_path / "metrics.toml"), "--devices", "3000", "--seed", "1"]
@@ -48,7 +36,7 @@ def test_from_devices_by_a_collector_to_a_result(
     assert "Odd and even" in (folder / "tabs" / "report.html").read_text()
 
 
-def test_a_job_ends_on_its_page(tmp_path: Path) -> None:
+def test_a_job_ends_on_its_page(tmp_path) -> None:
     (counts,) = World("parity", TEXT).counts[0]
     with running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as served:
         with served.client("ana") as ana:
@@ -63,9 +51,3 @@ def test_a_job_ends_on_its_page(tmp_path: Path) -> None:
             shown = browser.get(f"/results/{ended['result_id']}").text
             assert "Odd and even" in shown
             assert browser.get("/jobs/new?kind=parity").status_code == 200
-
-
-def test_a_device_refuses_what_the_kind_does_not_take() -> None:
-    metric = parse_metrics(TEXT).metrics["tabs"]
-    with pytest.raises(ValueError, match="takes a whole number, not a str"):
-        metric.rules.index(metric, "one")

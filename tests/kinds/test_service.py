@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,7 +10,6 @@ import pytest
 from pyarrow import parquet
 
 from decoder.kinds.interface import has_candidates
-from decoder.options import Operation
 from simulations.experiments.demo import held_values
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import Running, running, submit, upload
@@ -75,9 +73,7 @@ def page(browser: httpx.Client, path: str) -> str:
 
 
 @pytest.mark.parametrize(("kind", "operation"), RUN)
-def test_a_job_ends_on_its_page_and_tables(
-    kind: str, operation: Operation, desk: Desk, tmp_path: Path
-) -> None:
+def test_a_job_ends_on_its_page_and_tables(kind, operation, desk, tmp_path) -> None:
     job = submit(desk.ana, spec_of(desk.ana, kind, operation))
     assert do_jobs(desk.served.service, tmp_path) == 1
     ended = desk.ana.get(f"/v1/jobs/{job}").json()
@@ -98,6 +94,6 @@ def test_a_job_ends_on_its_page_and_tables(
     assert places == (200 if (kind, operation) in WITH_PLACES else 404)
 
 
-def test_forms_know_every_kind(desk: Desk) -> None:
+def test_forms_know_every_kind(desk) -> None:
     for kind, _ in CASES:
         assert kind in page(desk.browser, f"/jobs/new?kind={kind}")

@@ -1,8 +1,4 @@
-"""A small world for each kind of metric: a declaration, and what a fleet of devices reports of it.
-
-The fleet runs the device's own encoder, so that every kind takes the same way: values, reports,
-counts of two periods.
-"""
+"""A small world for each kind of metric: what a fleet with the device's own encoder reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -58,7 +58,6 @@ def window_of(metric: Metric, counts: PeriodCounts, first: int) -> Aggregate:
 
 def compared(metric: Metric, places: Places, rng, movers: float) -> Differences:
     """Draw two windows, and compare their maps."""
-    assert metric.location is not None
     shares = 1 / np.arange(1, len(places.finest) + 1)
     before = rng.choice(len(shares), DEVICES, p=shares / shares.sum())
     after = np.where(rng.random(DEVICES) < movers, rng.permutation(before), before)
@@ -70,7 +69,6 @@ def compared(metric: Metric, places: Places, rng, movers: float) -> Differences:
         counts, repeats = draw_window(values, places.finest, metric.params, every, rng), 1
     windows = [[window_of(metric, counts, first)] for first in (0, PERIODS)]
     _, second = estimate_density_series(windows, DensityOptions(repeats=repeats), places)
-    assert second.since_first is not None
     return second.since_first
 
 
@@ -85,7 +83,6 @@ def rejections(one: Differences, errors: float = 1.0) -> float:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_test_for_change_holds_its_level(kind: str) -> None:
     rng, metric = np.random.default_rng(1), metric_of(kind)
-    assert metric.location is not None
     places = places_of([metric.location])
     found = [compared(metric, places, rng, 0.3 * (i % 2)) for i in range(PAIRS)]
     assert np.mean([rejections(one) for one in found]) < HIGHEST
@@ -100,7 +97,6 @@ def test_the_level_holds_where_every_device_moves() -> None:
     As if all had stayed, 21 % of cells were called changed.
     """
     rng, metric = np.random.default_rng(1), metric_of("pairs")
-    assert metric.location is not None
     places = places_of([metric.location])
     found = [compared(metric, places, rng, 1.0) for _ in range(PAIRS)]
     assert np.mean([rejections(one) for one in found]) < HIGHEST

@@ -25,14 +25,8 @@ VALUES = [f"https://example.org/{number}" for number in range(16)]
 
 
 def metric(name: str = "homepage", prob_f: float = 0.75, num_cohorts: int = 1) -> Metric:
-    params = RapporParams.rappor(
-        num_bits=NUM_BITS,
-        num_hashes=2,
-        num_cohorts=num_cohorts,
-        prob_f=prob_f,
-        prob_p=0.5,
-        prob_q=0.75,
-    )
+    coins = {"prob_f": prob_f, "prob_p": 0.5, "prob_q": 0.75}
+    params = RapporParams.rappor(num_bits=NUM_BITS, num_hashes=2, num_cohorts=num_cohorts, **coins)
     limit = None if prob_f else 10_000
     return Metric(
         name, "string", "d", "o@example.org", date(2099, 1, 1), params, 3,

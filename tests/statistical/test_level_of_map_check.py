@@ -50,7 +50,6 @@ def drawn(
     cohorts, dials = MODE_KEYS[mode]
     keys = f'no_data = "no_data"\nperiod = "week"\nnum_cohorts = {cohorts}\n'
     metric = square_metric(SIDE, keys + MODES[mode].format(**dials))
-    assert metric.location is not None
     places = places_of([metric.location], RESERVED)
     values = rng.choice(CELLS + 2, (devices, weeks), p=shares)
     return places, draw_windows(metric, places, values, rng)

@@ -16,7 +16,6 @@ from decoder.numbers.changes import compare_numbers
 from decoder.numbers.quantities import mean_of, of_those_with_data, quantile_ends
 from decoder.numbers.survival import Survival, cut_counts, survival
 from decoder.typing import Flags, Floats
-from rappor_core.aggregate import Aggregate
 from tests.number_draws import aggregate_of, counts_of, metric_of
 from tests.number_populations import POPULATIONS, shares_at_or_above
 from tests.number_support import Fleet, jittered_shares
@@ -127,7 +126,6 @@ def test_means_of_those_with_data() -> None:
         truth = float((np.log(clipped) if population.scale == "log" else clipped).mean())
         for _ in range(300):
             mean = mean_of(survival(counts_of(metric, shares, 20_000, rng), 1.0), LEVEL)
-            assert mean is not None
             ends = [mean.low, mean.high, mean.estimate]
             low, high, estimate = np.log(ends) if mean.geometric else np.array(ends)
             hits += low <= truth <= high
@@ -190,16 +188,6 @@ def test_replicates_measure_what_repeated_answers_do(kind: str, irregular: bool)
     assert abs(pooled / trials - LEVEL) < allowed
     assert abs(changed / trials - LEVEL) < allowed
     assert naive / trials < LEVEL - allowed
-
-
-def test_one_cohort_a_question_is_bounded_instead() -> None:
-    rng = np.random.default_rng(8)
-    metric = metric_of(POPULATIONS[3], 4.0, num_cohorts=POPULATIONS[3].bins)
-    fleet = Fleet.make(metric, 20_000, rng)
-    numbers = POPULATIONS[3].draw(rng, 20_000)
-    whole: Aggregate = fleet.report(numbers, 0).merge(fleet.report(numbers, 1))
-    curve = survival(cut_counts(whole), 2.0)
-    assert (curve.kappa, curve.freedom) == (2.0, math.inf)
 
 
 def test_no_change_is_found_where_there_is_none() -> None:
