@@ -1,5 +1,6 @@
 """Pages and files of maps as `rappor density -o` writes them, from maps in memory."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,6 +55,12 @@ def write_maps(
                        definition=metric.to_dict())  # fmt: skip
     result = map_result(Maps(list(maps), areas=list(areas)), Question(), counts)
     return write_result(result, KIND, "decode", folder, silent)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """What the scripts of a page read."""
+    found: dict[str, Any] = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    return found
 
 
 def markup(page: str) -> str:

@@ -9,12 +9,7 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import CountsError
-from decoder.formats.google_rappor import (
-    read_counts,
-    read_map,
-    read_params,
-    write_metrics_json,
-)
+from decoder.formats.google_rappor import read_counts, read_map, read_params, write_metrics_json
 from rappor_core.hashing import md5_positions
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.params_support import rappor
@@ -63,14 +58,8 @@ def test_metrics_json_has_their_six_numbers(files, tmp_path):
     decoding = decode(aggregate, Candidates.from_strings(WORDS))
     write_metrics_json(asdict(decoding.summary), 1.5, tmp_path / "metrics.json")
     metrics = json.loads((tmp_path / "metrics.json").read_text())
-    assert list(metrics) == [
-        "sample_size",
-        "allocated_mass",
-        "num_detected",
-        "explained_var",
-        "missing_var",
-        "total_elapsed_time",
-    ]
+    names = "sample_size allocated_mass num_detected explained_var missing_var total_elapsed_time"
+    assert list(metrics) == names.split()
     assert metrics["num_detected"] == 5
     assert metrics["allocated_mass"] == pytest.approx(1.0, abs=0.1)
 
@@ -95,11 +84,7 @@ def test_basic_rappor_of_one_cohort_is_decoded(tmp_path, hash_family):
     [
         ("params", "k,h,m\n1,2,3\n", "no column 'p', 'q', 'f'; it has 'k', 'h', 'm'"),
         ("counts", "1,2,3\n", "1 rows of 3 cells; the parameters say 64 cohorts"),
-        (
-            "map",
-            "word,1,2\n",
-            "line 1: its cells are not 1 to 2 bits of each of 64 cohorts",
-        ),
+        ("map", "word,1,2\n", "line 1: its cells are not 1 to 2 bits of each of 64 cohorts"),
         ("map", "word," + ",".join(["1"] * 128) + "\n", "line 1: its cells are not 1 to 2 bits"),
     ],
 )

@@ -2,18 +2,29 @@
 
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm, t
 
 from decoder import Candidates
+from decoder.comparison.differences import corrected, differences, independent, more_than, no_change
 from decoder.comparison.windows import compare_windows, decode_over_time
+from decoder.density.cell_changes import corrected_changes
+from decoder.density.space_time_model import patterns
 from decoder.errors import DecodeError
+from decoder.kinds.over_time import chart_csv
 from decoder.kinds.result import Question
-from decoder.kinds.run import write_result
+from decoder.kinds.run import claim, decode_counts, write_result
 from decoder.kinds.values import KIND
 from decoder.options import CandidateChoice
-from decoder.progress import silent
+from decoder.output.charts import sparkline
+from decoder.output.series_view import series_chart, windows_between
+from decoder.progress import quiet, silent
+from decoder.sources.aggregates import AggregateFiles
+from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.params_support import rappor
@@ -89,7 +100,6 @@ def one_hot(counts, day):
 
 
 def test_changes_of_categories_go_by_name():
-    """From light to none: the order of the list, or a part of it, moves no change to another."""
     pair = one_hot((5_500, 4_000, 3_000), DAYS[0]), one_hot((3_500, 4_000, 5_000), DAYS[1])
     for names in (["none", "light"], ["dark", "none", "light"], ["light", "dark", "none"]):
         change = compare_windows(*pair, Candidates.from_strings(names))
@@ -130,3 +140,151 @@ def test_rising_unlisted_values_are_no_listed_one():
         change = compare_windows(*pair, Candidates.from_strings(listed))
         assert change.p_adjusted.min() > 0.05
         assert (((change.low <= 0) & (change.high >= 0)) == (change.p_value >= 0.05)).all()
+
+
+CHART_DAYS = [f"2026-11-{day:02}" for day in range(1, 31)]
+
+
+def content(shares: dict[str, list[float | None]]) -> dict[str, Any]:
+    """A series of windows of a day."""
+    number = len(next(iter(shares.values())))
+    ends = [{"first_day": day, "last_day": day, "reports": 1000} for day in CHART_DAYS[:number]]
+    rows = [
+        {**ends[i], "string": value, "proportion": one, "std_error": 0.01,
+         "low": max(0.0, (one or 0.0) - 0.02), "high": (one or 0.0) + 0.02}
+        for value, row in shares.items() for i, one in enumerate(row)
+    ]  # fmt: skip
+    return {"windows": ends, "level": 0.9, "alpha": 0.1, "rows": rows, "changes": []}
+
+
+def test_a_linear_axis_begins_at_zero() -> None:
+    drawn = series_chart(content({"a": [0.1, 0.2], "b": [0.3, 0.38]}), ["a", "b"])
+    assert [tick.text for tick in drawn.up] == ["0 %", "10 %", "20 %", "30 %", "40 %"]
+    top, bottom = drawn.frame.top, drawn.frame.bottom
+    assert drawn.up[0].at == bottom
+    assert drawn.up[-1].at == top
+    first, second = drawn.lines[1].runs[0]
+    assert first.y == pytest.approx(bottom - 0.75 * (bottom - top), abs=0.01)
+    assert first.x < second.x
+    assert drawn.level == 0.9
+
+
+def test_a_window_without_a_share_is_a_gap() -> None:
+    drawn = series_chart(content({"a": [0.1, None, 0.2, 0.2]}), ["a"])
+    assert [len(run) for run in drawn.lines[0].runs] == [1, 2]
+    assert drawn.lines[0].shares[1] is None
+    assert len(sparkline([0.1, None, 0.2]).runs) == 2
+
+
+def test_days_cut_a_chart_and_its_numbers() -> None:
+    found = content({"a": [0.1] * 9, "b": [0.2] * 9})
+    drawn = series_chart(found, ["a"], CHART_DAYS[2], CHART_DAYS[4])
+    assert [name for name, _ in drawn.windows] == CHART_DAYS[2:5]
+    assert [number for number, _ in windows_between(found, "", CHART_DAYS[1])] == [0, 1]
+    text = chart_csv(found, ["a"], CHART_DAYS[2], CHART_DAYS[4]).decode()
+    assert text.count("\n") == 4
+    assert '"b"' not in text
+
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+STRINGS = AggregateFiles((GOLDEN / "aggregates" / "strings.json",))
+WORDS = Question(CandidateChoice(GOLDEN / "candidates.txt"))
+
+
+class StoppedError(Exception):
+    """Raised by a progress function."""
+
+
+def test_errors_of_progress_end_a_decoding(tmp_path: Path) -> None:
+    folder, told = tmp_path / "out", list[str]()
+
+    def stopped(stage: str, done: int, total: int) -> None:
+        raise StoppedError(stage)
+
+    claim(folder, KIND)
+    with pytest.raises(StoppedError):
+        decode_counts("decode", [STRINGS.read()], WORDS, stopped, quiet)
+    result = decode_counts("decode", [STRINGS.read()], WORDS, lambda s, *_: told.append(s), quiet)
+    assert told
+    with pytest.raises(StoppedError):
+        write_result(result, KIND, "decode", folder, stopped)
+    assert list(folder.iterdir()) == []
+
+
+CELLS, SERIES = 50, 1_000
+
+
+def p_adjusted(shares: Floats) -> Floats:
+    """Of cells that were measured by themselves: shares (T, n), each with error 1."""
+    tried = patterns(len(shares))
+    weights = tried / tried.sum(axis=1, keepdims=True)
+    weights -= (1 - tried) / (1 - tried).sum(axis=1, keepdims=True)
+    sizes = weights @ shares
+    errors = np.sqrt((weights**2).sum(axis=1, keepdims=True))
+    return corrected_changes(tried, sizes, np.broadcast_to(errors, sizes.shape))
+
+
+def test_windows_are_told_by_their_pattern() -> None:
+    """One cell from the fourth week on, one in the second week alone, one in neither."""
+    shares = np.zeros((6, CELLS))
+    shares[3:, 0] = 8.0
+    shares[1, 1] = -8.0
+    found = p_adjusted(shares)
+    assert np.flatnonzero((found <= 0.01).any(axis=0)).tolist() == [0, 1]
+    assert (found[:, 1] <= 0.01).tolist() == [False, True, False, False, False, False]
+    assert (found[3:, 0] <= 0.01).all()
+    assert (found[:, 2:] == 1).all()
+
+
+def test_a_step_tells_all_windows_above() -> None:
+    shares = np.zeros((8, CELLS))
+    shares[5:, 0] = 20.0, 20.0, 12.0
+    found = p_adjusted(shares)[:, 0]
+    assert (found[:5] == 1).all()
+    assert (found[5:] < 1e-6).all()
+
+
+@pytest.mark.parametrize("windows", [2, 3, 6])
+def test_the_chance_of_any_change_is_alpha(windows: int) -> None:
+    """1,000 series in which nothing changes; 4.5 standard errors above the level are allowed."""
+    rng = np.random.default_rng(windows)
+    least = [p_adjusted(rng.normal(size=(windows, CELLS))).min() for _ in range(SERIES)]
+    for alpha in (0.01, 0.05, 0.2):
+        wrong = np.mean(np.array(least) <= alpha)
+        assert wrong < alpha + 4.5 * np.sqrt(alpha * (1 - alpha) / SERIES)
+    assert np.mean(np.array(least) <= 0.2) > 0.08
+
+
+def test_a_difference_has_the_error_of_both_windows() -> None:
+    old = np.array([0.10, 0.2]), np.array([0.003, 0.004])
+    new = np.array([0.12, 0.2]), np.array([0.004, 0.003])
+    found = differences(*independent(old, new))
+    assert found.difference == pytest.approx([0.02, 0.0])
+    assert found.std_error == pytest.approx([0.005, 0.005])
+    assert found.low[0] == pytest.approx(0.02 - 1.959964 * 0.005)
+    assert found.p_value[0] == pytest.approx(2 * norm.sf(4))
+    assert found.p_adjusted == pytest.approx([4 * norm.sf(4), 1.0])
+    assert found.detected.tolist() == [True, False]
+
+
+def test_few_degrees_of_freedom_widen_intervals_and_tests() -> None:
+    change, error = np.array([0.03]), np.array([0.01])
+    found = differences(change, error, level=0.9, freedom=5)
+    assert found.high[0] == pytest.approx(0.03 + t.ppf(0.95, 5) * 0.01)
+    assert found.p_value[0] == pytest.approx(2 * t.sf(3, 5))
+
+
+def test_a_reserved_value_is_tested_by_itself() -> None:
+    change, error = np.array([0.02, 0.5]), np.array([0.01, 0.01])
+    alone = np.array([False, True])
+    found = differences(change, error, apart=alone)
+    assert found.detected.tolist() == [True, True]
+    assert found.p_adjusted[0] == pytest.approx(found.p_value[0])
+    together = corrected(no_change(np.array([0.02, 0.02]), error), "bonferroni")
+    assert not together.detected.any()
+
+
+def test_a_bound_is_part_of_the_hypothesis() -> None:
+    change, error = np.array([0.03, -0.03, 0.001]), np.full(3, 0.01)
+    assert more_than(0.01, change, error) == pytest.approx([2 * norm.sf(2)] * 2 + [1.0])
+    assert no_change(change, np.array([0.0, np.nan, 0.01]))[:2].tolist() == [1.0, 1.0]

@@ -67,11 +67,7 @@ def attacked(honest, weights, fraction, most):
 @pytest.mark.parametrize("method", ["cavity", pytest.param("lasso", marks=pytest.mark.long)])
 @pytest.mark.parametrize("encoding", ["bits", "symbols"])
 def test_no_forger_does_better_than_the_bound(make_aggregate, values, method, encoding, params):
-    """1 and 3 % of the reports are the best forgeries, spread over all cohorts or over few.
-
-    The bound is of first order. It never says 15 % more than a forger had; of 1 % it says no less
-    than four fifths, of 3 %, which shake the whole fit, no less than half.
-    """
+    """The best forgeries, over all cohorts or few: a bound of first order, never 15 % too much."""
     params = SYMBOLS if encoding == "symbols" else params
     honest = make_aggregate(params=params, num_reports=400_000)
     listed = Candidates.from_strings(values)

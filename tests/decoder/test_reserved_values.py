@@ -154,7 +154,6 @@ def test_no_window_is_lost_where_both_move(keys: str) -> None:
         assert cell_distance(one.shares, t, 2) < 0.27
         assert one.check.agrees
         assert one.source == "series"
-        assert one.changes is not None
         assert len(one.changes.p_adjusted) == 144
         assert one.changes.p_adjusted.min() > 0.05
 

@@ -77,10 +77,7 @@ def held_by_intervals(fits, rule):
 
 
 def test_few_degrees_of_freedom_widen_found_intervals(fit):
-    """Far above its cutoff a value is as uncertain found as it is listed: Student's t, not normal.
-
-    Before, the intervals of 6 degrees of freedom were those of a normal: .8 times as wide.
-    """
+    """Far above its cutoff a value is as uncertain found as listed: Student's t, not normal."""
     options = DecodeOptions(correction="bonferroni")
     estimate = replace(fit[0], freedom=6.0)
     sure = int(np.argmax(estimate.z))
@@ -114,10 +111,7 @@ def test_found_values_likelier_wrong_reach_0(fit, local_fdr, note):
     [(0.0, 0.95), (0.02, 0.97), (0.04, 0.99), (0.05, 0.99), (0.3, 0.99), (0.6, 0.95)],
 )
 def test_wrong_strings_misses_narrow_the_others(fit, wrong, level):
-    """Far above its cutoff an interval is a plain one, of the level that is left to it.
-
-    Those that reach 0, from even odds on, miss nothing.
-    """
+    """Far above its cutoff an interval is plain, of the level that those that reach 0 leave it."""
     estimate = fit[0]
     sure = int(np.argmax(estimate.z))
     shares, errors = estimate.shares.copy(), estimate.std_errors.copy()

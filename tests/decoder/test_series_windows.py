@@ -1,7 +1,9 @@
 """Windows of a series, asked of a collector that refuses some of them."""
 
 from datetime import date
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,12 +11,14 @@ from collector.domain.aggregates import blocks_of_window
 from collector.errors import NotServedError
 from collector.store.blocks import BlockRow
 from decoder.errors import RemoteError
+from decoder.sources.collector_client import ask, ask_json
 from decoder.sources.windows import Each, windows_of_collector, windows_of_files
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
 from rappor_core.errors import AggregateError
 from tests.decoder.params_support import rappor
+from tests.http_server import serving
 
 PARAMS = rappor(2, 1, 1, 0, 0.25, 0.75)
 
@@ -110,3 +114,36 @@ def test_other_failures_are_no_empty_days(windows):
     with pytest.raises(RemoteError, match="401"):
         windows(gone, 1, 31)
     assert len(gone.asked) == 1
+
+
+class Target(HTTPServer):
+    """Answers with `status` and a Location; what came is in `keys`."""
+
+    def __init__(self, status: int, location: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.status, self.location = status, location
+        self.keys: list[str | None] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        target = self.server
+        target.keys.append(self.headers["Authorization"])
+        self.send_response(target.status)
+        self.send_header("Location", target.location)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_with_the_key(status: int) -> None:
+    with serving(Target(200, "")) as stranger, serving(Target(status, stranger.url)) as collector:
+        for asking in (ask, ask_json):
+            with pytest.raises(RemoteError, match=f"answered {status}: it sends on to another"):
+                asking(collector.url, "/v1/metrics", key="rk_secret")
+        assert collector.keys == ["Bearer rk_secret"] * 2
+        assert stranger.keys == []
