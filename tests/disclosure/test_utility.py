@@ -9,14 +9,8 @@ from sklearn.naive_bayes import CategoricalNB
 
 from disclosure.anonymize import Columns, Hierarchy, anonymize, specialize_column
 from disclosure.errors import TableError
-from disclosure.rows.comparison import (
-    compare,
-    link_records,
-    missing_person_share,
-    origin_test,
-)
+from disclosure.rows.comparison import compare, link_records, missing_person_share, origin_test
 from disclosure.rows.utility import (
-    column_shares,
     counting_query_error,
     encode_alike,
     hellinger,
@@ -42,12 +36,6 @@ def test_hellinger_and_kl() -> None:
     assert kl_divergence(np.array([0.5, 0.5]), np.array([0.25, 0.75])) == pytest.approx(
         0.5 * np.log(2) + 0.5 * np.log(2 / 3)
     )
-
-
-def test_shares_of_columns_count_what_either_table_shows() -> None:
-    p, q = column_shares({"x": ["a", "a", "b"]}, {"x": ["b", "c"]}, ["x"])
-    assert p == pytest.approx([2 / 3, 1 / 3, 0])
-    assert q == pytest.approx([0, 1 / 2, 1 / 2])
 
 
 def test_queries_have_the_error_that_their_definition_gives() -> None:
@@ -77,7 +65,6 @@ def test_the_floor_bounds_the_error_of_empty_queries() -> None:
 
 
 def test_boosted_trees_see_more_than_naive_bayes() -> None:
-    """Columns made independent keep every share, and a naive Bayes reveals nothing apart."""
     real, made = exclusive_or(600, 1), exclusive_or(600, 2, independent=True)
     assert origin_test(real, made, seed=0) > 0.7
     rows = {n: real[n] + made[n] for n in real} | {"origin": ["real"] * 600 + ["made"] * 600}

@@ -122,7 +122,6 @@ def drawn(rng: np.random.Generator) -> Release:
 def test_indistinguishable_values_are_judged_as_one(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same findings, of every value, as of all values one by one."""
     made = drawn(np.random.default_rng(seed))
 
     def known() -> list[tuple[Any, ...]]:
@@ -153,24 +152,3 @@ def test_flows_that_cannot_be_released_are_refused(folder: Path, tmp_path: Path)
         (tmp_path / "results.json").write_text(json.dumps(found | changes))
         with pytest.raises(ReleaseError, match=said):
             read_source(tmp_path)
-
-
-def test_damaged_flows_name_file_and_place(folder: Path, tmp_path: Path) -> None:
-    def told(name: str, text: str) -> str:
-        for one in ("results.json", "flows.csv"):
-            (tmp_path / one).write_bytes((folder / one).read_bytes())
-        (tmp_path / name).write_text(text)
-        with pytest.raises(ReleaseError, match="make the flows again with rappor flows -o") as seen:
-            read_source(tmp_path)
-        return str(seen.value)
-
-    results, flows = json.loads((folder / "results.json").read_text()), tmp_path / "flows.csv"
-    text = (folder / "flows.csv").read_text()
-    origin = text.splitlines()[1].split(",")[0].strip('"')
-    assert f"{flows}: line 2, column 'origin': 'x' is no cell" in told(
-        "flows.csv", text.replace(origin, "x", 1)
-    )
-    results["zones"][0]["estimate"] = 5.5
-    said = told("results.json", json.dumps(results))
-    assert f"{tmp_path / 'results.json'}: commute, between=zones, " in said
-    assert "estimate 5.5 lies outside its interval" in said
