@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.candidates.lists import Candidates
-from decoder.density.cells import Places, slot_readings
-from decoder.density.gaussian_field import fit_field
+from decoder.density.cells import Places
 from decoder.numerics.bit_tensor import Positions
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import normalize
@@ -221,12 +220,3 @@ def cell_distance(one: Floats, other: Floats) -> float:
     """Total variation between two maps over their cells, without the last value, `other`."""
     cells = [shares[:-1] / max(float(shares[:-1].sum()), 1e-12) for shares in (one, other)]
     return float(np.abs(cells[0] - cells[1]).sum() / 2)
-
-
-def whole_map(windows: Sequence[Sequence[Aggregate]], places: Places) -> Floats:
-    """The map (n,) of all windows together."""
-    merged = windows[0][0]
-    for window in windows[1:]:
-        merged = merged.merge(window[0])
-    readings = slot_readings([merged], places, None)
-    return fit_field(readings, places.laplacian, reserved=1).shares

@@ -12,7 +12,6 @@ from decoder.errors import RemoteError
 from decoder_service.client import Service
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
-from rappor_core.grid.box import RESERVED
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import declared_aggregate, draw_aggregate
 from tests.cli.command import Rappor
@@ -66,18 +65,8 @@ def test_slots_and_regions_are_chosen(files: list[str], tmp_path: Path, rappor: 
     region = tmp_path / "region.json"
     ring = [[0.1, 0.1], [2.0, 0.1], [2.0, 2.0], [0.1, 2.0], [0.1, 0.1]]
     region.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
-    rappor(
-        "density",
-        "places",
-        *files,
-        "--slot",
-        "night",
-        "--json",
-        "--region",
-        region,
-        "--method",
-        "simplex",
-    )
+    simplex = ("--method", "simplex", "--json")
+    rappor("density", "places", *files, "--slot", "night", "--region", region, *simplex)
     rows = json.loads(rappor.out)["rows"]
     assert {row["slot"] for row in rows} == {"night"}
     assert [row["cell"] for row in rows] == ["0-0-0", "other", "unlisted"] * 2
@@ -154,26 +143,6 @@ def test_points_off_the_globe_are_refused(
     told = rappor.refused("density", "places", *files[:2], "--points", path)
     assert str(path) in told
     assert "is not" in told
-
-
-def test_tables_exclude_reserved_values_from_the_box(tmp_path: Path, rappor: Rappor) -> None:
-    """Half of all answers are in the box: three quarters of these in one cell."""
-    metric = parse_metrics(DECLARED + 'no_data = "no_data"\n').parts("places")[0]
-    values = list(places_of([metric.location], RESERVED).finest)
-    shares = np.zeros(len(values))
-    shares[[0, 1, -2, -1]] = 0.375, 0.125, 0.3, 0.2
-    rng = np.random.default_rng(2)
-    drawn, _ = draw_aggregate(values, shares, 50_000, metric.params, rng, metric.name)
-    path = tmp_path / "places.json"
-    path.write_text(declared_aggregate(drawn, metric, None, None).to_json())
-    out = rappor("density", "places", "--aggregate", path)
-    lines = [[part.strip() for part in line.strip("│ ").split("│")] for line in out.splitlines()]
-    rows = {parts[0]: parts for parts in lines if len(parts) == 7}
-    assert float(rows["0-0-0"][3].removesuffix(" %")) == pytest.approx(75, abs=4)
-    assert float(rows["other"][2].removesuffix(" %")) == pytest.approx(30, abs=3)
-    assert float(rows["no_data"][2].removesuffix(" %")) == pytest.approx(20, abs=3)
-    assert rows["other"][3] == rows["no_data"][3] == ""
-    assert rows["other"][1] == rows["no_data"][1] == ""
 
 
 def test_shares_of_areas_are_printed_and_written(
@@ -254,6 +223,9 @@ class Blocks:
         return declared_aggregate(found, metric, *days)
 
 
+ASKED = ("density", "places", "--collector", "http://127.0.0.1:9", "--method", "simplex")
+
+
 @pytest.fixture
 def blocks(monkeypatch: pytest.MonkeyPatch) -> Blocks:
     """Two levels and two slots, whose days were merged and sealed differently."""
@@ -272,19 +244,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Blocks:
 def test_slots_and_levels_share_the_asked_windows(
     blocks: Blocks, tmp_path: Path, rappor: Rappor
 ) -> None:
-    rappor(
-        "density",
-        "places",
-        "--collector",
-        "http://127.0.0.1:9",
-        "--by",
-        "week",
-        "--json",
-        "-o",
-        tmp_path,
-        "--method",
-        "simplex",
-    )
+    rappor(*ASKED, "--by", "week", "--json", "-o", tmp_path)
     rows = json.loads(rappor.out)["rows"]
     found: dict[str, set[tuple[int, int]]] = {}
     for row in rows:
@@ -302,22 +262,10 @@ def test_days_without_period_ends_are_not_asked(blocks: Blocks, rappor: Rappor) 
     """Reports of a week are dated by its Sunday: 2 November 2026 is a Monday."""
     blocks.period = "week"
     blocks.served = {name: [(6, 6), (13, 13)] for name in list(blocks.served)[:4]}
-    rappor(
-        "density",
-        "places",
-        "--collector",
-        "http://127.0.0.1:9",
-        "--by",
-        "day",
-        "--json",
-        "--method",
-        "simplex",
-    )
+    rappor(*ASKED, "--by", "day", "--json")
     assert rappor.err == ""
-    assert {row["first_day"] for row in json.loads(rappor.out)["rows"]} == {
-        "2026-11-08",
-        "2026-11-15",
-    }
+    days = {row["first_day"] for row in json.loads(rappor.out)["rows"]}
+    assert days == {"2026-11-08", "2026-11-15"}
 
 
 @pytest.mark.parametrize(
@@ -356,8 +304,7 @@ def test_a_failing_collector_leaves_no_partial_map(
         return blocks.fetch(*about, **window)  # type: ignore[arg-type]
 
     monkeypatch.setattr("decoder.sources.aggregates.fetch_aggregate", dies)
-    said = rappor.refused("density", "places", "--collector", "http://127.0.0.1:9", "--by", "week")
-    assert "gone" in said
+    assert "gone" in rappor.refused(*ASKED, "--by", "week")
     assert len(asked) == 4
 
 
@@ -373,11 +320,10 @@ def test_reports_of_an_older_version_are_told(
     monkeypatch.setattr(
         "decoder.sources.aggregates.ask_json", lambda *_: {"metrics": [*older, *rows]}
     )
-    asked = ["density", "places", "--collector", "http://127.0.0.1:9", "--method", "simplex"]
-    rappor(*asked)
+    rappor(*ASKED)
     way_out = "rappor aggregate places/day/0 --params-id 0ff1ce -o FILE"
     assert "left out: older versions of 'places'" in rappor.err
     assert way_out in rappor.err
     for row in rows:
         row.update(served=None, accepted=0)
-    assert way_out in rappor.refused(*asked)
+    assert way_out in rappor.refused(*ASKED)

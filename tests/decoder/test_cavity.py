@@ -13,7 +13,7 @@ from decoder.estimation import ep_iterations as rounds
 from decoder.estimation import least_squares as gls
 from decoder.estimation import leave_one_out as cavity
 from decoder.estimation.ep_iterations import FitProblem, _cavity, _leave_one_out
-from decoder.estimation.ep_sites import CUT_OFF, DAMPING, MIN_PRECISION, Scores, Sites
+from decoder.estimation.ep_sites import CUT_OFF, MIN_PRECISION, Scores, Sites
 from decoder.estimation.estimate import Estimate
 from decoder.estimation.least_squares import Balance
 from decoder.estimation.leave_one_out import REFIT_TOLERANCE, fit_cavity
@@ -155,35 +155,6 @@ def test_sites_without_proper_posteriors_are_cut_off(problem, monkeypatch):
     expected = rounds._next(problem, now, 3, refresh_noise=False, lag=False)
     assert len(tried) == 2
     np.testing.assert_array_equal(found.scores.z, expected.scores.z)
-
-
-@pytest.fixture
-def crowded():
-    """16 cohorts of 10 bits, 300 candidates: 60 are held, and the fit uses up much of the rows."""
-    shares = np.where(np.arange(300) < 60, 0.94 ** np.arange(300), 0.0) / 16
-    with threadpool_limits(1):
-        yield asked(21, 16, 10, shares, 1e-4, 0.01)[0]
-
-
-def unconverged(*, full: bool, seen: list[FitProblem]):
-    """`run_ep` with fits that do not converge: those of all candidates, or every one."""
-
-    def fit(problem, *arguments, **limits):
-        seen.append(problem)
-        found = rounds.run_ep(problem, *arguments, **limits)
-        return found._replace(converged=found.converged and full and not problem.full)
-
-    return fit
-
-
-def test_a_fit_that_has_not_converged_is_told(crowded, monkeypatch):
-    fits = []
-    monkeypatch.setattr(cavity, "run_ep", unconverged(full=False, seen=fits))
-    monkeypatch.setattr(cavity, "_doubtful", lambda *_: np.zeros(0, dtype=np.intp))
-    assert not fit_cavity(crowded).converged
-    assert {(one.full, one.damping < DAMPING) for one in fits} == {
-        (full, slower) for full in (True, False) for slower in (True, False)
-    }
 
 
 @pytest.mark.parametrize("cohorts", [1, cavity.FEW_COHORTS, cavity.FEW_COHORTS + 1])

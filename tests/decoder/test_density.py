@@ -94,20 +94,6 @@ def test_levels_of_one_slot_make_one_map() -> None:
     assert "of 'places' has no reports of level 0, which its definition declares" in told
 
 
-def test_maps_of_some_cells_agree_with_the_whole(night: Density, tmp_path: Path) -> None:
-    some = night.showing([night.cells[5], night.cells[3]])
-    assert some.cells == (night.cells[3], night.cells[5], "other")
-    assert some.estimate.tolist() == night.estimate[[3, 5, -1]].tolist()
-    assert some.shares.sum() + some.unlisted == pytest.approx(1)
-    assert (some.detectable_share, night.unlisted) == (night.detectable_share, 0)
-    assert "Cells that are not shown hold" in visible_text(some)
-    rows = parquet.read_table(write_maps([some], tmp_path)[1]).to_pylist()
-    assert [row["cell"] for row in rows] == [*some.cells, "unlisted"]
-    assert rows[-1]["map_share"] == some.unlisted
-    assert rows[-1]["estimate"] is rows[-1]["detected"] is None
-    assert "unlisted" in render_maps([some])
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("encoding", ONE_SHORT)
 def test_intervals_of_single_cells_hold_the_truth(encoding: str) -> None:

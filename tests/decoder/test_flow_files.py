@@ -120,13 +120,6 @@ def test_flows_under_a_distance_are_not_shown(counts: Path) -> None:
     assert sum(not row["detected"] for row in flows) == 5
 
 
-def test_the_same_decoding_gives_the_same_bytes(counts: Path, folder: Path, tmp_path: Path) -> None:
-    assert main(["decode", "--aggregate", str(counts), "-o", str(tmp_path)]) == 0
-    assert len(list(tmp_path.iterdir())) == len(list(folder.iterdir()))
-    for path in sorted(folder.iterdir()):
-        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
-
-
 CELL = METRIC.details.cells[0]
 
 

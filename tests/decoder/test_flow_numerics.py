@@ -91,17 +91,6 @@ def test_the_cavity_takes_the_own_prior_out() -> None:
         assert error[pair] == pytest.approx(np.sqrt(row @ covariance @ row), rel=1e-4)
 
 
-def test_the_gradient_is_that_of_differences() -> None:
-    fit = small_fit()
-    at = fit.parameters + np.random.default_rng(1).normal(0, 0.1, fit.gravity.size)
-    _, slope = fit.objective(at)
-    for number in range(0, len(at), 5):
-        step = np.zeros(len(at))
-        step[number] = 1e-6
-        rise = fit.objective(at + step)[0] - fit.objective(at - step)[0]
-        assert slope[number] == pytest.approx(rise / 2e-6, rel=1e-4, abs=1e-4)
-
-
 def test_many_zones_take_little_memory() -> None:
     """Dense covariances of 200 cells in 64 zones, with their factors, are 1 GB."""
     rng = np.random.default_rng(4)

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.inference.diagnostics import (
-    FALSE_ALARM,
-    MAX_COMPARED,
-    Impossible,
-    alike_candidates,
-    impossible_counts,
-)
+from decoder.inference import diagnostics
 from decoder.model.counts import same_positions
 from decoder.model.noise import RandomString
 from rappor_core.aggregate import Aggregate
@@ -35,9 +29,11 @@ KINDS = {
 }
 
 
-def told(aggregate: Aggregate) -> Impossible | None:
+def told(aggregate: Aggregate) -> diagnostics.Impossible | None:
     reports = np.array(aggregate.reports_per_cohort, dtype=float)
-    return impossible_counts(aggregate.params, reports, np.array(aggregate.bit_counts, float), 1.0)
+    return diagnostics.impossible_counts(
+        aggregate.params, reports, np.array(aggregate.bit_counts, float), 1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,11 +53,11 @@ def test_honest_reports_seldom_alarm(kind: str) -> None:
             chance = shares[:k] * (params.q_star - params.p_star) + params.p_star
             counts = rng.binomial(5_000, chance)[None]
             reports = np.array([5_000.0])
-            alarms += impossible_counts(params, reports, counts, 1.0) is not None
+            alarms += diagnostics.impossible_counts(params, reports, counts, 1.0) is not None
         else:
             aggregate, _ = draw_listed(listed.positions(params), shares, 5_000, params, rng)
             alarms += told(aggregate) is not None
-    assert FALSE_ALARM == 1e-3
+    assert diagnostics.FALSE_ALARM == 1e-3
     assert alarms <= MAX_ALARMS
 
 
@@ -72,7 +68,8 @@ def alarms_of_one_value(params: RapporParams, cohorts: int, reports: int, bits: 
     every = np.full(cohorts, float(reports))
     drawn = (rng.binomial(reports, chances, size=(cohorts, k)) for _ in range(HONEST_RUNS))
     return sum(
-        impossible_counts(params, every, one.astype(float), 1.0) is not None for one in drawn
+        diagnostics.impossible_counts(params, every, one.astype(float), 1.0) is not None
+        for one in drawn
     )
 
 
@@ -155,10 +152,10 @@ def test_lists_that_are_hashed_are_not_alike(shape: tuple[int, int, int]) -> Non
     """Four short lists of each shape and a long one; the limit is six standard errors above 1.2."""
     k, h, m = shape
     rng = np.random.default_rng(k)
-    for size in (2, 10, 100, MAX_COMPARED + 50):
+    for size in (2, 10, 100, diagnostics.MAX_COMPARED + 50):
         for _ in range(4 if size <= 100 else 1):
             positions = distinct(rng.integers(0, k, (size, m, h)), k)
-            assert alike_candidates(positions, RandomString(k, h)) is None
+            assert diagnostics.alike_candidates(positions, RandomString(k, h)) is None
 
 
 @pytest.mark.parametrize("how", ["families", "few bits", "every cohort"])
@@ -173,7 +170,7 @@ def test_a_map_that_is_not_hashed_is_noticed(how: str) -> None:
         positions = np.where(taken, positions % 3, positions)
     else:
         positions = np.where(taken[:, :, :1], positions[:, :1], positions)
-    found = alike_candidates(positions, RandomString(k, 2))
+    found = diagnostics.alike_candidates(positions, RandomString(k, 2))
     assert found.ratio > 2
     assert found.first < found.second
     pair = [{(c, b) for c in range(m) for b in positions[i, c]} for i in found[1:3]]

@@ -1,18 +1,29 @@
 """Corrections against their definitions, by hand and against statsmodels-like brute force."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import DecodeError
-from decoder.estimation.estimate import Estimate, fit_direct
-from decoder.inference.intervals import bisect, plain_interval, selected_interval, widened_interval
+from decoder.estimation.estimate import Estimate, by_cavity, fit_direct
+from decoder.inference.intervals import plain_interval, selected_interval, widened_interval
 from decoder.inference.multiple_testing import decide, null_share, p_values
 from decoder.model.counts import debias
 from decoder.model.noise import BitNoise
 from decoder.model.null_distribution import NORMAL_TAIL, NullTail
+from decoder.numerics.bit_tensor import one_thread
+from decoder.results.build import notes_of
+from decoder.results.selective_intervals import selected_intervals
+from decoder.results.tables import NOTES
+from decoder.results.warnings import StepResults
+from simulations.experiments.calibration import CalibrationRun, draw
+from simulations.experiments.calibration_settings import DISTRIBUTIONS
+from simulations.populations.draws import draw_aggregate
+from tests.decoder.params_support import rappor
 
 P = np.array([0.001, 0.2, 0.012, 0.03, 0.95, 0.013])
 LOCAL = np.array([0.01, 0.6, 0.05, 0.2, 0.99, 0.06])
@@ -181,11 +192,6 @@ def test_coverage_given_selection(share):
     assert share > 2 or naive < 0.93  # well above the cutoff selection changes little
 
 
-def test_bisection_finds_roots_and_stays_at_the_ends():
-    roots = bisect(lambda x: x - np.array([0.25, -1.0, 9.0]), np.zeros(3), np.ones(3))
-    np.testing.assert_allclose(roots, [0.25, 0.0, 1.0], atol=1e-12)
-
-
 NOISE = BitNoise(0.875, 0.125, 0.75, 0.25)
 
 
@@ -245,3 +251,156 @@ def test_expected_counts_give_back_the_shares():
 def test_a_mechanism_that_keeps_nothing_is_refused():
     with pytest.raises(DecodeError, match="hold no information"):
         debias(np.ones((1, 1)), np.ones(1), BitNoise(0.5, 0.5, 0.75, 0.5))
+
+
+RUNS = 2
+
+
+RULES = ("bonferroni", "bh", "fdr", "fdr-eb")
+
+
+def fitted(configuration, distribution, run):
+    """An estimate with its truth: 1,000,000 reports of 100 values, a list of 110 or 290."""
+    sample = draw(CalibrationRun("small", configuration, distribution, 4000 + run))
+    with one_thread():
+        return by_cavity(sample.observed, 0.95), sample.true_shares
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fitted("typical", DISTRIBUTIONS[0], 0)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    configurations = ("typical", "over_x2")
+    return [fitted(*one) for one in product(configurations, DISTRIBUTIONS, range(RUNS))]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_intervals_of_the_found_agree_with_the_decision(fit, rule):
+    """Before, half of those found by a small margin began at 0, whatever their p-value."""
+    covered = held_by_intervals([fit], rule)
+    assert len(covered) > 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rule", RULES)
+def test_intervals_of_the_found_cover(fits, rule):
+    """400 and more intervals a rule; s.e. of the coverage .012 and less."""
+    assert 0.9 < np.mean(held_by_intervals(fits, rule)) < 0.985
+
+
+def held_by_intervals(fits, rule):
+    """Whether each interval of what was found holds the truth; all agree with the decision."""
+    options, covered = DecodeOptions(correction=rule), []
+    for estimate, truth in fits:
+        p = p_values(estimate.tail.deviate(estimate.z))
+        decision = decide(p, estimate.local_fdr, rule, 0.05)
+        low, high = selected_intervals(estimate, decision, options)
+        found = np.flatnonzero(decision.detected)
+        strong = found[(p[found] <= 0.025) & (estimate.shares[found] > 0)]
+        if rule != "fdr-eb":  # whose threshold is no p-value
+            assert (low[strong] > 0).all()
+        for share in (estimate.shares, estimate.shrunken):
+            assert (low[found] <= np.maximum(share[found], 0)).all()
+            assert (share[found] <= high[found]).all()
+        covered += ((low <= truth) & (truth <= high))[found].tolist()
+    return covered
+
+
+def sure_value(estimate, **changes):
+    """Its place, and the estimate with a value far above its cutoff."""
+    sure = int(np.argmax(estimate.z))
+    shares, errors, z = estimate.shares.copy(), estimate.std_errors.copy(), estimate.z.copy()
+    shares[sure], errors[sure], z[sure] = 0.5, 0.001, 500.0
+    return sure, replace(
+        estimate, shares=shares, std_errors=errors, z=z, shrunken=shares, **changes
+    )
+
+
+def test_few_degrees_of_freedom_widen_found_intervals(fit):
+    """Far above its cutoff a value is as uncertain found as listed: Student's t, not normal."""
+    alone = np.ones(len(fit[0].z))
+    alone[np.argmax(fit[0].z)] = 0
+    sure, estimate = sure_value(fit[0], freedom=6.0, local_fdr=alone)
+    decision = decide(estimate.p_values, alone, "bonferroni", 1e-9)
+    low, high = selected_intervals(estimate, decision, DecodeOptions(correction="bonferroni"))
+    plain = plain_interval(estimate.shares, estimate.std_errors, 6.0, 0.95)
+    assert np.flatnonzero(decision.detected).tolist() == [sure]
+    np.testing.assert_allclose((low[sure], high[sure]), [end[sure] for end in plain], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("local_fdr", "note"), [(0.49, 0), (0.51, 5)])
+def test_found_values_likelier_wrong_reach_0(fit, local_fdr, note):
+    estimate, options = fit[0], DecodeOptions(correction="bonferroni")
+    estimate = replace(estimate, local_fdr=np.full(len(estimate.shares), local_fdr))
+    decision = decide(estimate.p_values, estimate.local_fdr, "bonferroni", 0.05)
+    found = decision.detected
+    assert found.sum() > 3
+    intervals = selected_intervals(estimate, decision, options)
+    answer = StepResults(None, None, options, None, None, estimate, decision, intervals)
+    assert ((intervals[0][found] == 0) == (note > 0)).all()
+    assert (notes_of(answer)[found] == note).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "level"),
+    [(0.0, 0.95), (0.02, 0.97), (0.04, 0.99), (0.05, 0.99), (0.3, 0.99), (0.6, 0.95)],
+)
+def test_wrong_strings_misses_narrow_the_others(fit, wrong, level):
+    """Far above its cutoff an interval is plain, of the level that those that reach 0 leave it."""
+    wrongs = np.full(len(fit[0].z), wrong)
+    sure, estimate = sure_value(fit[0], freedom=1e9, local_fdr=wrongs)
+    decision = decide(estimate.p_values, wrongs, "bonferroni", 1e-9)
+    low, high = selected_intervals(estimate, decision, DecodeOptions(correction="bonferroni"))
+    plain = plain_interval(estimate.shares, estimate.std_errors, np.inf, level)
+    lowest = plain[0][sure] if wrong < 0.5 else 0.0
+    np.testing.assert_allclose((low[sure], high[sure]), (lowest, plain[1][sure]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["cavity", "lasso"])
+def test_intervals_are_of_shares_above_1_too(method):
+    """All devices hold one value; half of the estimates are above 1, and so were the intervals."""
+    params = rappor(16, 2, 4, 0.5, 0.5, 0.75)
+    rng, above = np.random.default_rng(6), 0
+    for _ in range(8):
+        aggregate, _ = draw_aggregate(["held"], np.ones(1), 5_000, params, rng)
+        row = decode(
+            aggregate, Candidates.from_strings(["held"]), DecodeOptions(method=method)
+        ).detected[0]
+        assert 0 <= row.low <= row.high <= 1
+        above += row.share > 1
+        assert (row.note == NOTES[2]) or row.share <= 1
+    assert above
+
+
+def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):
+    aggregate = make_aggregate(num_reports=20_000, seed=3)
+    options = DecodeOptions(correction="none", alpha=0.3)
+    decoding = decode(aggregate, Candidates.from_strings(values), options)
+    reaching = [row for row in decoding.detected if row.low == 0]
+    assert reaching
+    assert all((row.note in NOTES[3:]) == (row.low == 0) for row in decoding.detected)
+    table = decoding.candidates
+    below = table.estimate < 0
+    assert (table.note[below] > 0).all()
+    assert below.any()
+
+
+def test_intervals_of_candidates_are_not_cut_at_0(make_aggregate, values):
+    """Of wrong strings, as many intervals lie above 0 as below it: 1 in 40, of 2,000."""
+    wrong = Candidates.from_strings([f"wrong-{i}" for i in range(2_000)])
+    table = decode(make_aggregate(num_reports=20_000, seed=3), wrong).candidates
+    assert ((table.low < table.estimate) & (table.estimate < table.high)).all()
+    assert 0.01 < (table.low > 0).mean() < 0.05
+    assert 0.01 < (table.high < 0).mean() < 0.05
+
+
+def test_what_is_explained_is_of_what_can_be(make_aggregate, values, shares):
+    """2,000 reports are mostly noise; the listed values are nearly all that can be explained."""
+    summary = decode(make_aggregate(num_reports=2_000), Candidates.from_strings(values)).summary
+    assert summary.explained < 0.5 < summary.noise
+    assert summary.signal_explained > 0.9
+    half = decode(make_aggregate(), Candidates.from_strings(values[1:])).summary
+    assert 0.2 < half.signal_explained < 0.8

@@ -10,23 +10,11 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from decoder.density import gaussian_field as field
+from decoder.density import linear_system
+from decoder.density import predicted_error as prediction
 from decoder.density.cells import cell_laplacian
 from decoder.density.field_prior import Belief, Prior, softmax
 from decoder.density.gaussian_field import fit_field
-from decoder.density.linear_system import (
-    LevelEquations,
-    Misfit,
-    design_of,
-    even_map,
-    read_aggregate,
-)
-from decoder.density.predicted_error import (
-    Reference,
-    effective_noise,
-    modes,
-    noise_of,
-    predicted_error,
-)
 from decoder.model.noise import BitNoise
 from decoder.numerics.optimization import descend, project_simplex
 from metric_design.map_findings import map_findings
@@ -57,9 +45,9 @@ def test_the_projection_is_the_nearest_point(values: np.ndarray, total: float) -
 NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)
 
 
-def reading(target: np.ndarray, reports: float) -> LevelEquations:
+def reading(target: np.ndarray, reports: float) -> linear_system.LevelEquations:
     size = len(target)
-    return LevelEquations(
+    return linear_system.LevelEquations(
         sparse.eye_array(size, format="csr"), target, np.full(size, reports), NOISE, 1.0
     )
 
@@ -154,11 +142,13 @@ def test_smoothers_find_crowds_that_flat_starts_lose() -> None:
     truth, laplacian = np.append(0.98 * hills / hills.sum(), 0.02), cell_laplacian(grid, cells)
     params = RapporParams(3, 1, 64, TwoRoundMechanism.symbols(3, 1.0, 0.5), "symbol")
     drawn, _ = draw_aggregate(cells, truth, 40_000, params, np.random.default_rng(2))
-    design = design_of(value_positions(cells, params), params, np.arange(len(cells)))
-    readings = [read_aggregate(drawn, design, 1.0)]
-    even = even_map(readings, 2305, reserved=1)
+    design = linear_system.design_of(value_positions(cells, params), params, np.arange(len(cells)))
+    readings = [linear_system.read_aggregate(drawn, design, 1.0)]
+    even = linear_system.even_map(readings, 2305, reserved=1)
     prior = Prior.of("neighbors", laplacian, 2305, reserved=1)
-    lost, found = next(field._walks(Misfit(readings, even), "neighbors", prior, even)[0])
+    lost, found = next(
+        field._walks(linear_system.Misfit(readings, even), "neighbors", prior, even)[0]
+    )
     assert np.abs(found.shares - truth).sum() / 2 < 0.75
     assert np.abs(lost.shares - truth).sum() / 2 > 0.9
     assert found.loss < lost.loss - 1
@@ -183,7 +173,7 @@ def told(keys: str, population: int = 20_000, **options: int) -> str:
 
 @pytest.mark.parametrize("periods", [1, 2, 26])
 def test_keys_of_modes_declare_what_was_predicted(periods: int) -> None:
-    for mode in modes(4.0, periods, 64):
+    for mode in prediction.modes(4.0, periods, 64):
         (metric,) = parse_metrics(HEAD + mode.keys).parts("places")
         assert metric.params == mode.params
         assert max(metric.location.window, 1) == mode.turns
@@ -207,9 +197,9 @@ def test_own_bit_variances_match_many_reports() -> None:
         if params.scheme.symbols:
             covariance = np.diag(np.full(k, shown)) - shown**2
         information = direction @ np.linalg.pinv(covariance) @ direction
-        assert noise_of(params) == pytest.approx(1 / information)
+        assert prediction.noise_of(params) == pytest.approx(1 / information)
     own_bits = RapporParams(962, 1, 1, TwoRoundMechanism.optimized(1.0, 0.9), "one_hot")
-    assert predicted_error(own_bits, 1e9, 961).total_variation < 0.02
+    assert prediction.predicted_error(own_bits, 1e9, 961).total_variation < 0.02
 
 
 @pytest.mark.parametrize(("cohorts", "bits"), [(16, 2), (64, 2), (200, 2), (16, 8)])
@@ -217,7 +207,7 @@ def test_cell_noise_is_of_the_linear_system(cohorts: int, bits: int) -> None:
     """The error of the exact posterior mean, of random bits and 400 cells, within 4 %."""
     cells, own = 400, 2e-6
     rng = np.random.default_rng(1)
-    reference = Reference(np.full(cells, 1 / cells), np.geomspace(0.5, 20, cells))
+    reference = prediction.Reference(np.full(cells, 1 / cells), np.geomspace(0.5, 20, cells))
     prior = np.linalg.qr(rng.normal(size=(cells, cells)))[0]
     prior = cells**2 * (prior * reference.precisions) @ prior.T  # of shares, not of log shares
     design = np.zeros((cohorts * bits, cells))
@@ -226,7 +216,7 @@ def test_cell_noise_is_of_the_linear_system(cohorts: int, bits: int) -> None:
     design -= 1 / bits
     weight = 1 / (own * cohorts * (1 - 1 / bits))  # each cell by itself has variance `own`
     exact = np.trace(np.linalg.inv(prior + weight * design.T @ design))
-    noise = effective_noise(reference, own, cohorts * (bits - 1))
+    noise = prediction.effective_noise(reference, own, cohorts * (bits - 1))
     assert reference.squared(noise) == pytest.approx(exact, rel=0.04)
     assert reference.squared(own) < 0.8 * exact  # without what others throw on it
 

@@ -16,17 +16,7 @@ from decoder.inference.intervals import fieller
 from decoder.kinds.pair import KIND, joint_result, joint_view
 from decoder.kinds.run import write_result
 from decoder.model.noise import BitNoise
-from decoder.pairs.decoding import (
-    Independence,
-    PairCounts,
-    chi_squared,
-    decode_pairs,
-    fit_pair,
-    margins,
-    nearest_table,
-    pair_counts,
-    shrunk_table,
-)
+from decoder.pairs import decoding as joint
 from decoder.progress import silent
 from decoder.tables.paging import TableQuery
 from decoder.typing import Floats
@@ -50,9 +40,9 @@ def drawn(one: Metric, shares: Floats, reports: int, seed: int) -> Aggregate:
 def test_cells_are_those_of_a_plain_least_squares(hashed: bool) -> None:
     """The sum of shares is 1, and without it the estimate is numpy's weighted least squares."""
     one = metric(hashed=hashed)
-    table = decode_pairs(drawn(one, SHARES, 20_000, 1))
+    table = joint.decode_pairs(drawn(one, SHARES, 20_000, 1))
     assert table.estimate.sum() == pytest.approx(1, abs=1e-3)
-    counts = pair_counts(drawn(one, SHARES, 20_000, 1), one.details, DecodeOptions())
+    counts = joint.pair_counts(drawn(one, SHARES, 20_000, 1), one.details, DecodeOptions())
     design = counts.designs.reshape(-1, 6)
     scale = np.sqrt(np.repeat(counts.reports, one.params.num_bits))  # one weight: every mean is 1/6
     rows = np.vstack([design * scale[:, None], np.full((1, 6), 1e6)])
@@ -74,7 +64,9 @@ def test_the_covariance_holds_for_devices_that_report_again() -> None:
         )
         found = replace(found, definition=one.to_dict())
         for repeats, variances in stated.items():
-            fit = fit_pair(pair_counts(found, one.details, DecodeOptions(repeats=repeats)))
+            fit = joint.fit_pair(
+                joint.pair_counts(found, one.details, DecodeOptions(repeats=repeats))
+            )
             if len(variances) < 30:
                 variances.append(np.diag(fit.covariance()))
         estimates.append(fit.estimate)
@@ -84,7 +76,7 @@ def test_the_covariance_holds_for_devices_that_report_again() -> None:
 
 
 def test_margins_use_the_covariance_of_cells() -> None:
-    table = decode_pairs(drawn(metric(), SHARES, 100_000, 6))
+    table = joint.decode_pairs(drawn(metric(), SHARES, 100_000, 6))
     rows, given = table.margin(0), table.conditional(0)
     assert rows.estimate == pytest.approx(table.estimate.sum(axis=1))
     apart = np.sqrt((table.cells.std_error**2).sum(axis=1))
@@ -96,7 +88,7 @@ def test_margins_use_the_covariance_of_cells() -> None:
 
 def test_conditional_shares_of_unheld_values_are_open() -> None:
     held = np.array([[0.6, 0.4], [0.0, 0.0], [0.0, 0.0]])
-    table = decode_pairs(drawn(metric(epsilon=0.7), held, 3_000, 7))
+    table = joint.decode_pairs(drawn(metric(epsilon=0.7), held, 3_000, 7))
     given = table.conditional(0)
     weak = np.flatnonzero(table.margin(0).low == 0)
     assert len(weak) > 0
@@ -120,22 +112,22 @@ def test_pairs_that_share_every_bit_are_refused() -> None:
     design = np.zeros((2, 4, 3))
     design[:, 0, 0] = design[:, 1, 1] = design[:, 1, 2] = 1
     noise = BitNoise(1.0, 0.0, 0.75, 0.25)
-    counts = PairCounts(np.zeros((2, 4)), np.full(2, 100.0), design, (3, 1), noise)
+    counts = joint.PairCounts(np.zeros((2, 4)), np.full(2, 100.0), design, (3, 1), noise)
     with pytest.raises(ImproperError, match=r"same bits in every cohort|cannot be distinguished"):
-        fit_pair(counts)
+        joint.fit_pair(counts)
 
 
 def test_what_is_no_pair_is_refused() -> None:
     aggregate = drawn(metric(), SHARES, 1_000, 9)
     with pytest.raises(DecodeError, match="is no pair"):
-        decode_pairs(replace(aggregate, definition={}))
+        joint.decode_pairs(replace(aggregate, definition={}))
     empty = replace(aggregate, reports_per_cohort=(0,), bit_counts=((0,) * 6,))
     with pytest.raises(DecodeError, match="no reports"):
-        decode_pairs(empty)
+        joint.decode_pairs(empty)
 
 
 def test_the_degrees_of_freedom_are_the_rank() -> None:
-    test = chi_squared(np.array([1.0, 1.0]), np.ones((2, 2)), 0.05)
+    test = joint.chi_squared(np.array([1.0, 1.0]), np.ones((2, 2)), 0.05)
     assert test.freedom == 1
     assert test.statistic == pytest.approx(1.0)
 
@@ -143,7 +135,7 @@ def test_the_degrees_of_freedom_are_the_rank() -> None:
 def test_files_hold_every_cell_and_text_is_escaped(tmp_path: Path) -> None:
     one = metric()
     counts = drawn(one, SHARES, 50_000, 10)
-    table = replace(decode_pairs(counts), rows=("<script>", "=1+1", "a2"))
+    table = replace(joint.decode_pairs(counts), rows=("<script>", "=1+1", "a2"))
     result = joint_result(table, DecodeOptions())
     names = {path.name for path in write_result(result, KIND, "decode", tmp_path, silent)}
     assert names >= {"joint.csv", "margins.csv", "results.json", "report.html", "covariance.npy"}
@@ -168,9 +160,9 @@ def test_nearest_tables_are_nearest_at_any_noise(epsilon: float) -> None:
     """No change of sum 0 that keeps shares above 0 lowers the distance: its gradient is even."""
     metric = pair_metric(10, 10, epsilon)
     drawn = drawn_pairs(metric, coupled_table(10, 10, 0.5), 20_000, np.random.default_rng(1))
-    fit = fit_pair(pair_counts(drawn, metric.details, DecodeOptions()))
+    fit = joint.fit_pair(joint.pair_counts(drawn, metric.details, DecodeOptions()))
     estimate = fit.estimate.reshape(10, 10)
-    found = nearest_table(estimate, fit.curvature)
+    found = joint.nearest_table(estimate, fit.curvature)
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1)
     root = np.linalg.cholesky(fit.curvature).T
@@ -185,19 +177,21 @@ def test_nearest_tables_are_nearest_at_any_noise(epsilon: float) -> None:
 
 
 def test_the_nearest_table_to_one_value_is_whole() -> None:
-    assert nearest_table(np.array([[1.2]]), np.array([[3.0]])) == pytest.approx(1)
+    assert joint.nearest_table(np.array([[1.2]]), np.array([[3.0]])) == pytest.approx(1)
 
 
 def test_one_report_of_a_device_that_is_alone() -> None:
     shares = np.array([[0.6, 0.1], [0.1, 0.2]])
-    table = decode_pairs(drawn_pairs(pair_metric(2, 2, 2.0), shares, 1, np.random.default_rng(4)))
+    table = joint.decode_pairs(
+        drawn_pairs(pair_metric(2, 2, 2.0), shares, 1, np.random.default_rng(4))
+    )
     assert (table.cells.high - table.cells.low).min() > 0.5
     assert not table.independence.rejected
 
 
 def posterior_mean(estimate: Floats, covariance: Floats) -> tuple[Floats, float]:
     """The same with dense matrices and a search for tau, before the projection; and tau."""
-    product = np.outer(*margins(estimate))
+    product = np.outer(*joint.margins(estimate))
     free = np.kron(*(helmert(size).T for size in estimate.shape))
     prior = (free.T * product.ravel()) @ free
     noise, axes = eigh(free.T @ covariance @ free, prior)
@@ -224,25 +218,8 @@ def test_shrunk_tables_are_posterior_means(shape: tuple[int, int]) -> None:
     expected, tau = posterior_mean(seen, covariance)
     assert 1e-4 < tau < 10
     assert expected.min() > 0
-    departure = np.abs(expected - np.outer(*margins(seen))).max()
-    assert shrunk_table(seen, covariance) == pytest.approx(expected, abs=0.006 * departure)
-
-
-def test_shrunk_tables_lie_between_product_and_estimate() -> None:
-    product = np.outer(SHARES.sum(axis=1), SHARES.sum(axis=0))
-    exact, nothing = (variance * np.eye(SHARES.size) for variance in (1e-12, 10.0))
-    assert shrunk_table(SHARES, exact) == pytest.approx(SHARES, abs=1e-6)
-    assert shrunk_table(SHARES, nothing) == pytest.approx(product)
-    assert shrunk_table(product, exact) == pytest.approx(product)
-    between = shrunk_table(SHARES, 0.25 * np.mean((SHARES - product) ** 2) * np.eye(SHARES.size))
-    moved, whole = np.abs(between - product).sum(), np.abs(SHARES - product).sum()
-    assert 0 < moved < whole
-
-
-def test_one_row_tables_are_margins() -> None:
-    line = np.array([[0.5, 0.3, 0.2]])
-    for table in (line, line.T):
-        assert shrunk_table(table, 1e-4 * np.eye(3)) == pytest.approx(table)
+    departure = np.abs(expected - np.outer(*joint.margins(seen))).max()
+    assert joint.shrunk_table(seen, covariance) == pytest.approx(expected, abs=0.006 * departure)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-6, 1e-3, 1e3])
@@ -251,7 +228,7 @@ def test_zero_margins_and_any_noise_give_tables(noise: float) -> None:
     estimate = np.zeros((5, 4))
     estimate[:2, :2] = [[0.4, 0.1], [0.2, 0.3]]
     estimate += noise**0.5 * rng.normal(size=estimate.shape)
-    found = shrunk_table(estimate, noise * np.eye(20))
+    found = joint.shrunk_table(estimate, noise * np.eye(20))
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1)
     if noise < 1e-9:
@@ -260,10 +237,10 @@ def test_zero_margins_and_any_noise_give_tables(noise: float) -> None:
 
 def test_pictures_show_shrunk_tables_unless_independence_is_rejected() -> None:
     metric, rng = pair_metric(4, 4, 0.3), np.random.default_rng(6)
-    table = decode_pairs(drawn_pairs(metric, coupled_table(4, 4, 0.0), 5_000, rng))
+    table = joint.decode_pairs(drawn_pairs(metric, coupled_table(4, 4, 0.0), 5_000, rng))
     assert not table.independence.rejected
     assert "use the shrunk table" in table.warnings[0]
-    told = replace(table, independence=Independence(99.0, 9, 1e-9, 0.05))
+    told = replace(table, independence=joint.Independence(99.0, 9, 1e-9, 0.05))
     for one, shown in ((table, table.shrunk), (told, told.fitted)):
         heat = joint_view(
             json.loads(json.dumps(joint_result(one, DecodeOptions()).content)), TableQuery()

@@ -192,19 +192,6 @@ def test_options_name_the_bad_value(wrong, message):
         DecodeOptions(**wrong)
 
 
-def test_more_candidates_than_bits_is_told(values):
-    params = rappor(8, 2, 4, 0.25, 0.25, 0.75)
-    shares = np.repeat([0.2, 0.0], [5, 55])
-    aggregate, _ = draw_aggregate(values, shares, 50_000, params, np.random.default_rng(2))
-    told = "60 candidates are read from 32 numbers"
-    crowded = decode(aggregate, Candidates.from_strings(values)).warnings
-    assert any(text.startswith(told) for text in crowded)
-    assert not any(
-        "are read from" in text
-        for text in decode(aggregate, Candidates.from_strings(values[:30])).warnings
-    )
-
-
 @pytest.mark.parametrize("method", ["cavity", "lasso"])
 @pytest.mark.parametrize("reports", [(9_000,), (9_000, 0)])
 def test_one_cohort_and_one_hash_are_refused(method, reports):
@@ -228,14 +215,6 @@ def test_cohorts_left_out_are_in_the_manifest(make_aggregate, candidates, params
     assert without.summary.num_reports == full.num_reports - full.reports_per_cohort[5]
     with pytest.raises(AggregateError, match="cohort 32 is not one of 0 to 31"):
         decode(full, candidates, DecodeOptions(without_cohorts=(32,)))
-
-
-def test_noiseless_single_answers_have_no_variance():
-    params = rappor(1, 1, 2, 0, 0, 1, encoding="boolean")
-    aggregate = Aggregate("on", params, (50, 60), ((50,), (60,)))
-    decoding = decode(aggregate, metric_candidates(aggregate))
-    assert [row.value for row in decoding.detected] == ["true"]
-    assert decoding.diagnostics.method == "direct"
 
 
 def test_visible_shares_are_those_of_the_rule(make_aggregate, shares):

@@ -19,19 +19,7 @@ from decoder.errors import PlanError
 from decoder.inference.multiple_testing import decide
 from decoder.numbers.decoding import decode_numbers
 from decoder.typing import Floats
-from metric_design.detection import (
-    PlannedCorrection,
-    PlanSetting,
-    _least_count,
-    by_itself,
-    detectable_share,
-    detection,
-    floor_rank,
-    information,
-    interference,
-    rough_sentence,
-    theory,
-)
+from metric_design import detection as detect
 from metric_design.kind_design import Question, kind_design
 from metric_design.list_forecast import setting_of
 from metric_design.number_kind import NUMBER, Z
@@ -141,21 +129,21 @@ def test_what_a_metric_leaves_of_a_budget() -> None:
 def test_values_beside_a_value_cost_power() -> None:
     plan = planned(**USUAL)
     setting = setting_of(plan.metric, plan.question)
-    alone, beside = information(setting), information(setting, 0.05)
+    alone, beside = detect.information(setting), detect.information(setting, 0.05)
     assert beside < 0.9 * alone
     shares = zipf_shares(1.0, 1_000)
-    left = interference(setting, shares)
+    left = detect.interference(setting, shares)
     assert 0 < left < float((shares**2).sum())
     share = np.array([0.01])
-    alone = detection(setting, share, by_itself(setting))
-    assert detection(setting, share, by_itself(setting, left)) < alone
+    alone = detect.detection(setting, share, detect.by_itself(setting))
+    assert detect.detection(setting, share, detect.by_itself(setting, left)) < alone
 
 
 def test_rough_predictions_are_named() -> None:
-    crowded = PlanSetting(bloom(64, 4), 9_000, 1, 1_000)
-    few = PlanSetting(bloom(128, 2), 1e6, 1, 20)
-    assert ".11 more often" in str(rough_sentence(crowded))
-    assert "in 2 cohorts simulations" in str(rough_sentence(few))
+    crowded = detect.PlanSetting(bloom(64, 4), 9_000, 1, 1_000)
+    few = detect.PlanSetting(bloom(128, 2), 1e6, 1, 20)
+    assert ".11 more often" in str(detect.rough_sentence(crowded))
+    assert "in 2 cohorts simulations" in str(detect.rough_sentence(few))
     assert planned(**USUAL).forecast.rough is None
 
 
@@ -165,29 +153,29 @@ def bloom(bits: int, cohorts: int, hashes: int = 1) -> RapporParams:
 
 def test_no_share_is_found_where_no_p_value_is_small_enough() -> None:
     """One string in 64 sets the same bit in a single cohort: more than a list of 8 allows."""
-    one = PlanSetting(bloom(64, 1), 1e6, 1, 8, 0.05, "bonferroni")
+    one = detect.PlanSetting(bloom(64, 1), 1e6, 1, 8, 0.05, "bonferroni")
     shares = np.array([0.6, 0.4])
-    assert floor_rank(one) == 2
-    assert detection(one, shares, theory(one, shares)).sum() == 0
-    many = PlanSetting(bloom(64, 8), 1e6, 1, 8, 0.05, "bonferroni")
-    assert floor_rank(many) == 0
-    assert detection(many, shares, theory(many, shares)).sum() == pytest.approx(2)
+    assert detect.floor_rank(one) == 2
+    assert detect.detection(one, shares, detect.theory(one, shares)).sum() == 0
+    many = detect.PlanSetting(bloom(64, 8), 1e6, 1, 8, 0.05, "bonferroni")
+    assert detect.floor_rank(many) == 0
+    assert detect.detection(many, shares, detect.theory(many, shares)).sum() == pytest.approx(2)
 
 
 @pytest.mark.parametrize("rule", ["fdr", "bh"])
-def test_the_level_is_that_of_the_decoders_rule(rule: PlannedCorrection) -> None:
+def test_the_level_is_that_of_the_decoders_rule(rule: detect.PlannedCorrection) -> None:
     """Of 300 candidates 40 are held; 200 lists: the mean number found has an error below .2."""
-    setting = PlanSetting(bloom(64, 32), 2e5, 1, 300, 0.05, rule)
+    setting = detect.PlanSetting(bloom(64, 32), 2e5, 1, 300, 0.05, rule)
     shares = np.geomspace(0.06, 0.002, 40)
-    given, rng = theory(setting, shares), np.random.default_rng(3)
-    level = information(setting, given.unlisted)
+    given, rng = detect.theory(setting, shares), np.random.default_rng(3)
+    level = detect.information(setting, given.unlisted)
     spread = np.sqrt(1 + shares * (1 - shares) * level / setting.devices)
     found = []
     for _ in range(200):
         held = ndtr(-(shares * np.sqrt(level) + spread * rng.standard_normal(40)))
         p = np.concatenate([held, rng.random(260)])
         found.append(decide(p, np.ones(300), rule, 0.05).detected[:40].sum())
-    expected = float(detection(setting, shares, given).sum())
+    expected = float(detect.detection(setting, shares, given).sum())
     assert 8 < expected < 32
     assert np.mean(found) == pytest.approx(expected, abs=0.8)
 
@@ -255,7 +243,7 @@ def test_least_counts_are_those_of_the_binomial_law(total: int) -> None:
     """Checked by scipy.stats, of which commands load nothing: enough, and one less is not."""
     for chance in (0.01, 0.225, 0.5, 0.9):
         for level in (1e-12, 1e-4, 0.05, 0.3):
-            least = _least_count(level, total, chance)
+            least = detect._least_count(level, total, chance)
             assert binom.sf(least - 1, total, chance) <= level
             assert least == 0 or binom.sf(least - 2, total, chance) > level
 
@@ -273,7 +261,7 @@ def categories(values: int, f: float) -> RapporParams:
     return rappor(values, 1, 1, f, 0.25, 0.75, encoding="one_hot")
 
 
-def every_share(setting: PlanSetting, shares: Floats) -> tuple[Floats, float]:
+def every_share(setting: detect.PlanSetting, shares: Floats) -> tuple[Floats, float]:
     """Shares of all listed values, and the sum of squared shares of those that are not listed."""
     rest = max(0.0, 1 - float(shares.sum()))
     if setting.params.scheme.own_bits:
@@ -282,20 +270,20 @@ def every_share(setting: PlanSetting, shares: Floats) -> tuple[Floats, float]:
     return shares, rest**2 / UNLISTED
 
 
-def placed(setting: PlanSetting, power: float) -> Floats:
+def placed(setting: detect.PlanSetting, power: float) -> Floats:
     """Twelve values that are predicted to be found with a probability, and Zipf's background."""
     few = setting.params.scheme.own_bits
     weights = 1 / np.arange(1, (3 if few else min(30, setting.candidates // 4)) + 1)
     background = (0.3 if few else 0.5) * weights / weights.sum()
-    given, shares = by_itself(setting), background
+    given, shares = detect.by_itself(setting), background
     for _ in range(3):  # the placed values are part of what interferes
-        share = detectable_share(setting, power, given) or 1.0
+        share = detect.detectable_share(setting, power, given) or 1.0
         shares = np.concatenate([np.full(PLACED, min(share, 0.45 / PLACED)), background])
-        given = theory(setting, *every_share(setting, shares))
+        given = detect.theory(setting, *every_share(setting, shares))
     return shares
 
 
-def window(setting: PlanSetting, shares: Floats, rng: np.random.Generator) -> np.ndarray:
+def window(setting: detect.PlanSetting, shares: Floats, rng: np.random.Generator) -> np.ndarray:
     """Which of the listed values of `shares` (n,) one window finds."""
     params = setting.params
     tag = str(rng.integers(1 << 40)) if params.scheme.hashed else ""
@@ -320,10 +308,10 @@ def window(setting: PlanSetting, shares: Floats, rng: np.random.Generator) -> np
 @pytest.mark.parametrize(
     ("setting", "power"),
     [
-        (PlanSetting(categories(20, 0.25), 1e6, 1, 20), 0.8),
-        (PlanSetting(categories(16, 0.5), 1e5, 1, 16), 0.25),
+        (detect.PlanSetting(categories(20, 0.25), 1e6, 1, 20), 0.8),
+        (detect.PlanSetting(categories(16, 0.5), 1e5, 1, 16), 0.25),
         *(
-            pytest.param(PlanSetting(*numbers), power, marks=pytest.mark.long)
+            pytest.param(detect.PlanSetting(*numbers), power, marks=pytest.mark.long)
             for *numbers, power in (
                 (categories(20, 0.0), 1e6, 1, 20, 0.95),
                 (bloom_with(32, 2, 16, 0.25), 1e5, 1, 100, 0.8),
@@ -332,10 +320,12 @@ def window(setting: PlanSetting, shares: Floats, rng: np.random.Generator) -> np
         ),
     ],
 )  # fmt: skip
-def test_detection_is_predicted(setting: PlanSetting, power: float) -> None:
+def test_detection_is_predicted(setting: detect.PlanSetting, power: float) -> None:
     """Within .03 and 3.3 errors of the simulation: a false alarm in 200 runs of the five."""
     shares = placed(setting, power)
-    chances = detection(setting, shares, theory(setting, *every_share(setting, shares)))
+    chances = detect.detection(
+        setting, shares, detect.theory(setting, *every_share(setting, shares))
+    )
     streams = np.random.default_rng(5).spawn(WINDOWS)
     found = np.array([window(setting, shares, one) for one in streams])
     noise = math.sqrt(chances[0] * (1 - chances[0]) / (WINDOWS * PLACED))

@@ -36,8 +36,9 @@ def objective(centered, Z, weights, shares, penalty):
     return 0.5 * (weights.ravel() * residual**2).sum() + penalty * shares.sum()
 
 
-@pytest.mark.parametrize("fraction", [0.02, 0.1, 0.5])
-def test_the_objective_is_that_of_scikit_learn(problem, fraction):
+@pytest.mark.parametrize(("fraction", "entering"), [(0.02, 7), (0.1, 100), (0.5, 512)])
+def test_the_objective_is_that_of_scikit_learn(problem, monkeypatch, fraction, entering):
+    monkeypatch.setattr(selection, "_MAX_ENTERING", entering)
     centered, positions, weights, Z = problem
     penalty = fraction * float((Z.T @ (weights * centered).ravel()).max())
     fit = selection.fit_lasso(centered, positions, weights, RANDOM, penalty)

@@ -115,20 +115,6 @@ def test_a_wrong_field_is_never_shown(lost: str, monkeypatch: pytest.MonkeyPatch
     assert set(density_table(maps)["map_source"].to_pylist()) == {source}
 
 
-def test_evidence_of_structure_is_of_each_window() -> None:
-    """A window of 40 reports in a series of 30,000 each: the others speak for the map, not it."""
-    rng, (metric, places) = np.random.default_rng(8), declared(WINDOW)
-    values = people(places, 30_000, EVEN, rng)
-    windows = windows_of(metric, places, values, rng)
-    windows[3] = windows_of(metric, places, values[:40], rng)[3]
-    doubtful = [
-        index
-        for index, one in enumerate(window_maps(windows, places, None))
-        if any("of this window alone hardly tell" in text for text in one.doubts)
-    ]
-    assert doubtful == [3]
-
-
 @pytest.mark.parametrize(
     "variance", [0.15, *(pytest.param(v, marks=pytest.mark.long) for v in (0.02, 2.0))]
 )

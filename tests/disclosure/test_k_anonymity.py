@@ -1,7 +1,6 @@
 """The greedy k-anonymizer: its exact vectors and its invariants."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -238,11 +237,6 @@ def test_rules_that_remaining_rows_miss_are_errors() -> None:
 def test_what_cannot_be_is_refused(make, message) -> None:
     with pytest.raises(TableError, match=message):
         make()
-
-
-def test_a_hierarchy_is_read_from_a_file(tmp_path: Path) -> None:
-    (tmp_path / "tree.csv").write_text("".join(",".join(p) + "\n" for p in COUNTRIES.paths))
-    assert Hierarchy.load(tmp_path / "tree.csv") == COUNTRIES
 
 
 def test_intervals_of_large_numbers_are_exact() -> None:

@@ -16,31 +16,25 @@ from privacy_audit.audit import AuditOptions, audit
 from privacy_audit.report import DEFAULT_METRICS
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.file import parse_metrics
+from tests.privacy_audit import faults
 from tests.privacy_audit.fault_support import broken_claims, copy_client, plant, text_with
-from tests.privacy_audit.faults import (
-    APP_DEVICES,
-    APP_FAULTS,
-    CLIENT,
-    FAULTS,
-    METRICS,
-    TWO_STRINGS,
-    Fault,
-)
 from tests.privacy_audit.test_audit_command import PROGRAM, ROOT, with_node
 
 TRIALS, ALPHA = 4_000, 0.01
 FEW_TRIALS, SMALL_ALPHA = 2_000, 1e-7
 QUICK = "noise-from-a-seed-of-sixteen-bits"  # every other is found by its part in the long tests
-BY_NAME = {fault.name: fault for fault in FAULTS}
-AUDITED = [name for name, fault in BY_NAME.items() if fault.part != CLIENT]
+BY_NAME = {fault.name: fault for fault in faults.FAULTS}
+AUDITED = [name for name, fault in BY_NAME.items() if fault.part != faults.CLIENT]
 
 
-def check_found(fault: Fault, broken: list[str]) -> None:
+def check_found(fault: faults.Fault, broken: list[str]) -> None:
     assert any(fault.seen_by in claim for claim in broken), broken
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, *APP_FAULTS[-2:]], ids=lambda fault: fault.name)
-def test_a_fault_can_be_planted(fault: Fault) -> None:
+@pytest.mark.parametrize(
+    "fault", [*faults.FAULTS, *faults.APP_FAULTS[-2:]], ids=lambda fault: fault.name
+)
+def test_a_fault_can_be_planted(fault: faults.Fault) -> None:
     """Two faults were of text that had moved, and no test of the ordinary suite said so."""
     text_with(fault)
 
@@ -61,16 +55,20 @@ def test_every_fault_is_found_by_its_part(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", APP_FAULTS, ids=[fault.name for fault in APP_FAULTS])
-def test_an_app_shows_the_fault(fault: Fault, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "fault", faults.APP_FAULTS, ids=[fault.name for fault in faults.APP_FAULTS]
+)
+def test_an_app_shows_the_fault(fault: faults.Fault, tmp_path: Path) -> None:
     command = plant(fault, tmp_path)
-    check_found(fault, broken_claims(command, fault.metrics, 0, ("app",), ALPHA, APP_DEVICES))
+    check_found(
+        fault, broken_claims(command, fault.metrics, 0, ("app",), ALPHA, faults.APP_DEVICES)
+    )
 
 
 @pytest.mark.long
 def test_an_app_with_an_honest_client_passes(tmp_path: Path) -> None:
     command = copy_client(tmp_path)
-    assert broken_claims(command, METRICS, 0, ("app",), SMALL_ALPHA, 2) == []
+    assert broken_claims(command, faults.METRICS, 0, ("app",), SMALL_ALPHA, 2) == []
 
 
 AUDITS = int(os.environ.get("RAPPOR_AUDITS", "9"))
@@ -99,8 +97,8 @@ def test_honest_clients_fail_as_seldom_as_said(name: str) -> None:
         assert stats.binom.sf(count - 1, len(values), level) > FALSE_ALARMS
 
 
-PLAIN = METRICS.replace('no_data = "none"\n', "")
-TWO = TWO_STRINGS.replace('no_data = "none"\n', "")
+PLAIN = faults.METRICS.replace('no_data = "none"\n', "")
+TWO = faults.TWO_STRINGS.replace('no_data = "none"\n', "")
 
 
 class Planted(NamedTuple):

@@ -13,18 +13,9 @@ import numpy as np
 import pytest
 
 from client_sdk.location.dwell_time import moment_of
+from privacy_audit import linkage_by_life as linkage
 from privacy_audit.devices import NONE, Lives, draw_lives
 from privacy_audit.findings import WORLDS, life_findings
-from privacy_audit.linkage_by_life import (
-    bound_of_fresh,
-    by_groups,
-    can_be_watched,
-    capped,
-    find_by_life,
-    same_periods,
-    share_that_arrives,
-    unknown_values,
-)
 from rappor_core.calendar import day_of, period_number
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
@@ -87,7 +78,7 @@ def test_answers_come_while_they_are_taken() -> None:
         assert off[1] < 4.4 < min(off[0], off[2])
     for accept_days, weeks in ((7, 1), (14, 2), (42, 6)):
         metric = places(WINDOW + f"epsilon = 2.0\naccept_days = {accept_days}\n")
-        assert share_that_arrives(metric) == weeks / (2.45 + weeks)
+        assert linkage.share_that_arrives(metric) == weeks / (2.45 + weeks)
 
 
 def test_devices_answer_in_the_weeks_that_the_attack_expects() -> None:
@@ -113,11 +104,15 @@ def test_dates_of_arrival_raise_the_bound_of_fresh_answers() -> None:
     """Of docs/location.md: one answer at epsilon 2, and the weeks in which it may arrive."""
     for accept_days, bound in ((7, 0.0147), (14, 0.022), (42, 0.0514), (90, 0.1028)):
         metric = places(WINDOW + f"epsilon = 2.0\naccept_days = {accept_days}\n")
-        steady, late = (bound_of_fresh(metric, world, 52, 1_000) for world in WORLDS)
+        steady, late = (linkage.bound_of_fresh(metric, world, 52, 1_000) for world in WORLDS)
         assert steady == pytest.approx(0.00734, abs=1e-5)
         assert late == pytest.approx(bound, abs=1e-4)
-    assert bound_of_fresh(places(WINDOW + "epsilon = 2.0\n"), "sparse", 53, 1_000) > 0.05  # two
-    assert bound_of_fresh(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse", 9, 1_000) == 1.0
+    assert (
+        linkage.bound_of_fresh(places(WINDOW + "epsilon = 2.0\n"), "sparse", 53, 1_000) > 0.05
+    )  # two
+    assert (
+        linkage.bound_of_fresh(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse", 9, 1_000) == 1.0
+    )
 
 
 def riders_found(periods: int, crowd: int) -> list[float]:
@@ -146,7 +141,7 @@ def test_drawn_lives_predict_how_many_real_riders_are_found_by_their_days() -> N
         prob_f=0.5, prob_p=0.25, prob_q=0.75, max_memoized_values=4, fallback="other",
     )  # fmt: skip
     metric = parse_metrics(station).declared[0]
-    (predicted,) = find_by_life(metric, "sparse", np.random.default_rng(4), periods=(45,),
+    (predicted,) = linkage.find_by_life(metric, "sparse", np.random.default_rng(4), periods=(45,),
                                 crowd=62, cohorts=4, targets=62)  # fmt: skip
     measured = riders_found(45, 62)
     assert len(measured) > 9
@@ -156,7 +151,7 @@ def test_drawn_lives_predict_how_many_real_riders_are_found_by_their_days() -> N
 
 
 def test_memoized_answers_identify() -> None:
-    memo = find_by_life(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse",
+    memo = linkage.find_by_life(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse",
                         np.random.default_rng(1), periods=(12, 45), cohorts=1,
                         targets=25)  # fmt: skip
     assert memo[1].by_times > 0.15
@@ -167,31 +162,32 @@ def test_memoized_answers_identify() -> None:
 def test_filters_and_other_kinds_are_attacked_too() -> None:
     rng = np.random.default_rng(2)
     keys = FILTER + "epsilon_infinity = 2.0\nepsilon_one = 1.8\n"
-    (found,) = find_by_life(places(keys), "sparse", rng, periods=(30,), crowd=200, cohorts=1,
-                            targets=40)  # fmt: skip
+    (found,) = linkage.find_by_life(places(keys), "sparse", rng, periods=(30,), crowd=200,
+                            cohorts=1, targets=40)  # fmt: skip
     assert found.by_life > 0.3
     theme, daily = (parse_metrics(THEME + more).declared[0] for more in ("", 'no_data = "none"\n'))
     for metric in (theme, daily):
-        (one,) = find_by_life(metric, "sparse", rng, periods=(30,), crowd=200, cohorts=1,
+        (one,) = linkage.find_by_life(metric, "sparse", rng, periods=(30,), crowd=200, cohorts=1,
                               targets=40)  # fmt: skip
         assert one.by_life > 0.1
-    assert not can_be_watched(parse_metrics(THEME + "max_reports = 1\n").declared[0])
+    assert not linkage.can_be_watched(parse_metrics(THEME + "max_reports = 1\n").declared[0])
 
 
 def test_days_with_a_report_find_whatever_the_mechanism_is() -> None:
     """A boolean, and few one-time reports: the first of 45 days are all that is seen."""
     common = {"expires": "2099-12-31", "prob_p": 0.25, "prob_q": 0.75}
     dark = declaration("dark", "boolean", prob_f=0.5, max_memoized_values=2, **common)
-    (found,) = find_by_life(parse_metrics(dark).declared[0], "sparse", np.random.default_rng(5),
-                            periods=(45,), crowd=300, cohorts=1)  # fmt: skip
+    (found,) = linkage.find_by_life(parse_metrics(dark).declared[0], "sparse",
+                            np.random.default_rng(5), periods=(45,), crowd=300,
+                            cohorts=1)  # fmt: skip
     assert found.by_times == found.by_life > 0.9
     few = [declaration("page", "category", categories=["a", "b"], prob_f=0.0, max_reports=number,
                        max_memoized_values=2, **common) for number in (1, 2, 5)]  # fmt: skip
     one, two, five = (parse_metrics(text).declared[0] for text in few)
-    shares = [find_by_life(metric, "sparse", np.random.default_rng(5), periods=(45,), crowd=300,
-                           cohorts=1)[0].by_times for metric in (two, five)]  # fmt: skip
+    shares = [linkage.find_by_life(metric, "sparse", np.random.default_rng(5), periods=(45,),
+                           crowd=300, cohorts=1)[0].by_times for metric in (two, five)]  # fmt: skip
     assert 0.1 < shares[0] < shares[1] < found.by_times
-    assert not can_be_watched(one)
+    assert not linkage.can_be_watched(one)
 
 
 def test_check_names_the_bound_of_fresh_answers() -> None:
@@ -289,16 +285,16 @@ def test_scores_sum_over_permanent_answers(
     rng, lives, periods = np.random.default_rng(5), drawn_lives(6), 3
     hashed = np.array([[0, 1, 0, 1]])
     answers = lives.held(hold)
-    own = capped(np.where(answers == NONE, OTHER, answers), cap, OTHER)
+    own = linkage.capped(np.where(answers == NONE, OTHER, answers), cap, OTHER)
     shown = np.eye(2, dtype=np.int64)[rng.integers(2, size=(20, SLOTS, PERIODS))]
     if params is TWO_BITS:
         shown = rng.integers(2, size=(20, SLOTS, PERIODS, 2))
     groups = (
         own[..., :periods]
         if known == "life"
-        else unknown_values(lives, answers, OTHER)[..., :periods]
+        else linkage.unknown_values(lives, answers, OTHER)[..., :periods]
     )
-    scores = by_groups(params, shown[:, :, :periods], groups, hashed)
+    scores = linkage.by_groups(params, shown[:, :, :periods], groups, hashed)
     expected = np.zeros(scores.shape)
     for device, life in enumerate(lives.values):
         places: dict[object, list[tuple[int, int]]] = {}
@@ -327,7 +323,7 @@ def test_scores_sum_over_permanent_answers(
 def test_dates_leave_those_who_were_used_on_the_same_days() -> None:
     lives = drawn_lives(10)
     lives.values[1] = np.where(lives.values[0] != NONE, 1, NONE)  # as the first, elsewhere
-    scores = same_periods(lives.used, PEOPLE)
+    scores = linkage.same_periods(lives.used, PEOPLE)
     for target, device in itertools.product(range(PEOPLE), repeat=2):
         days = [set(np.nonzero(lives.used[one])[0]) for one in (target, device)]
         assert np.exp(scores[target, device]) == float(days[0] == days[1])
