@@ -68,17 +68,6 @@ class StringPopulation:
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
-def draw_buckets(
-    metric: Metric, bucket_shares: Floats, num_reports: int, rng: np.random.Generator
-) -> Aggregate:
-    """The aggregate of `StringPopulation.draw`, from the same distribution but without holders.
-
-    A multinomial draw of strings, summed by bucket, is one of buckets: a tenth of the time.
-    """
-    cohorts = draw_cohorts(num_reports, metric.params.num_cohorts, rng)
-    return _noisy(metric, cohorts, rng.multinomial(cohorts, bucket_shares), rng)
-
-
 def _noisy(metric: Metric, cohorts: Indices, truth: Indices, rng: np.random.Generator) -> Aggregate:
     """Randomize each report's bits; truth: how many of a cohort hold something of a bucket."""
     counts = noisy_counts(truth, cohorts, metric.params, rng)

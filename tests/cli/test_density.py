@@ -311,7 +311,6 @@ def test_a_failing_collector_leaves_no_partial_map(
 def test_reports_of_an_older_version_are_told(
     blocks: Blocks, monkeypatch: pytest.MonkeyPatch, rappor: Rappor
 ) -> None:
-    """They would seem to be lost after `rappor metrics push`."""
     now = blocks.listed()
     rows: list[dict[str, object]] = now["metrics"]  # type: ignore[assignment]
     older = [row | {"params_id": "0ff1ce"} for row in rows if row["name"] == "places/day/0"]

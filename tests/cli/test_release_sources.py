@@ -101,7 +101,6 @@ def test_a_lost_file_is_named(name: str, words: Path, build: Build) -> None:
 def test_byte_order_marks_are_taken(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """Spreadsheets write one, and truth values in capitals."""
     folder = request.getfixturevalue(kind)
     rules = tmp_path / "rules.toml"
     rules.write_text(POLICY, encoding="utf-8-sig")

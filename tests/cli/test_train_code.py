@@ -39,7 +39,6 @@ def test_what_is_no_list_is_refused(tmp_path: Path, rappor: Rappor) -> None:
 
 
 def test_the_packaged_table_is_of_its_list(tmp_path: Path, rappor: Rappor) -> None:
-    """The command that made it, run again."""
     if not DOMAINS.exists():
         pytest.skip("needs ../shared/data/domains_random10k.txt.gz")
     table = tmp_path / "domains.json"

@@ -23,7 +23,6 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
-from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import declared_aggregate, draw_aggregate
 from tests.decoder.test_density import BOTH, DAY, ONE_HOT, drawn, parts
 from tests.map_draws import square_metric
@@ -61,14 +60,10 @@ def collection(*features: Any) -> dict[str, Any]:
     return {"type": "FeatureCollection", "features": list(features)}
 
 
-def places_of_cells(metric: Metric) -> Places:
-    return places_of([metric.location])
-
-
 @pytest.fixture(scope="module")
 def places() -> Places:
     """16 cells of 2 by 2 degrees, row by row from the south-west."""
-    return places_of_cells(parts(BOTH + ONE_HOT, "0")[0])
+    return places_of([parts(BOTH + ONE_HOT, "0")[0].location])
 
 
 def weights(places: Places, *features: Any) -> np.ndarray:
@@ -176,7 +171,7 @@ def test_maps_too_large_for_areas_are_refused_early() -> None:
     metric = square_metric(100, BITS.replace("num_cohorts = 64", "num_cohorts = 128"))
     empty = Aggregate(metric.name, metric.params, (0,) * 128, ((0,) * 32,) * 128)
     with pytest.raises(DecodeError, match="read from 4,096 numbers are too many"):
-        check_size([empty], places_of_cells(metric))
+        check_size([empty], places_of([metric.location]))
 
 
 def test_files_and_page_hold_the_areas(night: tuple[Aggregate, Density], tmp_path: Path) -> None:
@@ -214,7 +209,7 @@ def strips(side: int) -> np.ndarray:
 def deviates(keys: str, maps: int) -> np.ndarray:
     """(maps, areas) errors over standard errors; where the crowd is differs from map to map."""
     metric, shapes = square_metric(SIDE, keys), strips(SIDE)
-    places = places_of_cells(metric)
+    places = places_of([metric.location])
     names = tuple(map(str, range(len(shapes))))
     areas = Areas(names, sparse.csr_array(shapes), np.ones(len(shapes)), (), ())
     found = []

@@ -24,12 +24,7 @@ DECLARED = (
         expires="2020-01-31", categories=["light", "dark"], epsilon_infinity=3.0, epsilon_one=1.0,
         max_memoized_values=2, fallback="light",
     )
-    + declaration(
-        "home", "location", description="Usual place", **FOR_YEARS,
-        grid="square", box=[40.6, -74.1, 40.9, -73.8], rows=4, columns=4, levels=[0],
-        slots=["night 22-6", "day 6-22"], mode="memo", encoding="symbol", num_symbols=4,
-        num_cohorts=8, epsilon_infinity=3.0, epsilon_one=2.0,
-    )
+    + WORLDS["location"]
 )  # fmt: skip
 
 
@@ -58,12 +53,12 @@ def test_every_kind_is_said_in_words() -> None:
 
 def test_an_entry_says_what_is_declared() -> None:
     entries = entries_of(parse_metrics(DECLARED).metrics.values(), date(2026, 11, 22))
-    assert [entry.name for entry in entries] == ["home", "old", "seen"]
-    home, old, seen = entries
+    assert [entry.name for entry in entries] == ["old", "places", "seen"]
+    old, places, seen = entries
     assert (old.over, seen.over) == (True, False)
     assert old.answers == ("light", "dark")
     assert seen.once == pytest.approx(1.0, abs=0.01)
-    assert home.what == "the area where the device usually is"
+    assert places.what == "the area where the device usually is"
 
 
 def test_the_site_is_one_page_that_loads_nothing(

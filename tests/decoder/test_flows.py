@@ -197,7 +197,6 @@ def test_honest_people_far_from_gravity_are_not_accused(small_truth: Floats) -> 
 def test_a_rejected_fit_is_climbed_to_again(
     evidence: float, p_value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     def fitted(log_evidence: float, p: float) -> FittedAnswers:
         fit: Any = SimpleNamespace(log_evidence=log_evidence, data=None)
         check = QuestionCheck("work", 100, 0.0, 1.0, p)
@@ -230,17 +229,16 @@ def test_a_level_changes_intervals_alone(small: Aggregate, small_decoding: FlowD
 
 
 def test_bad_input_is_refused_by_name(small: Aggregate) -> None:
-    counts = small
-    m, k = counts.params.num_cohorts, counts.params.num_bits
-    empty = replace(counts, reports_per_cohort=(0,) * m, bit_counts=((0,) * k,) * m)
+    m, k = small.params.num_cohorts, small.params.num_bits
+    empty = replace(small, reports_per_cohort=(0,) * m, bit_counts=((0,) * k,) * m)
     with pytest.raises(DecodeError, match="has no reports: choose other days"):
         decode_flows(empty)
     with pytest.raises(DecodeError, match="and has no flows: use rappor decode"):
-        decode_flows(replace(counts, definition={}))
-    size = flow_of(counts).num_sides ** 2
+        decode_flows(replace(small, definition={}))
+    size = flow_of(small).num_sides ** 2
     for known in (np.ones(4), -np.ones(size), np.zeros(size), np.full(size, np.nan)):
         with pytest.raises(DecodeError, match="a known matrix needs"):
-            decode_flows(counts, known=known)
+            decode_flows(small, known=known)
 
 
 @pytest.mark.parametrize("pair", [-1, pytest.param(0, marks=pytest.mark.long)])
@@ -248,8 +246,7 @@ def test_nobody_anywhere_is_a_matrix_too(pair: int) -> None:
     metric = small_metric()
     alone = np.zeros(metric.details.num_sides**2)
     alone[pair] = 1
-    rng = np.random.default_rng(4)
-    found = decode_flows(draw_flows(metric, alone, 50_000, rng))
+    found = decode_flows(draw_flows(metric, alone, 50_000, np.random.default_rng(4)))
     assert found.flow_share[pair] > 0.9
 
 
@@ -292,13 +289,12 @@ def test_intervals_hold_over_draws(spread: float) -> None:
     largest = np.argsort(-truth)[:50]
     found: dict[str, list[float]] = {"flows": [], "zones": [], "origins": [], "bands": []}
     told = wrong = 0
+    from_cells = truth.reshape(space.num_sides, -1).sum(axis=1)
     for _ in range(20):
         one = decode_flows(draw_flows(metric, truth, DEVICES, rng))
         found["flows"].append(held(one.flows, truth)[largest].mean())
         found["zones"].append(held(one.zones, space.sums("zones") @ truth).mean())
-        found["origins"].append(
-            held(one.origins, truth.reshape(space.num_sides, -1).sum(axis=1)).mean()
-        )
+        found["origins"].append(held(one.origins, from_cells).mean())
         found["bands"].append(held(one.bands, space.sums("distance") @ truth).mean())
         told += one.num_detected
         wrong += int((truth < one.flows.estimate / 4)[one.detected].sum())

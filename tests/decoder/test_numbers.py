@@ -139,14 +139,10 @@ def test_what_is_no_metric_of_numbers_is_refused() -> None:
 def test_a_change_is_found_and_named(tmp_path: Any) -> None:
     metric, rng = metric_with(), np.random.default_rng(4)
     shares = falling(metric)
-    windows = [
-        replace(
-            aggregate_of(metric, share, 60_000, rng),
-            first_day=MONDAY + timedelta(days=number),
-            last_day=MONDAY + timedelta(days=number),
-        )
-        for number, share in enumerate((shares, shares, np.maximum(shares - 0.15, 0.01)))
-    ]
+    windows = []
+    for number, share in enumerate((shares, shares, np.maximum(shares - 0.15, 0.01))):
+        day, counts = MONDAY + timedelta(number), aggregate_of(metric, share, 60_000, rng)
+        windows.append(replace(counts, first_day=day, last_day=day))
     series = decoder.decode_numbers_over_time(windows)
     assert [(change.first, change.second) for change in series.changes] == [(0, 1), (1, 2), (0, 2)]
     none, one, ends = series.changes

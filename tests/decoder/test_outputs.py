@@ -17,15 +17,8 @@ from decoder.errors import CountsError, OutputError
 from decoder.formats.google_rappor import read_counts, read_map, read_params, write_metrics_json
 from decoder.kinds.run import in_memory, render_page
 from decoder.kinds.values import KIND, decoding_content, decoding_result
+from decoder.tables import table as tables
 from decoder.tables.paging import TableQuery, page_of_parquet
-from decoder.tables.table import (
-    Column,
-    ColumnType,
-    TableSchema,
-    columns_of,
-    csv_of_parquet,
-    csv_of_texts,
-)
 from rappor_core.hashing import md5_positions
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.params_support import rappor
@@ -117,17 +110,17 @@ def test_bidi_and_hidden_characters_are_escaped(make_aggregate, values):
     assert "\u202e" not in page
 
 
-SCHEMA = TableSchema(
+SCHEMA = tables.TableSchema(
     "shares",
     "Shares of values",
     (
-        Column("value", ColumnType.TEXT, "The value.", shown=True),
-        Column("share", ColumnType.SHARE, "Share of the reports.", shown=True),
-        Column("low", ColumnType.SHARE, "Lower end.", shown=True),
-        Column("high", ColumnType.SHARE, "Upper end.", shown=True),
-        Column("day", ColumnType.DAY, "The day."),
-        Column("km", ColumnType.NUMBER, "Distance.", unit="km"),
-        Column("detected", ColumnType.FLAG, "Whether it is detected.", shown=True),
+        tables.Column("value", tables.ColumnType.TEXT, "The value.", shown=True),
+        tables.Column("share", tables.ColumnType.SHARE, "Share of the reports.", shown=True),
+        tables.Column("low", tables.ColumnType.SHARE, "Lower end.", shown=True),
+        tables.Column("high", tables.ColumnType.SHARE, "Upper end.", shown=True),
+        tables.Column("day", tables.ColumnType.DAY, "The day."),
+        tables.Column("km", tables.ColumnType.NUMBER, "Distance.", unit="km"),
+        tables.Column("detected", tables.ColumnType.FLAG, "Whether it is detected.", shown=True),
     ),
 )
 FORMULAS = ["=1+1", "+cmd|'/C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1",
@@ -152,22 +145,22 @@ def test_no_cell_is_a_formula(value: str, tmp_path: Path) -> None:
     assert row == [f"'{value}", "-0.5", "0", "0", "", "1", "false"]
     assert table.records()[0]["value"] == value
     plain = "value,weight\n" + f'"{value}",-2\n'.replace('="a"', '=""a""')
-    assert rows_of(csv_of_texts(plain.encode(), 2))[1] == [f"'{value}", "-2"]
+    assert rows_of(tables.csv_of_texts(plain.encode(), 2))[1] == [f"'{value}", "-2"]
 
 
 @pytest.mark.parametrize("value", TEXTS)
 def test_numbers_and_other_texts_stay(value: str) -> None:
-    assert rows_of(csv_of_parquet(shares(value)))[1][0] == value
+    assert rows_of(tables.csv_of_parquet(shares(value)))[1][0] == value
 
 
 def test_separators_of_other_countries_are_quoted() -> None:
     """A semicolon ends a cell there, also within quotes."""
-    row = rows_of(csv_of_parquet(shares("x;=1+1;y")))[1]
+    row = rows_of(tables.csv_of_parquet(shares("x;=1+1;y")))[1]
     assert not any(cell.startswith("=") for cell in row[0].split(";"))
 
 
 def test_an_exact_table_keeps_its_texts(tmp_path: Path) -> None:
-    schema = TableSchema("list", "List", SCHEMA.columns[:1], exact=True)
+    schema = tables.TableSchema("list", "List", SCHEMA.columns[:1], exact=True)
     schema.of_rows([("=1",)]).write_csv(tmp_path / "a.csv")
     assert rows_of((tmp_path / "a.csv").read_bytes())[1] == ["=1"]
 
@@ -175,7 +168,7 @@ def test_an_exact_table_keeps_its_texts(tmp_path: Path) -> None:
 def test_parquet_holds_types_units_and_meanings() -> None:
     content = shares("a")
     schema = parquet.read_schema(io.BytesIO(content))
-    columns = {column.name: column for column in columns_of(schema)}
+    columns = {column.name: column for column in tables.columns_of(schema)}
     assert columns == {column.name: column for column in SCHEMA.columns}
     assert columns["km"].unit == "km"
     assert str(schema.field("day").type) == "date32[day]"

@@ -217,6 +217,21 @@ def test_cohorts_left_out_are_in_the_manifest(make_aggregate, candidates, params
         decode(full, candidates, DecodeOptions(without_cohorts=(32,)))
 
 
+def test_noiseless_single_answers_have_no_variance():
+    params = rappor(1, 1, 2, 0, 0, 1, encoding="boolean")
+    aggregate = Aggregate("on", params, (50, 60), ((50,), (60,)))
+    decoding = decode(aggregate, metric_candidates(aggregate))
+    assert [row.value for row in decoding.detected] == ["true"]
+    assert decoding.diagnostics.method == "direct"
+
+
+def test_more_candidates_than_numbers_are_told(make_aggregate, values):
+    aggregate = make_aggregate(params=rappor(8, 2, 4, 0.25, 0.25, 0.75))
+    for listed, told in ((values, True), (values[:30], False)):
+        warnings = decode(aggregate, Candidates.from_strings(listed)).warnings
+        assert any("are read from 32 numbers" in text for text in warnings) is told
+
+
 def test_visible_shares_are_those_of_the_rule(make_aggregate, shares):
     aggregate = make_aggregate(num_reports=1_000, shares=shares[::-1])
     absent = Candidates.from_strings([f"absent{i}" for i in range(40)])

@@ -147,8 +147,8 @@ def test_rough_predictions_are_named() -> None:
     assert planned(**USUAL).forecast.rough is None
 
 
-def bloom(bits: int, cohorts: int, hashes: int = 1) -> RapporParams:
-    return rappor(bits, hashes, cohorts, 0.5, 0.5, 0.75)
+def bloom(bits: int, cohorts: int, hashes: int = 1, f: float = 0.5) -> RapporParams:
+    return rappor(bits, hashes, cohorts, f, 0.5, 0.75)
 
 
 def test_no_share_is_found_where_no_p_value_is_small_enough() -> None:
@@ -253,10 +253,6 @@ UNLISTED = 300  # values that share what the listed ones leave
 WINDOWS = 60
 
 
-def bloom_with(bits: int, hashes: int, cohorts: int, f: float) -> RapporParams:
-    return rappor(bits, hashes, cohorts, f, 0.5, 0.75)
-
-
 def categories(values: int, f: float) -> RapporParams:
     return rappor(values, 1, 1, f, 0.25, 0.75, encoding="one_hot")
 
@@ -314,8 +310,8 @@ def window(setting: detect.PlanSetting, shares: Floats, rng: np.random.Generator
             pytest.param(detect.PlanSetting(*numbers), power, marks=pytest.mark.long)
             for *numbers, power in (
                 (categories(20, 0.0), 1e6, 1, 20, 0.95),
-                (bloom_with(32, 2, 16, 0.25), 1e5, 1, 100, 0.8),
-                (bloom_with(32, 2, 16, 0.5), 2e5, 7, 300, 0.5),
+                (bloom(32, 16, 2, 0.25), 1e5, 1, 100, 0.8),
+                (bloom(32, 16, 2), 2e5, 7, 300, 0.5),
             )
         ),
     ],
@@ -338,7 +334,6 @@ def test_the_error_of_a_curve_is_predicted() -> None:
     """By 60 windows within 4 standard errors of the seen one: a false alarm in 15,000 runs."""
     population, devices, rng = POPULATIONS[0], 50_000, np.random.default_rng(7)
     metric = metric_of(population, 1.0, mode="once")
-
     predicted = NUMBER.precision(metric, devices) / Z
     truth = shares_at_or_above(population, np.array(metric.details.asked))
     half = int(np.argmin(np.abs(truth - 0.5)))

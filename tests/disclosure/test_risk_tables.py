@@ -154,7 +154,6 @@ def files(tmp_path: Path) -> Path:
 
 
 def test_the_command_prints_frequencies_and_is_a_gate(files: Path, capsys) -> None:
-    """In the order of the rows."""
     inputs = ["release", "risk", str(files / "table.csv"), "--columns", "type,statut"]
     inputs += ["--domain", str(files / "domain.toml")]
     assert cli.main([*inputs, "--method", "pesa", "--json"]) == 0

@@ -87,7 +87,6 @@ def test_the_desktop_window_asks_and_shows_the_account(
 
 
 def test_the_mobile_app_asks_records_and_withdraws(tmp_path: Path) -> None:
-    """With Toga's backend without a screen."""
     pytest.importorskip("toga_dummy", reason="toga-core and toga-dummy are not installed")
     script = """
 from startpages.app import StartPages, main

@@ -78,10 +78,6 @@ def test_any_encoding_without_the_secret_shows() -> None:
     assert most_distinct(files(b"same"), files(b"same"), 3)[0] > 1e-3
 
 
-def normal_p_value(z: float) -> float:
-    return float(2 * stats.norm.sf(abs(z)))
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 4.0])
 def test_a_bound_errs_as_seldom_as_stated(epsilon: float) -> None:
     """20,000 draws of a level of .05: more than .056 wrong comes once in 10,000 runs."""
@@ -155,7 +151,7 @@ def test_few_seldom_set_bits_look_independent() -> None:
     variance = number * (share * (1 - share)) ** 2
     products = 4 * (1 - share) ** 2
     z = products / variance**0.5
-    assert normal_p_value(z) < 1e-6
+    assert 2 * stats.norm.sf(z) < 1e-6
     exact = float(stats.binom.sf(3, number, share**2))
     assert limits.bennett_p_value(z, variance, (1 - share) ** 2) > exact
 
@@ -283,16 +279,12 @@ def test_no_two_metrics_term_exceeds_its_bound() -> None:
     shown, held = (np.repeat(every, 4, axis=0), np.tile(every, (4, 1)))
     off = coins.residuals(SYMBOLS, shown, held, permanent=False)[0]
     largest = np.abs(off @ off.T).max()
-    assert (
-        0.5 * coins.largest_product(SYMBOLS, permanent=False)
-        < largest
-        <= coins.largest_product(SYMBOLS, permanent=False)
-    )
+    bound = coins.largest_product(SYMBOLS, permanent=False)
+    assert 0.5 * bound < largest <= bound
     bits = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.uint8)
     alone = coins.residuals(METRIC.params, bits[:, :1], bits[:, 1:], permanent=False)[0]
-    assert coins.largest_product(METRIC.params, permanent=False) == pytest.approx(
-        np.abs(alone).max() ** 2
-    )
+    bound = coins.largest_product(METRIC.params, permanent=False)
+    assert bound == pytest.approx(np.abs(alone).max() ** 2)
 
 
 def test_equal_likely_pairs_do_not_look_repeated() -> None:

@@ -107,12 +107,9 @@ def test_dates_of_arrival_raise_the_bound_of_fresh_answers() -> None:
         steady, late = (linkage.bound_of_fresh(metric, world, 52, 1_000) for world in WORLDS)
         assert steady == pytest.approx(0.00734, abs=1e-5)
         assert late == pytest.approx(bound, abs=1e-4)
-    assert (
-        linkage.bound_of_fresh(places(WINDOW + "epsilon = 2.0\n"), "sparse", 53, 1_000) > 0.05
-    )  # two
-    assert (
-        linkage.bound_of_fresh(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse", 9, 1_000) == 1.0
-    )
+    window, symbols = places(WINDOW + "epsilon = 2.0\n"), places(SYMBOLS + "epsilon_one = 1.8\n")
+    assert linkage.bound_of_fresh(window, "sparse", 53, 1_000) > 0.05  # two
+    assert linkage.bound_of_fresh(symbols, "sparse", 9, 1_000) == 1.0
 
 
 def riders_found(periods: int, crowd: int) -> list[float]:
@@ -289,12 +286,8 @@ def test_scores_sum_over_permanent_answers(
     shown = np.eye(2, dtype=np.int64)[rng.integers(2, size=(20, SLOTS, PERIODS))]
     if params is TWO_BITS:
         shown = rng.integers(2, size=(20, SLOTS, PERIODS, 2))
-    groups = (
-        own[..., :periods]
-        if known == "life"
-        else linkage.unknown_values(lives, answers, OTHER)[..., :periods]
-    )
-    scores = linkage.by_groups(params, shown[:, :, :periods], groups, hashed)
+    groups = own if known == "life" else linkage.unknown_values(lives, answers, OTHER)
+    scores = linkage.by_groups(params, shown[:, :, :periods], groups[..., :periods], hashed)
     expected = np.zeros(scores.shape)
     for device, life in enumerate(lives.values):
         places: dict[object, list[tuple[int, int]]] = {}

@@ -262,14 +262,12 @@ def narrow(seed: int) -> list[str]:
     return found
 
 
-def test_nothing_is_narrower_than_promised() -> None:
-    assert {seed: told for seed in range(1) if (told := narrow(seed))} == {}
-
-
 @pytest.mark.parametrize(
-    "seed", [143, 535, *(pytest.param(one, marks=pytest.mark.long) for one in (13, 56, 59, 1492))]
+    "seed",
+    [0, 143, 535, *(pytest.param(one, marks=pytest.mark.long) for one in (13, 56, 59, 1492))],
 )
-def test_worlds_that_told_more_are_not_narrower(seed: int) -> None:
+def test_nothing_is_narrower_than_promised(seed: int) -> None:
+    """All but the first told more once."""
     assert narrow(seed) == []
 
 
