@@ -28,7 +28,7 @@ from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 from tests.decoder import series_support as series
 from tests.map_draws import value_positions
-from tests.map_pages import write_maps
+from tests.map_pages import result_of_maps, write_maps
 
 APART = 'no_data = "no_data"\n'
 GRID = Grid("square", Box(0, 0, 1, 1), (0,), 31, 31)
@@ -79,7 +79,6 @@ def misfit_of(truth: np.ndarray, seed: int, reports: float = 1e4) -> linear_syst
 )
 @pytest.mark.parametrize("seed", range(4))
 def test_both_shares_are_those_of_the_least_misfit(apart: tuple[float, float], seed: int) -> None:
-    """Alongside a minimizer that knows nothing of it, at bounds, too."""
     cells = np.random.default_rng(seed).dirichlet(np.ones(20))
     misfit = misfit_of(linear_system.with_reserved(np.append(cells, [0, 0]), np.array(apart)), seed)
     start = np.append(cells, [0.0, 0.0])
@@ -196,6 +195,10 @@ def test_maps_tell_both_and_the_box_without_them(maps: list) -> None:  # type: i
     assert some.num_cells == 1
     assert some.in_box == one.in_box
     assert "36 cells" in grid_text(one)
+    printed, *_ = result_of_maps(maps).printed
+    in_box = {row["cell"]: row["in_box"] for row in printed.records()}
+    assert in_box.pop("other") is in_box.pop("no_data") is None
+    assert sum(in_box.values()) == pytest.approx(1)
 
 
 def test_files_hold_both_and_geojson_cells_alone(maps: list, tmp_path: Path) -> None:  # type: ignore[type-arg]
@@ -217,10 +220,8 @@ def test_files_hold_both_and_geojson_cells_alone(maps: list, tmp_path: Path) -> 
 
 def test_windows_weigh_by_those_in_a_cell() -> None:
     """`no_data` goes from .05 to .9: deviations are about a mean of the answers that are cells."""
-    rng, (metric, places) = (
-        np.random.default_rng(11),
-        series.declared(series.WINDOW + APART, side=6),
-    )
+    rng = np.random.default_rng(11)
+    metric, places = series.declared(series.WINDOW + APART, side=6)
     values = series.people(places, 60_000, np.full(4, 0.1), rng, np.array([0.05, 0.3, 0.6, 0.9]))
     windows = series.windows_of(metric, places, values, rng)
     readings = [slot_readings(one, places, None, keep_empty=True) for one in windows]
