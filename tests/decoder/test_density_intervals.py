@@ -80,10 +80,8 @@ EDGE = ('period = "week"\nnum_cohorts = 48\nmode = "window"\nwindow = 3\nmax_rep
 
 def towers(side: int, cohorts: int, seed: int) -> tuple[Density, np.ndarray, np.ndarray]:
     """A map of three towers of .18 each, which the towers are, and the true shares."""
-    rng, metric = (
-        np.random.default_rng([side, cohorts, seed]),
-        square_metric(side, f"{MODE}{cohorts}\n"),
-    )
+    rng = np.random.default_rng([side, cohorts, seed])
+    metric = square_metric(side, f"{MODE}{cohorts}\n")
     places, size = places_of([metric.location]), side * side
     tall = rng.choice(size, 3, replace=False)
     shares = np.full(size, 0.36 / size)

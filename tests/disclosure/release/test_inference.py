@@ -182,10 +182,8 @@ def test_an_unbounded_part_leaves_the_others_their_bounds() -> None:
 
 
 def test_atoms_are_what_tables_tell_apart() -> None:
-    whole, week = (
-        TableScope({}, DAY, DAY),
-        [TableScope({"region": name}, DAY, DAY) for name in "ns"],
-    )
+    whole = TableScope({}, DAY, DAY)
+    week = [TableScope({"region": name}, DAY, DAY) for name in "ns"]
     found = find_atoms([whole, *week])
     assert dict(zip(found.tables, found.residual, strict=True)) == {1: True, 3: False, 5: False}
     assert [sorted(one) for one in found.components()] == [[0, 1, 2]]
