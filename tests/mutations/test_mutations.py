@@ -189,7 +189,7 @@ FLOORS_AND_ACCESS = (
 ESTIMATES = (
     Mutation(
         "bias-not-removed", "shares are unbiased",
-        "decoder/model/counts.py", "tests/decoder/test_debias.py",
+        "decoder/model/counts.py", "tests/decoder/test_inference.py",
         "(frequencies - noise.p_star) / noise.gap",
         "frequencies / noise.gap",
     ),
@@ -207,13 +207,13 @@ ESTIMATES = (
     ),
     Mutation(
         "one-sided-interval", "an interval of 95 % takes 1.96 standard errors, not 1.64",
-        "decoder/inference/intervals.py", "tests/decoder/test_intervals.py",
+        "decoder/inference/intervals.py", "tests/decoder/test_inference.py",
         "stdtrit(freedom, (1 - level) / 2)",
         "stdtrit(freedom, 1 - level)",
     ),
     Mutation(
         "one-sided-selected-interval", "an interval of what was selected keeps its level",
-        "decoder/inference/intervals.py", "tests/decoder/test_intervals.py",
+        "decoder/inference/intervals.py", "tests/decoder/test_inference.py",
         "tail, passed = (1 - level) / 2, ",
         "tail, passed = 1 - level, ",
     ),
@@ -231,7 +231,7 @@ ESTIMATES = (
     ),
     Mutation(
         "alpha-at-each-level", "what one level of a search spends of alpha, later ones lack",
-        "decoder/discovery/search.py", "tests/decoder/test_discovery_level.py",
+        "decoder/discovery/search.py", "tests/decoder/test_discovery.py",
         "        left -= part\n",
         "",
     ),
