@@ -81,9 +81,7 @@ def declared(**keys: object) -> str:
         ({"num_bits": 4, "num_hashes": 1, "num_cohorts": 1, "period": "month"}, 90, ["note"]),
     ],
 )
-def test_a_reviewer_is_told_of_ninety_days(
-    keys: dict[str, object], population: int, levels: list[str]
-) -> None:
+def test_a_reviewer_is_told_of_ninety_days(keys, population, levels) -> None:
     file = parse_metrics(declared(**keys))
     found = list(gathering_findings(file, population, np.random.default_rng(0)))
     assert [one.level for one in found] == levels

@@ -49,9 +49,7 @@ def test_a_failed_copy_deletes_nothing(tmp_path: Path) -> None:
     assert old.exists()
 
 
-def test_the_collector_is_found_by_its_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rappor: Rappor
-) -> None:
+def test_the_collector_is_found_by_its_settings(tmp_path, monkeypatch, rappor) -> None:
     database = f"sqlite:///{tmp_path}/c.sqlite"
     settings = tmp_path / "collector.toml"
     settings.write_text(f'database = "{database}"\n')

@@ -26,7 +26,6 @@ from rappor_cli.commands import COMMANDS
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
-from tests.cli.command import Rappor
 from tests.cli.density_support import DAY, DECLARED
 from tests.http_server import serving_with
 from tests.metric_texts import declaration
@@ -200,9 +199,7 @@ def faults_of(line: str) -> tuple[str, ...]:
         for k, b in enumerate(faults_of(one))
     ],
 )
-def test_a_broken_file_is_named_in_a_sentence(
-    line: str, broken: str, tmp_path: Path, run: Run
-) -> None:
+def test_a_broken_file_is_named_in_a_sentence(line, broken, tmp_path, run) -> None:
     name = "n" * 300 if broken == "name too long" else "broken"
     for word in set(re.findall(r"FILE\.[a-z.]+", line)):
         path = tmp_path / word.replace("FILE", name)
@@ -229,9 +226,7 @@ def database(good: Path) -> Path:
     "place", ["under a file", "a folder", "no folder", "long name", "full disk"]
 )
 @pytest.mark.parametrize("line", WRITES)
-def test_a_place_that_cannot_be_written_is_named(
-    line: str, place: str, database: Path, tmp_path: Path, run: Run
-) -> None:
+def test_a_place_that_cannot_be_written_is_named(line, place, database, tmp_path, run) -> None:
     code, said = run(line, OUT=bad_place(place, tmp_path / "place"), DATABASE=database)
     assert not LEAKS.search(said), said
     if code:
@@ -317,9 +312,7 @@ def test_standard_output_that_is_full_or_closed() -> None:
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "it is not UTF-8"),
     ],
 )
-def test_what_no_reader_caught_is_a_sentence_too(
-    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, rappor: Rappor
-) -> None:
+def test_what_no_reader_caught_is_a_sentence_too(error, said, monkeypatch, rappor) -> None:
     def command() -> None:
         raise error
 

@@ -36,9 +36,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return paths
 
 
-def test_maps_changes_and_tracking_are_printed_together(
-    files: list[str], tmp_path: Path, rappor: Rappor
-) -> None:
+def test_maps_changes_and_tracking_are_printed_together(files, tmp_path, rappor) -> None:
     points = tmp_path / "points.csv"
     points.write_text("latitude,longitude\n1.0,1.0\n")
     rappor("density", "places", *files, "-o", tmp_path / "out", "--points", points)
@@ -135,9 +133,7 @@ def test_refusals_name_the_way_out(files: list[str], rappor: Rappor) -> None:
 
 
 @pytest.mark.parametrize("row", ["nan,1", "1,-361", "1,"])
-def test_points_off_the_globe_are_refused(
-    row: str, files: list[str], tmp_path: Path, rappor: Rappor
-) -> None:
+def test_points_off_the_globe_are_refused(row, files, tmp_path, rappor) -> None:
     path = tmp_path / "points.csv"
     path.write_text(f"latitude,longitude\n1,1\n{row}\n")
     told = rappor.refused("density", "places", *files[:2], "--points", path)
@@ -145,9 +141,7 @@ def test_points_off_the_globe_are_refused(
     assert "is not" in told
 
 
-def test_shares_of_areas_are_printed_and_written(
-    files: list[str], tmp_path: Path, rappor: Rappor
-) -> None:
+def test_shares_of_areas_are_printed_and_written(files, tmp_path, rappor) -> None:
     ring = [[0, 0], [3, 0], [3, 3], [0, 3], [0, 0]]
     shape = {"type": "Polygon", "coordinates": [ring]}
     one = {"type": "Feature", "properties": {"WARD": "[red]Old town"}, "geometry": shape}
@@ -170,17 +164,13 @@ def test_shares_of_areas_are_printed_and_written(
 @pytest.mark.parametrize(
     "others", [["--database", "sqlite:///x.sqlite"], ["--collector", "http://127.0.0.1:1"]]
 )
-def test_a_source_that_is_typed_is_never_ignored(
-    command: str, others: list[str], files: list[str], rappor: Rappor
-) -> None:
+def test_a_source_that_is_typed_is_never_ignored(command, others, files, rappor) -> None:
     said = rappor.refused(command, "places", *files[:2], *others, code=2)
     assert f"give one of --aggregate and {others[0]}" in said
     assert "name --collector URL or --database URL" in rappor.refused(command, "places", code=2)
 
 
-def test_a_database_of_the_environment_comes_last(
-    files: list[str], monkeypatch: pytest.MonkeyPatch, rappor: Rappor
-) -> None:
+def test_a_database_of_the_environment_comes_last(files, monkeypatch, rappor) -> None:
     monkeypatch.setenv("RAPPOR_DATABASE", "sqlite:///nowhere.sqlite")
     assert "0-0-0" in rappor("density", "places", *files[:2])
     assert "nowhere.sqlite" in rappor.refused("density", "places")
@@ -241,9 +231,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Blocks:
     return found
 
 
-def test_slots_and_levels_share_the_asked_windows(
-    blocks: Blocks, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_slots_and_levels_share_the_asked_windows(blocks, tmp_path, rappor) -> None:
     rappor(*ASKED, "--by", "week", "--json", "-o", tmp_path)
     rows = json.loads(rappor.out)["rows"]
     found: dict[str, set[tuple[int, int]]] = {}
@@ -276,14 +264,7 @@ def test_days_without_period_ends_are_not_asked(blocks: Blocks, rappor: Rappor) 
         ("elsewhere", [], ["17 reports", "min_reports", "rappor close DAY"]),
     ],
 )
-def test_absent_maps_have_reasons(
-    metric: str,
-    window: list[str],
-    said: list[str],
-    blocks: Blocks,
-    monkeypatch: pytest.MonkeyPatch,
-    rappor: Rappor,
-) -> None:
+def test_absent_maps_have_reasons(metric, window, said, blocks, monkeypatch, rappor) -> None:
     listed = blocks.listed()
     *_, elsewhere = listed["metrics"]  # type: ignore[misc]
     elsewhere.update(served=None, accepted=17)
@@ -292,9 +273,7 @@ def test_absent_maps_have_reasons(
     assert all(words in told for words in said), told
 
 
-def test_a_failing_collector_leaves_no_partial_map(
-    blocks: Blocks, monkeypatch: pytest.MonkeyPatch, rappor: Rappor
-) -> None:
+def test_a_failing_collector_leaves_no_partial_map(blocks, monkeypatch, rappor) -> None:
     asked: list[str] = []
 
     def dies(*about: object, **window: date) -> Aggregate:
@@ -308,9 +287,7 @@ def test_a_failing_collector_leaves_no_partial_map(
     assert len(asked) == 4
 
 
-def test_reports_of_an_older_version_are_told(
-    blocks: Blocks, monkeypatch: pytest.MonkeyPatch, rappor: Rappor
-) -> None:
+def test_reports_of_an_older_version_are_told(blocks, monkeypatch, rappor) -> None:
     now = blocks.listed()
     rows: list[dict[str, object]] = now["metrics"]  # type: ignore[assignment]
     older = [row | {"params_id": "0ff1ce"} for row in rows if row["name"] == "places/day/0"]

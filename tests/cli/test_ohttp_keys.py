@@ -10,9 +10,7 @@ from rappor_core.ohttp.encapsulation import decode_keys
 from tests.cli.command import Rappor
 
 
-def test_a_key_is_created_listed_and_retired(
-    tmp_path: Path, rappor: Rappor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_created_listed_and_retired(tmp_path, rappor, monkeypatch) -> None:
     monkeypatch.setenv("RAPPOR_OHTTP_KEYS", str(tmp_path / "keys.json"))
     for number in (1, 2):
         out = rappor("ohttp-keys", "create", "-o", tmp_path / f"relay{number}.keys")
@@ -56,9 +54,7 @@ def test_the_newest_key_is_due_by_its_age(tmp_path: Path, rappor: Rappor) -> Non
         (["retire", "1", "--older-than", "3"], 2, "--older-than"),
     ],
 )
-def test_mistakes_are_named(
-    tmp_path: Path, rappor: Rappor, words: list[str], code: int, reason: str
-) -> None:
+def test_mistakes_are_named(tmp_path, rappor, words, code, reason) -> None:
     keys = ["--keys", tmp_path / "keys.json"]
     assert reason in rappor.refused("ohttp-keys", *words, *keys, code=code)
 

@@ -56,9 +56,7 @@ def planned(rappor: Rappor, *words: str) -> dict[str, Any]:
         pytest.param(2_000_000, 1.0, marks=pytest.mark.long),
     ],
 )
-def test_no_plan_of_any_kind_is_warned_of(
-    kind: str, devices: int, epsilon: float, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_no_plan_of_any_kind_is_warned_of(kind, devices, epsilon, tmp_path, rappor) -> None:
     if (kind, devices) == ("flow", 8_000):
         return  # its ten cohorts have no crowd of so few
     words = [*KINDS[kind], "--devices", str(devices), "--epsilon", str(epsilon)]
@@ -123,9 +121,7 @@ def test_errors_name_the_value(words: list[str], message: str, rappor: Rappor) -
         ("discover", ("num_levels = 'x'",), "num_levels = 'x' is not a whole"),
     ],
 )
-def test_bad_keys_are_refused_in_a_sentence(
-    kind: str, keys: tuple[str, ...], message: str, rappor: Rappor
-) -> None:
+def test_bad_keys_are_refused_in_a_sentence(kind, keys, message, rappor) -> None:
     options = [word for key in keys for word in ("--set", key)]
     said = rappor.refused(
         "plan", "planned", "--kind", kind, *options, "--devices", "100k", "--epsilon", "3"
@@ -191,9 +187,7 @@ def test_a_plan_warns_of_no_day(rappor: Rappor) -> None:
          'fallback = "other"\nnum_cohorts = 100\n', lambda p: f"a string that {100 * p:.3g} %"),
     ],
 )  # fmt: skip
-def test_the_check_and_the_plan_have_one_prediction(
-    kind: str, keys: str, told: object, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_the_check_and_the_plan_have_one_prediction(kind, keys, told, tmp_path, rappor) -> None:
     text = f'budget = 9.0\n\n[metrics.one]\nkind = "{kind}"\n{HEAD}{keys}'
     file = tmp_path / "metrics.toml"
     file.write_text(text)

@@ -21,9 +21,7 @@ THEME = declaration(
 )  # fmt: skip
 
 
-def test_own_metrics_are_decoded_under_their_names(
-    tmp_path: Path, rappor: Rappor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_metrics_are_decoded_under_their_names(tmp_path, rappor, monkeypatch) -> None:
     (tmp_path / "metrics.toml").write_text(THEME + HOMEPAGE)
     monkeypatch.chdir(tmp_path)
     listed: list[str] = []

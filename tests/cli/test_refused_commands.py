@@ -30,9 +30,7 @@ from tests.kinds.worlds import DECLARED, World, world_of
         (["discover"], "category", "decode"),
     ],
 )
-def test_counts_of_another_kind(
-    words: list[str], kind: str, right: str, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_counts_of_another_kind(words, kind, right, tmp_path, rappor) -> None:
     file = tmp_path / "counts.json"
     file.write_text(world_of(kind).counts[0][0].to_json())
     for more in ([], ["--json"]):
@@ -106,9 +104,7 @@ def decoding(tmp_path: Path) -> list[str]:
             "--candidates", str(tmp_path / "list.json")]  # fmt: skip
 
 
-def test_a_decoding_replaces_its_own_folder_alone(
-    decoding: list[str], tmp_path: Path, rappor: Rappor
-) -> None:
+def test_a_decoding_replaces_its_own_folder_alone(decoding, tmp_path, rappor) -> None:
     ours, mine, other = tmp_path / "ours", tmp_path / "mine", tmp_path / "other"
     for _ in range(2):
         rappor(*decoding, "-o", ours)

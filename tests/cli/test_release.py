@@ -9,7 +9,6 @@ import pytest
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
-from tests.cli.command import Rappor
 from tests.cli.density_support import DAY
 from tests.cli.release_support import POLICY, rows_of
 from tests.metric_texts import declaration
@@ -45,9 +44,7 @@ def rules(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_decoding_becomes_a_verified_signed_release(
-    decoded: Path, rules: Path, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_a_decoding_becomes_a_verified_signed_release(decoded, rules, tmp_path, rappor) -> None:
     keys, out, later = tmp_path / "keys", tmp_path / "out", tmp_path / "later"
     keys.mkdir()
     rappor("release", "keygen", keys)
@@ -88,9 +85,7 @@ def test_a_decoding_becomes_a_verified_signed_release(
     rappor("release", "verify", out, code=2)
 
 
-def test_rare_strings_are_pooled_under_their_domain(
-    decoded: Path, rules: Path, tmp_path: Path
-) -> None:
+def test_rare_strings_are_pooled_under_their_domain(decoded, rules, tmp_path) -> None:
     """40 % of the reports, in hosts of 0.8 % each that are not shown one by one."""
     rules.write_text(POLICY + '[roll_up.word]\ntree = "domain"\nmax_correlation = 0.0\n')
     out = tmp_path / "out"
@@ -111,9 +106,7 @@ def test_rare_strings_are_pooled_under_their_domain(
     assert {row["value"] for row in rows_of(given)} == {"the", "to", "host"}
 
 
-def test_our_own_release_is_audited_without_a_finding(
-    decoded: Path, rules: Path, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_our_own_release_is_audited_without_a_finding(decoded, rules, tmp_path, rappor) -> None:
     out = tmp_path / "out"
     built = ["release", "build", str(decoded / "length"), "--policy", str(rules), "-o", str(out)]
     rappor(*built)
@@ -137,9 +130,7 @@ def test_our_own_release_is_audited_without_a_finding(
         ('owner = "a"', "audience: Field required; min_reports: Field required; min_low:"),
     ],
 )
-def test_a_bad_policy_is_refused_in_a_line(
-    text: str, told: str, rules: Path, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_a_bad_policy_is_refused_in_a_line(text, told, rules, tmp_path, rappor) -> None:
     rules.write_text(text)
     error = rappor.refused("release", "build", tmp_path, "--policy", rules, "-o", tmp_path / "out")
     assert told in error

@@ -51,9 +51,7 @@ def test_co_cluster_writes_what_it_found(table: str, tmp_path: Path, rappor: Rap
 
 
 @pytest.mark.parametrize("way", ["synth", "coc", "coc-hg", "micro"])
-def test_what_is_published_of_clusters(
-    way: str, table: str, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_what_is_published_of_clusters(way, table, tmp_path, rappor) -> None:
     out = tmp_path / "out"
     words = ["release", "co-cluster", table, *CUT, "-o", str(out), "--publish", way]
     assert "--k" in rappor.refused(*words, code=2)
@@ -135,9 +133,7 @@ def test_values_that_a_spreadsheet_would_compute_are_text(tmp_path: Path) -> Non
     assert rows_of(made)[1] == ("'=1+1", "x")
 
 
-def test_anonymous_tables_are_written_whole_or_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rappor: Rappor
-) -> None:
+def test_anonymous_tables_are_written_whole_or_not(tmp_path, monkeypatch, rappor) -> None:
     file, made = tmp_path / "table.csv", tmp_path / "made.csv"
     text = "a,b\n" + "x,y\n" * 4
     file.write_text(text)

@@ -20,7 +20,6 @@ from disclosure.release import build_release, load_policy, read_source
 from disclosure.rows.decoded import combine_shares
 from disclosure.rows.publishing import admit_estimates, read_estimates
 from disclosure.series import read_ledger
-from tests.cli.command import Rappor
 from tests.cli.density_support import DAY
 from tests.cli.release_support import POLICY
 from tests.decoder.test_pairs import SHARES, drawn, metric
@@ -70,9 +69,7 @@ def read_sets(folder: Path) -> list[dict[str, list[str]]]:
     return found
 
 
-def test_sets_of_pairs_combine_to_their_estimates(
-    pairs: Path, policy: Path, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_sets_of_pairs_combine_to_their_estimates(pairs, policy, tmp_path, rappor) -> None:
     out = tmp_path / "rows"
     command = ["release", "synthesize", "decoded", str(pairs), "--policy", str(policy)]
     assert "12 sets of 4,000 rows" in rappor(*command, "-o", out, "--sets", "12", "--rows", "4000")
@@ -89,9 +86,7 @@ def test_sets_of_pairs_combine_to_their_estimates(
     assert "exists; rows are never written over" in rappor.refused(*command, "-o", out)
 
 
-def test_rows_of_decodings_are_releases_like_others(
-    decoded: Path, policy: Path, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_rows_of_decodings_are_releases_like_others(decoded, policy, tmp_path, rappor) -> None:
     rappor("release", "keygen", tmp_path)
     key, public = (str(tmp_path / name) for name in ("release-key.pem", "release-key.pub.pem"))
     words = ["--policy", str(policy), "--signing-key", key]
@@ -126,9 +121,7 @@ def test_rows_of_decodings_are_releases_like_others(
     assert not (tmp_path / "no").exists()
 
 
-def test_withheld_decodings_give_no_rows(
-    pairs: Path, policy: Path, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_withheld_decodings_give_no_rows(pairs, policy, tmp_path, rappor) -> None:
     command = ["release", "synthesize", "decoded", str(pairs), "--policy", str(policy)]
     text = policy.read_text()
     for old, new, words in (
@@ -174,9 +167,7 @@ def test_rows_show_the_cells_of_their_map(density: Path, policy: Path, min_low: 
 
 
 @pytest.mark.parametrize("method", ["dpcocgen", "baseline"])
-def test_rows_are_charged_to_the_ledger(
-    people: Path, tmp_path: Path, rappor: Rappor, method: str
-) -> None:
+def test_rows_are_charged_to_the_ledger(people, tmp_path, rappor, method) -> None:
     ledger, out = tmp_path / "ledger.json", tmp_path / "rows"
     rappor("release", "ledger", ledger, "--epsilon", "1.5")
     command = ["release", "synthesize", "table", str(people), "--epsilon", "1"]
@@ -196,9 +187,7 @@ def test_rows_are_charged_to_the_ledger(
     assert "never begun again" in rappor.refused("release", "ledger", ledger, "--epsilon", "9")
 
 
-def test_wrong_words_are_refused_before_spending(
-    people: Path, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_wrong_words_are_refused_before_spending(people, tmp_path, rappor) -> None:
     ledger = tmp_path / "ledger.json"
     rappor("release", "ledger", ledger, "--epsilon", "1")
     command = ["release", "synthesize", "table", str(people), "-o", str(tmp_path / "rows")]
@@ -216,9 +205,7 @@ def test_wrong_words_are_refused_before_spending(
     assert "in use by another process" in rappor.refused(*command, "--epsilon", "1")
 
 
-def test_nothing_is_charged_where_nothing_could_be_written(
-    people: Path, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_nothing_is_charged_where_nothing_could_be_written(people, tmp_path, rappor) -> None:
     ledger = tmp_path / "ledger.json"
     rappor("release", "ledger", ledger, "--epsilon", "1")
     command = ["release", "synthesize", "table", str(people), "--epsilon", "0.5"]

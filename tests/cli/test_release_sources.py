@@ -76,9 +76,7 @@ def edit_json(path: Path, **changes: Any) -> None:
          "most 18 digits"),
     ],
 )  # fmt: skip
-def test_edited_cells_are_never_published(
-    kind: str, column: str, text: str, told: str, request: pytest.FixtureRequest, build: Build
-) -> None:
+def test_edited_cells_are_never_published(kind, column, text, told, request, build) -> None:
     folder = request.getfixturevalue(kind)
     file = folder / {"words": "candidates.csv", "places": "density.csv"}[kind]
     edit(file, {column: text})
@@ -98,9 +96,7 @@ def test_a_lost_file_is_named(name: str, words: Path, build: Build) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "places"])
-def test_byte_order_marks_are_taken(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_byte_order_marks_are_taken(kind, request, tmp_path) -> None:
     folder = request.getfixturevalue(kind)
     rules = tmp_path / "rules.toml"
     rules.write_text(POLICY, encoding="utf-8-sig")
@@ -144,9 +140,7 @@ def test_broken_documents_are_named(words: Path, places: Path, build: Build) -> 
     assert f"{places / 'density.geojson'}: features: Field required" in build(places)
 
 
-def test_results_of_two_kinds_are_refused(
-    words: Path, places: Path, tmp_path: Path, build: Build
-) -> None:
+def test_results_of_two_kinds_are_refused(words, places, tmp_path, build) -> None:
     both = Path(shutil.copytree(words, tmp_path / "both"))
     shutil.copytree(places, both, dirs_exist_ok=True)
     kept = "density.csv of rappor density -o and candidates.csv of rappor decode -o"

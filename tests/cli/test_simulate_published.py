@@ -37,9 +37,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.usefixtures("tiny")
-def test_an_experiment_leaves_a_table_and_a_manifest(
-    name: str, tmp_path: Path, rappor: Rappor
-) -> None:
+def test_an_experiment_leaves_a_table_and_a_manifest(name, tmp_path, rappor) -> None:
     command = ["simulate", name, *OPTIONS[name], "--seed", "7", "-o", str(tmp_path)]
     shown = rappor(*command)
     manifest = json.loads((tmp_path / f"{name}-manifest.json").read_text())
@@ -102,9 +100,7 @@ def metrics(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_tables_have_a_row_each_metric(
-    metrics: str, rappor: Rappor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_have_a_row_each_metric(metrics, rappor, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     shown = " ".join(rappor(*COMMAND, metrics, "--devices", "1000").split())
     for words in ("usual_place │ 2,000", "usual_place │ 1,000", "top 5", "by map"):

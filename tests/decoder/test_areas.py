@@ -115,9 +115,7 @@ def test_areas_across_180_degrees_are_one() -> None:
         ([], "0 features"),
     ],
 )
-def test_a_bad_file_is_refused_with_its_reason(
-    places: Places, tmp_path: Path, features: list[Any], reason: str
-) -> None:
+def test_a_bad_file_is_refused_with_its_reason(places, tmp_path, features, reason) -> None:
     path = tmp_path / "districts.geojson"
     path.write_text(json.dumps(collection(*features)))
     with pytest.raises(DecodeError, match=f"districts.geojson.*{reason}"):

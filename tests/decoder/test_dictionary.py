@@ -1,7 +1,6 @@
 """The public dictionary: what it says of each metric, and that what it says is true."""
 
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -61,9 +60,7 @@ def test_an_entry_says_what_is_declared() -> None:
     assert places.what == "the area where the device usually is"
 
 
-def test_the_site_is_one_page_that_loads_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_site_is_one_page_that_loads_nothing(tmp_path, capsys) -> None:
     file = tmp_path / "metrics.toml"
     file.write_text(DECLARED)
     site = tmp_path / "site"

@@ -204,9 +204,7 @@ def test_a_person_approves_each_new_candidate(tmp_path: Path) -> None:
         approved_strings(tmp_path)
 
 
-def test_the_command_finds_shows_and_hands_over(
-    aggregate: Aggregate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_finds_shows_and_hands_over(aggregate, tmp_path, capsys) -> None:
     counts, out = tmp_path / "site.json", tmp_path / "out"
     counts.write_text(aggregate.to_json())
     assert main(["discover", "--aggregate", str(counts), "-o", str(out)]) == 0

@@ -115,9 +115,7 @@ def test_both_ends_of_an_interval_are_counted(cells: int, errors: float) -> None
     assert reach(0.05, cells) == pytest.approx(errors, abs=5e-4)
 
 
-def test_honest_answers_fit_and_forged_ones_do_not(
-    small: Aggregate, small_decoding: FlowDecoding
-) -> None:
+def test_honest_answers_fit_and_forged_ones_do_not(small, small_decoding) -> None:
     assert min(check.p_value for check in small_decoding.checks) > 0.001
     flow = flow_of(small)
     space, counts = FlowSpace.of(flow), symbol_counts(forged(small, "work", 5), flow)
@@ -194,9 +192,7 @@ def test_honest_people_far_from_gravity_are_not_accused(small_truth: Floats) -> 
 
 
 @pytest.mark.parametrize(("evidence", "p_value"), [(0.0, 0.5), (2.0, 0.0)])
-def test_a_rejected_fit_is_climbed_to_again(
-    evidence: float, p_value: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rejected_fit_is_climbed_to_again(evidence, p_value, monkeypatch) -> None:
     def fitted(log_evidence: float, p: float) -> FittedAnswers:
         fit: Any = SimpleNamespace(log_evidence=log_evidence, data=None)
         check = QuestionCheck("work", 100, 0.0, 1.0, p)

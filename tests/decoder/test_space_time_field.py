@@ -242,9 +242,7 @@ def test_readings_and_prior_are_of_joined_cells() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("event", [False, True])
-def test_deviations_that_predict_nothing_are_not_shown(
-    event: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deviations_that_predict_nothing_are_not_shown(event, monkeypatch) -> None:
     monkeypatch.setattr(map_series, "MAX_CELLS_POOLED", 60)
     rng, (metric, places) = np.random.default_rng(6), declared(WINDOW)
     values = np.repeat(rng.choice(144, (40_000, 1), p=np.full(144, 1 / 144)), 4, axis=1)

@@ -326,9 +326,7 @@ def test_the_order_of_synthetic_rows_tells_no_cluster() -> None:
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=80), st.integers(1, 30), st.integers(1, 20)
 )
-def test_every_part_reaches_the_floor_of_rows(
-    values: list[int], floor: int, intervals: int
-) -> None:
+def test_every_part_reaches_the_floor_of_rows(values, floor, intervals) -> None:
     column = list(map(str, values))
     made = recode(
         {"v": column, "w": column}, ["v", "w"], numbers=["v"], intervals=intervals, floor=floor

@@ -215,9 +215,7 @@ def test_ledgers_are_the_same_by_another_name(path: Path) -> None:
         make_ledger(other, Charge(5.0))
 
 
-def test_one_of_two_beginning_ledgers_is_refused(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_of_two_beginning_ledgers_is_refused(path, monkeypatch) -> None:
     with open_ledger(path) as ledger:
         ledger.spend("one", Charge(0.4))
     monkeypatch.setattr(Path, "exists", lambda _: False)

@@ -67,9 +67,7 @@ def test_the_desktop_app_remembers_the_answer(telemetry: Any, tmp_path: Path) ->
         again.client.close()
 
 
-def test_the_desktop_window_asks_and_shows_the_account(
-    telemetry: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_desktop_window_asks_and_shows_the_account(telemetry, tmp_path, monkeypatch) -> None:
     tkinter = pytest.importorskip("tkinter", reason="Python has no Tk")
     if not os.environ.get("DISPLAY") and sys.platform == "linux":
         pytest.skip("no display")

@@ -34,9 +34,7 @@ ALPHA = 1e-7  # of each audit of an honest client; planted faults are found at i
 
 
 @pytest.mark.long
-def test_the_command_writes_what_it_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_what_it_found(tmp_path, capsys) -> None:
     """One quick audit of one bit, at the least rate of false alarms that the command takes."""
     found, html = tmp_path / "audit.json", tmp_path / "audit.html"
     words = ["audit", "--metric", "crashed", "--trials", "4000", "--alpha", "1e-6"]
@@ -116,9 +114,7 @@ def test_a_broken_claim_is_told_in_all_forms(tmp_path: Path) -> None:
 TRIPS = PLACES + "pairs = true\n"
 
 
-def test_a_metric_without_attacks_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_metric_without_attacks_is_told(tmp_path, capsys) -> None:
     file = parse_metrics(TRIPS + METRICS.replace("values = 4", "values = 99"))
     options = AuditOptions(trials=500, processes=1, parts=("freshness",), alpha=ALPHA)
     result = audit(file, options)
@@ -150,9 +146,7 @@ def test_a_program_that_fails_is_one_line(capsys: pytest.CaptureFixture[str]) ->
 SILENT = f"{sys.executable} -c 'import time; time.sleep(60)'"
 
 
-def test_a_silent_program_ends_the_audit(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_silent_program_ends_the_audit(monkeypatch, capsys) -> None:
     monkeypatch.setattr(program_client, "ANSWER_SECONDS", 0.5)
     words = ["audit", "--metric", "crashed", "--trials", "2000", "--processes", "1"]
     assert main([*words, "--command", SILENT]) == 1

@@ -275,9 +275,7 @@ def group_chance(
 @pytest.mark.parametrize("known", ["times", "life"])
 @pytest.mark.parametrize("hold", [0, 1])
 @pytest.mark.parametrize("cap", [2, 3])
-def test_scores_sum_over_permanent_answers(
-    params: RapporParams, known: str, hold: int, cap: int
-) -> None:
+def test_scores_sum_over_permanent_answers(params, known, hold, cap) -> None:
     """A life: each value has one; times: an unknown value between two changes, or no data."""
     rng, lives, periods = np.random.default_rng(5), drawn_lives(6), 3
     hashed = np.array([[0, 1, 0, 1]])

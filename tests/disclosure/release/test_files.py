@@ -74,9 +74,7 @@ def test_csv_parquet_and_json_say_the_same(folder: Path) -> None:
     assert "u" in package["symbols"]
 
 
-def test_without_pyarrow_there_is_no_parquet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pyarrow_there_is_no_parquet(tmp_path, monkeypatch) -> None:
     """The extra `publication` does not install it."""
     made = build_release([table({"a": 0.5})], policy(), ISSUED)
     for name in [one for one in sys.modules if one.partition(".")[0] == "pyarrow"]:
@@ -227,9 +225,7 @@ def test_an_edited_manifest_needs_the_key(folder: Path, keys: Keys) -> None:
 
 
 @pytest.mark.parametrize("signature", [b"", b"!!!", b"AAAA", b"\xff" * 88])
-def test_a_broken_or_foreign_signature_is_refused(
-    signature: bytes, folder: Path, keys: Keys, tmp_path: Path
-) -> None:
+def test_a_broken_or_foreign_signature_is_refused(signature, folder, keys, tmp_path) -> None:
     with pytest.raises(VerificationError, match="not of this key"):
         verify_release(folder, [load_public_key(make_keys(tmp_path / "other")[1])])
     (folder / "manifest.sig").write_bytes(signature)

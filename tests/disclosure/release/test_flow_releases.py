@@ -113,9 +113,7 @@ def drawn(rng: np.random.Generator) -> release.Release:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_indistinguishable_values_are_judged_as_one(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_indistinguishable_values_are_judged_as_one(seed, monkeypatch) -> None:
     made = drawn(np.random.default_rng(seed))
 
     def known() -> list[tuple[Any, ...]]:
