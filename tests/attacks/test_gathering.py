@@ -153,7 +153,7 @@ def test_a_reviewer_reads_who_hides_from_whom() -> None:
     assert [one.metric for one in found] == ["page", "theme", ""]
     for words in ("behind a relay", "without a relay", "about 20 devices", "together see both"):
         assert words in found[0].message
-    assert "of 100 of them, which is no fewer" in found[1].message
+    assert "(100 are simulated)" in found[1].message
     assert "two metrics" in found[2].message
 
 
