@@ -1,7 +1,7 @@
 """Connections that send much or nothing more: they cost little memory, and shut nobody out."""
 
-import random
 import os
+import random
 import threading
 import time
 from contextlib import suppress
