@@ -4,7 +4,6 @@ The work is a function at the top of a module; it, tasks and results travel by p
 holds no key. An engine may run a task twice, so results are merged by task. Not on a device.
 """
 
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +12,6 @@ from concurrent.futures import (
     BrokenExecutor,
     Executor,
     Future,
-    ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
 )
@@ -146,6 +144,9 @@ def _version() -> str:
 
 
 def _processes(number: int | None, preload: Sequence[str]) -> Executor:
+    import multiprocessing  # a device that lists the modules of this package loads none of it
+    from concurrent.futures import ProcessPoolExecutor
+
     can_fork = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if can_fork else "spawn")
     if can_fork:
