@@ -204,8 +204,8 @@ class ReportQueue:
         """Remove reports from the queue, and add them to the counts of what they were made from."""
         with self._state.transaction() as database:
             # `where` is one of this module's own texts; values are bound
-            made = f"SELECT count(*), entry FROM queue WHERE {where} GROUP BY entry"  # noqa: S608
-            counts = database.execute(made, values).fetchall()
+            query = f"SELECT count(*), entry FROM queue WHERE {where} GROUP BY entry"  # noqa: S608
+            counts = database.execute(query, values).fetchall()
             database.executemany("UPDATE entries SET reports = reports + ? WHERE id = ?", counts)
             delete = f"DELETE FROM queue WHERE {where}"  # noqa: S608
             return database.execute(delete, values).rowcount

@@ -243,8 +243,8 @@ class Pauses:
         self._failures += 1
         longest = delivery.first_pause * 2.0 ** min(self._failures, 40)
         jitter = uniform(self._randomness) * min(delivery.longest_pause, longest)
-        asked = min(error.retry_after or 0.0, delivery.longest_retry_after)
-        start = time.monotonic() + asked
+        requested = min(error.retry_after or 0.0, delivery.longest_retry_after)
+        start = time.monotonic() + requested
         self._until, self._until_hurried = start + jitter, start + min(jitter, FLUSH_PAUSE)
 
     def left(self, *, hurried: bool) -> float:

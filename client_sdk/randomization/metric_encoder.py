@@ -342,11 +342,11 @@ class SymbolCoin:
 
     __slots__ = ("_kept", "_lie", "num_bytes")
 
-    def __init__(self, kept: int, lie: int, num_symbols: int) -> None:
+    def __init__(self, keep: int, lie: int, num_symbols: int) -> None:
         """Raises ValueError where the chances do not add up (`RapporParams` has checked them)."""
-        if kept + (num_symbols - 1) * lie != _DRAWS:
-            raise ValueError(f"{kept} + {num_symbols - 1} * {lie} is not {_DRAWS}")
-        self._kept = kept
+        if keep + (num_symbols - 1) * lie != _DRAWS:
+            raise ValueError(f"{keep} + {num_symbols - 1} * {lie} is not {_DRAWS}")
+        self._kept = keep
         self._lie = lie
         self.num_bytes = DRAW_BYTES
 
@@ -356,5 +356,5 @@ class SymbolCoin:
         if draw < self._kept:
             return bits
         other = (draw - self._kept) // self._lie
-        own = bits.bit_length() - 1
-        return 1 << (other + (other >= own))
+        symbol = bits.bit_length() - 1
+        return 1 << (other + (other >= symbol))

@@ -43,8 +43,8 @@ PRIVACY = (
     Mutation(
         "symbols-second-rounding", "LOLOHA's second round never promises less than it was asked",
         "rappor_core/mechanism.py", "tests/core/test_symbols.py",
-        "q2 = math.ceil(PROBABILITY_SCALE * (1 - kept) / others)",
-        "q2 = math.floor(PROBABILITY_SCALE * (1 - kept) / others)",
+        "q2 = math.ceil(PROBABILITY_SCALE * (1 - keep) / others)",
+        "q2 = math.floor(PROBABILITY_SCALE * (1 - keep) / others)",
     ),
     Mutation(
         "one-sided-epsilon", "epsilon of one bit is that of its worse side",
@@ -85,8 +85,8 @@ PRIVACY = (
     Mutation(
         "symbol-lies-to-itself", "a lie is another symbol, each with the same chance",
         "client_sdk/randomization/metric_encoder.py", "tests/client/test_enumeration.py",
-        "return 1 << (other + (other >= own))",
-        "return 1 << (other + (other > own))",
+        "return 1 << (other + (other >= symbol))",
+        "return 1 << (other + (other > symbol))",
     ),
     Mutation(
         "sent-before-synced", "nothing is sent before it is on the disk",
