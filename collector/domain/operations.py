@@ -77,9 +77,9 @@ class Collector:
 
     def _check(self, clock: GuardedClock) -> None:
         with self.database.read() as connection:
-            seen, database_time = read_last_day(connection)
-        clock.check(seen, database_time)
-        if seen is None or today(clock) > seen:
+            last_day, database_time = read_last_day(connection)
+        clock.check(last_day, database_time)
+        if last_day is None or today(clock) > last_day:
             with self.database.add() as connection:
                 save_last_day(connection, today(clock), forward=True)
 
@@ -94,14 +94,14 @@ class Collector:
 
     def close_day(self, day: date, actor: str, metric: str | None = None) -> closing.Closed:
         """Close a day and all earlier ones permanently."""
-        known, today = self.registry(), self.today
+        cached, today = self.registry(), self.today
         with self.database.change() as connection:
-            registry = load_registry(connection, known)
+            registry = load_registry(connection, cached)
             closing.refuse_fed(connection)
             days = closing.metrics_to_close(registry, day_of(day), today, metric)
             metrics = closing.close_metrics(connection, days)
             self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
-        return closing.Closed(metrics, closing.fold_closed(self.database, known))
+        return closing.Closed(metrics, closing.fold_closed(self.database, cached))
 
     def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
         """Report what `close_day` would do, without changing anything."""
@@ -181,15 +181,15 @@ class Collector:
         noted = {"metric": name, "params_id": window.get("params_id"), "from": first, "to": last}
         try:
             with self.database.read() as connection:
-                found = read(connection, name, **window)
+                content = read(connection, name, **window)
         except CollectorError as error:
             self._note_alone(actor, act, **noted, refused=error.details.get("reason", "refused"))
             if isinstance(error, NotServedError) and self.is_clock_suspect:
                 hint = "the clock is suspect, so no day closes by it: see rappor clock"
                 raise NotServedError(f"{error}; {hint}", **error.details) from None
             raise
-        self._note_alone(actor, act, **noted, reports=found.num_reports)
-        return found
+        self._note_alone(actor, act, **noted, reports=content.num_reports)
+        return content
 
     def raw_blocks(self, actor: str, name: str | None = None) -> RawBlocks:
         """Sealed blocks with their raw reports, to be moved out. Audited before any leaves."""
@@ -239,10 +239,10 @@ class Collector:
     def pause_metric(self, name: str, actor: str, *, paused: bool) -> list[str]:
         """Accept no reports of a metric for now, or accept them again."""
         with self.database.change() as connection:
-            found = changes.change_state(connection, "pause", name, paused=paused)
+            params_ids = changes.change_state(connection, "pause", name, paused=paused)
             act = "pause" if paused else "resume"
-            self._note(connection, actor, act, metric=name, params_ids=found)
-        return found
+            self._note(connection, actor, act, metric=name, params_ids=params_ids)
+        return params_ids
 
     def create_key(self, scope: Scope, label: str, actor: str) -> NewCollectorKey:
         """Make a key. The audit log holds its id, scope and label."""
