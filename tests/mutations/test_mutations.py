@@ -202,8 +202,8 @@ ESTIMATES = (
     Mutation(
         "permanent-noise-forgotten", "permanent noise does not average out over repeats",
         "decoder/model/noise.py", "tests/decoder/test_noise.py",
-        "return kept * (1 - kept) * (self.show_one - self.show_zero) ** 2",
-        "return 0.0 * kept",
+        "return keep * (1 - keep) * (self.show_one - self.show_zero) ** 2",
+        "return 0.0 * keep",
     ),
     Mutation(
         "one-sided-interval", "an interval of 95 % takes 1.96 standard errors, not 1.64",
@@ -232,7 +232,7 @@ ESTIMATES = (
     Mutation(
         "alpha-at-each-level", "what one level of a search spends of alpha, later ones lack",
         "decoder/discovery/search.py", "tests/decoder/test_discovery_level.py",
-        "        left -= part\n",
+        "        rest -= part\n",
         "",
     ),
 )  # fmt: skip
