@@ -77,7 +77,7 @@ def two_linked_answers(draw: FlowDraw) -> Floats:
 def gravity_of_margins(draw: FlowDraw) -> Floats:
     """Each device answers for its night cell, work cell or distance; the gravity model alone."""
     asked = frozenset((HOME, WORK, DISTANCE))
-    counts = draw_flows(draw.metric, draw.matrix, draw.devices, draw.rng, asked=asked)
+    counts = draw_flows(draw.metric, draw.matrix, draw.devices, draw.rng, questions=asked)
     return decode_flows(counts).gravity
 
 

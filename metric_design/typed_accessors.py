@@ -168,9 +168,9 @@ def _class_name(attribute: str) -> str:
 
 
 def _python_class(attribute: str, metric: Metric) -> str:
-    said = ascii(" ".join(metric.description.split()))
+    text = ascii(" ".join(metric.description.split()))
     methods = "".join(PYTHON.methods_of(metric))
-    return f"\n\nclass {_class_name(attribute)}(_Metric):\n    {said}\n{methods}"
+    return f"\n\nclass {_class_name(attribute)}(_Metric):\n    {text}\n{methods}"
 
 
 _PACKAGE = "rappor-telemetry-client"
@@ -254,12 +254,12 @@ def _place_options(file: MetricsFile) -> list[str] | None:
 
 
 def _options(metrics: Iterable[Metric]) -> list[str]:
-    return list(dict.fromkeys(one for m in metrics for one in m.rules.part_options(m)))
+    return list(dict.fromkeys(option for m in metrics for option in m.rules.part_options(m)))
 
 
 def _accessor(metric: Metric) -> str:
     name = json.dumps(metric.base_name)
-    said = " ".join(metric.description.split()).replace("*/", "* /")
-    ascii_said = said.encode("ascii", "backslashreplace").decode("ascii")
+    text = " ".join(metric.description.split()).replace("*/", "* /")
+    ascii_said = text.encode("ascii", "backslashreplace").decode("ascii")
     rows = "".join(f"    {method},\n" for method in TYPESCRIPT.methods_of(metric))
     return f"  /** {ascii_said} */\n  {name}: {{\n{rows}  }},\n"

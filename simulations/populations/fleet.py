@@ -37,13 +37,13 @@ def topic_words() -> Counter[str]:
 
 def absent_words(words: Sequence[str], rng: np.random.Generator) -> list[str]:
     """Make plausible strings that are not among `words`, as many: joined halves of two of them."""
-    taken, absent = set(words), list[str]()
+    present, absent = set(words), list[str]()
     for left_at, right_at in rng.integers(len(words), size=(len(words), 2)).tolist():
         left, right = words[left_at], words[right_at]
         joined = left[: (len(left) + 1) // 2] + right[len(right) // 2 :]
-        while joined in taken:  # short values leave little choice: lengthen until it is new
+        while joined in present:  # short values leave little choice: lengthen until it is new
             joined += words[int(rng.integers(len(words)))]
-        taken.add(joined)
+        present.add(joined)
         absent.append(joined)
     return absent
 
@@ -98,9 +98,9 @@ def encode_fleet(
 
     Each client has its own secret, so that its permanent responses repeat.
     """
-    for _, own in groupby(readings, key=lambda reading: reading.client):
+    for _, group in groupby(readings, key=lambda reading: reading.client):
         encoder = Encoder(metrics, randomness(SECRET_BYTES), randomness)
-        for reading in own:
+        for reading in group:
             yield encoder.encode(reading.metric, reading.value, day)
 
 
