@@ -322,10 +322,10 @@ FAULTS = (
           "device: 7 reports of a device share one permanent response",
           METRICS.replace('no_data = "none"\n', "")),
     Fault("cap-of-each-version", _LEDGER,
-          "        entries = self._state.entries(device.line)\n        known",
+          "        entries = self._state.entries(device.line)\n        memoized",
           "        entries = [one for one in self._state.entries(device.line)\n"
           "                   if one.params == json.dumps(device.metric.params.to_dict())]\n"
-          "        known",
+          "        memoized",
           "tests/client/test_ledger.py::test_new_parameters_are_charged_to_the_same_line"),
     Fault("long-strings-bare", _DEVICE,
           "            self._check_length(value)\n            scheme",
