@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 
 from decoder.grid_cells import num_cells
-from decoder.output.basemap import View, surroundings
 from metric_design.cohorts import reports_to_serve
 from metric_design.kind_design import Level, kind_design
 from rappor_core.calendar import PERIOD_DAYS
@@ -334,6 +333,8 @@ def _towns(box: Box | None) -> int:
     """Count the towns of the packaged map in a box."""
     if box is None:
         return 0
+    from decoder.output.basemap import View, surroundings  # half a second of libraries
+
     view = View(box.west, box.south, box.west + box.width, box.north)
     return len(surroundings(view)["cities"])
 

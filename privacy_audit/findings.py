@@ -199,7 +199,7 @@ def _behind_relay(metric: Metric, population: int, rng: np.random.Generator) -> 
         return ", ".join(f"{share:.0%}" for share in shares)
 
     crowd = population / groups
-    most = "" if crowd <= MAX_CROWD else f" (of {MAX_CROWD} of them, which is not fewer)"
+    most = "" if crowd <= MAX_CROWD else f" ({MAX_CROWD} are simulated)"
     return _finding(
         metric.base_name, watched[-1],
         f"nine tenths of the reports of a device over {', '.join(map(str, DAYS))} days are "

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -27,6 +28,20 @@ settings.load_profile("fuzz" if FUZZ else "repeatable")
 
 
 watch()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """A third of the suite by turns, as CI runs the long tests: `--third 0`, 1 or 2."""
+    parser.addoption("--third", type=int, choices=(0, 1, 2), help="run a third of the files")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the files of the other thirds, chosen by their names."""
+    third = config.getoption("--third")
+    if third is not None:
+        chosen = {item for item in items if crc32(item.path.name.encode()) % 3 == third}
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
 
 
 BUDGET = 10.0  # seconds of processor: numba compiles for some 5 in a fresh checkout

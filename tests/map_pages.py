@@ -1,5 +1,6 @@
 """Pages and files of maps as `rappor density -o` writes them, from maps in memory."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
 from decoder.kinds.location import KIND, MAP, Maps, map_result
-from decoder.kinds.result import MANIFEST, RESULTS, Question, StoredResult
+from decoder.kinds.result import MANIFEST, RESULTS, Question, Result, StoredResult
 from decoder.kinds.run import render_page, write_result
 from decoder.output.basemap import BaseLayer
 from decoder.output.density_html import map_data
@@ -43,15 +44,26 @@ def stored_map(metric: Metric, drawn: dict[str, Any], address: str = "") -> Stor
     return StoredResult("decode", frozenset(documents), lambda _: b"", False, address, documents)
 
 
-def write_maps(
-    maps: Sequence[Density], folder: Path, areas: Sequence[AreaShares] = ()
-) -> tuple[Path, ...]:
+def result_of_maps(maps: Sequence[Density], areas: Sequence[AreaShares] = ()) -> Result:
+    """What `rappor density` prints and writes of maps."""
     metric = maps[0].metric
     cohorts, bits = metric.params.num_cohorts, metric.params.num_bits
     counts = Aggregate(metric.name, metric.params, (0,) * cohorts, ((0,) * bits,) * cohorts,
                        definition=metric.to_dict())  # fmt: skip
-    result = map_result(Maps(list(maps), areas=list(areas)), Question(), counts)
-    return write_result(result, KIND, "decode", folder, silent)
+    return map_result(Maps(list(maps), areas=list(areas)), Question(), counts)
+
+
+def write_maps(
+    maps: Sequence[Density], folder: Path, areas: Sequence[AreaShares] = ()
+) -> tuple[Path, ...]:
+    """Write the files of maps; the tables first."""
+    return write_result(result_of_maps(maps, areas), KIND, "decode", folder, silent)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """What the scripts of a page read."""
+    found: dict[str, Any] = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    return found
 
 
 def markup(page: str) -> str:

@@ -100,9 +100,7 @@ def state(tmp_path: Path) -> Iterator[SqliteState]:
     opened.close()
 
 
-def test_each_metric_leaves_at_its_random_time(
-    state: SqliteState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_metric_leaves_at_its_random_time(state, tmp_path, monkeypatch) -> None:
     """Independent delays: each with the mean that was asked for, and not correlated.
 
     One after the other, as they left before, the second of two would wait twice as long, and their

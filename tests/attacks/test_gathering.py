@@ -81,9 +81,7 @@ def declared(**keys: object) -> str:
         ({"num_bits": 4, "num_hashes": 1, "num_cohorts": 1, "period": "month"}, 90, ["note"]),
     ],
 )
-def test_a_reviewer_is_told_of_ninety_days(
-    keys: dict[str, object], population: int, levels: list[str]
-) -> None:
+def test_a_reviewer_is_told_of_ninety_days(keys, population, levels) -> None:
     file = parse_metrics(declared(**keys))
     found = list(gathering_findings(file, population, np.random.default_rng(0)))
     assert [one.level for one in found] == levels
@@ -155,7 +153,7 @@ def test_a_reviewer_reads_who_hides_from_whom() -> None:
     assert [one.metric for one in found] == ["page", "theme", ""]
     for words in ("behind a relay", "without a relay", "about 20 devices", "together see both"):
         assert words in found[0].message
-    assert "of 100 of them, which is no fewer" in found[1].message
+    assert "(100 are simulated)" in found[1].message
     assert "two metrics" in found[2].message
 
 

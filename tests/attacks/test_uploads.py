@@ -1,5 +1,6 @@
 """Connections that send much or nothing more: they cost little memory, and shut nobody out."""
 
+import os
 import random
 import threading
 import time
@@ -64,6 +65,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @pytest.mark.long
 def test_pipelined_requests_keep_nobody_waiting(sqlite_url: str) -> None:
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # other work on this machine
     with target(sqlite_url, []) as collector:
         before = peak = collector.rss
         senders = [collector.connect() for _ in range(CONNECTIONS)]
@@ -82,7 +84,7 @@ def test_pipelined_requests_keep_nobody_waiting(sqlite_url: str) -> None:
         for thread in threads:
             thread.join()
     assert peak - before < MAX_GROWTH
-    assert max(waits) < MAX_SECONDS
+    assert max(waits) < MAX_SECONDS * busy
 
 
 def _write(connection: Socket) -> None:

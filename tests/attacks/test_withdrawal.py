@@ -50,9 +50,7 @@ os.waitpid(child, 0)
 
 
 @pytest.mark.parametrize("who", ["parent", "child"])
-def test_nothing_leaves_a_forked_process(
-    who: str, collector: MemoryCollector, tmp_path: Path
-) -> None:
+def test_nothing_leaves_a_forked_process(who, collector, tmp_path) -> None:
     (tmp_path / "metrics.toml").write_text(METRICS)
     arguments = [str(tmp_path / "metrics.toml"), str(tmp_path / "state"), collector.url, who]
     subprocess.run([sys.executable, "-c", FORKED, *arguments], check=True, timeout=60)
@@ -60,9 +58,7 @@ def test_nothing_leaves_a_forked_process(
 
 
 @pytest.mark.parametrize("keeps_open", [True, False], ids=["open", "closed"])
-def test_with_a_state_that_was_cut_short(
-    keeps_open: bool, metrics: MetricsFile, collector: MemoryCollector, tmp_path: Path
-) -> None:
+def test_with_a_state_that_was_cut_short(keeps_open, metrics, collector, tmp_path) -> None:
     """At 12 lengths, while the client is open and while it is not; with the log and without."""
     rng = random.Random(3)
     for number in range(12):
@@ -86,12 +82,7 @@ def test_with_a_state_that_was_cut_short(
         assert not any(half in f.read_bytes() for f in folder.iterdir() for half in halves)
 
 
-def test_with_do_not_track_set(
-    metrics: MetricsFile,
-    collector: MemoryCollector,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_with_do_not_track_set(metrics, collector, tmp_path, monkeypatch) -> None:
     """It stops the sending, wipes nothing; a withdrawal under it wipes all the same."""
     client = open_at(tmp_path / "state", metrics, collector)
     assert client.record("homepage", "a")

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from rappor_cli.backup import write_backup
-from rappor_cli.main import main
+from tests.cli.command import Rappor
 
 NOW = datetime(2026, 11, 24, 3, 30, tzinfo=UTC)
 
@@ -49,60 +49,48 @@ def test_a_failed_copy_deletes_nothing(tmp_path: Path) -> None:
     assert old.exists()
 
 
-def test_the_collector_is_found_by_its_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As the systemd unit of the timer does it."""
+def test_the_collector_is_found_by_its_settings(tmp_path, monkeypatch, rappor) -> None:
     database = f"sqlite:///{tmp_path}/c.sqlite"
     settings = tmp_path / "collector.toml"
     settings.write_text(f'database = "{database}"\n')
-    assert main(["migrate", "--database", database]) == 0
+    rappor("migrate", "--database", database)
     monkeypatch.setenv("RAPPOR_SETTINGS", str(settings))
     folder = tmp_path / "backups"
     folder.mkdir()
-    assert main(["backup", "--output", str(folder), "--keep", "14"]) == 0
+    rappor("backup", "--output", folder, "--keep", "14")
     (made,) = folder.iterdir()
-    assert str(made) in capsys.readouterr().out
+    assert str(made) in rappor.out
     restored = f"sqlite:///{tmp_path}/again.sqlite"
-    assert main(["restore", str(made), "--database", restored]) == 2
-    assert "--discard-open-days, which is always safe" in capsys.readouterr().err
+    said = rappor.refused("restore", made, "--database", restored, code=2)
+    assert "--discard-open-days, which is always safe" in said
     assert not (tmp_path / "again.sqlite").exists()
-    assert main(["restore", str(made), "--database", restored, "--discard-open-days"]) == 0
-    assert "0 reports of days not served yet were discarded" in capsys.readouterr().out
+    rappor("restore", made, "--database", restored, "--discard-open-days")
+    assert "0 reports of days not served yet were discarded" in rappor.out
     kept = f"sqlite:///{tmp_path}/kept.sqlite"
-    assert main(["restore", str(made), "--database", kept, "--keep-open-days"]) == 0
-    assert "0 reports of days not served yet were kept" in capsys.readouterr().out
+    rappor("restore", made, "--database", kept, "--keep-open-days")
+    assert "0 reports of days not served yet were kept" in rappor.out
 
 
-def test_a_suspect_clock_is_confirmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_suspect_clock_is_confirmed(tmp_path: Path, rappor: Rappor) -> None:
     url = f"sqlite:///{tmp_path}/c.sqlite"
-    assert main(["migrate", "--database", url]) == 0
+    rappor("migrate", "--database", url)
     with closing(sqlite3.connect(tmp_path / "c.sqlite")) as database:
         database.execute("UPDATE state SET last_day = 19000")
         database.commit()
-    capsys.readouterr()
-    assert main(["clock", "--database", url]) == 0
-    assert capsys.readouterr().out.startswith("days close by 2022-01-08, since")
-    assert main(["clock", "--confirm", "--database", url]) == 0
-    assert "as this machine's clock says" in capsys.readouterr().out
-    assert main(["clock", "--json", "--database", url]) == 0
-    assert '"suspect": false' in capsys.readouterr().out
+    assert rappor("clock", "--database", url).startswith("days close by 2022-01-08, since")
+    assert "as this machine's clock says" in rappor("clock", "--confirm", "--database", url)
+    assert '"suspect": false' in rappor("clock", "--json", "--database", url)
 
 
-def test_a_database_is_known_by_its_tables(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_database_is_known_by_its_tables(tmp_path: Path, rappor: Rappor) -> None:
     """The same three commands serve a database of the decoder service."""
     database, copies = f"sqlite:///{tmp_path}/d.sqlite", tmp_path / "copies"
     copies.mkdir()
     create = ["decoder", "keys", "create", "--role", "admin", "--name", "ann"]
-    assert main([*create, "--database", database]) == 0
-    assert main(["migrate", "--database", database]) == 0
-    assert "decoder service's database is at schema" in capsys.readouterr().out
-    assert main(["backup", "--database", database, "-o", str(copies)]) == 0
+    rappor(*create, "--database", database)
+    assert "decoder service's database is at schema" in rappor("migrate", "--database", database)
+    rappor("backup", "--database", database, "-o", copies)
     (copy,) = copies.glob("rappor-decoder-*.backup")
     restored = f"sqlite:///{tmp_path}/again.sqlite"
-    assert main(["restore", str(copy), "--database", restored]) == 0
-    assert capsys.readouterr().out.endswith(f"restored from {copy}\n")
-    assert main(["decoder", "keys", "list", "--database", restored]) == 0
-    assert "ann" in capsys.readouterr().out
+    assert rappor("restore", copy, "--database", restored).endswith(f"restored from {copy}\n")
+    assert "ann" in rappor("decoder", "keys", "list", "--database", restored)

@@ -40,6 +40,7 @@ METRICS = declaration(
     "word", "string", num_bits=16, num_hashes=2, num_cohorts=2, prob_f=0.5, prob_p=0.5,
     prob_q=0.75, max_memoized_values=3, fallback="other",
 )  # fmt: skip
+Run = Callable[..., tuple[int, str]]
 DOMAIN = 'missing = "ND"\n[columns]\na = ["x", "y"]\n'
 
 
@@ -69,80 +70,34 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def missing(path: Path) -> None:
-    """Nothing is there."""
-
-
-def folder(path: Path) -> None:
-    path.mkdir()
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def not_text(path: Path) -> None:
-    path.write_bytes(b"value\n\xff\xfe\x00caf\xe9\n")
-
-
-def cut_gzip(path: Path) -> None:
-    path.write_bytes(gzip.compress(os.urandom(4096))[:2000])
-
-
-def false_gzip(path: Path) -> None:
-    path.write_bytes(b"\x1f\x8b\x08\x00" + b"x" * 400)
-
-
-def nested(path: Path) -> None:
-    path.write_bytes(b"[" * 200_000)
-
-
-def nested_table(path: Path) -> None:
-    path.write_text("a = " + "[" * 20_000)
-
-
-def a_list(path: Path) -> None:
-    path.write_text("[]")
-
-
-def a_number(path: Path) -> None:
-    path.write_text("9" * 5_000)
-
-
-def half_json(path: Path) -> None:
-    path.write_text('{"version": 1, "metric": {')
-
-
-def odd_json(path: Path) -> None:
-    path.write_text(json.dumps({"version": 1, "type": 7, "features": [None], "metric": [3]}))
-
-
-def odd_csv(path: Path) -> None:
-    path.write_text('"a,b\n1,2,3\n"' + "x" * 200_000 + "\n")
-
-
-def wide_field(path: Path) -> None:
-    path.write_text("value\n" + "x" * 200_000 + "\n")
-
-
-def name_too_long(path: Path) -> None:
-    """Handled below: the name itself is broken."""
-
-
 # What is wrong before a reader looks, and what is wrong for the reader of one format.
-NO_FILE: tuple[Callable[[Path], None], ...] = (missing, folder, name_too_long)
-JSON = (empty, not_text, cut_gzip, nested, a_list, a_number, half_json, odd_json)
-LINES = (empty, not_text, a_number, odd_csv, wide_field)
+NO_FILE = ("missing", "folder", "name too long")
+CONTENTS = {
+    "empty": b"",
+    "not text": b"value\n\xff\xfe\x00caf\xe9\n",
+    "cut gzip": gzip.compress(os.urandom(4096))[:2000],
+    "false gzip": b"\x1f\x8b\x08\x00" + b"x" * 400,
+    "nested": b"[" * 200_000,
+    "nested table": b"a = " + b"[" * 20_000,
+    "a list": b"[]",
+    "a number": b"9" * 5_000,
+    "half json": b'{"version": 1, "metric": {',
+    "odd json": b'{"version": 1, "type": 7, "features": [null], "metric": [3]}',
+    "odd csv": b'"a,b\n1,2,3\n"' + b"x" * 200_000 + b"\n",
+    "wide field": b"value\n" + b"x" * 200_000 + b"\n",
+}
+JSON = ("empty", "not text", "cut gzip", "nested", "a list", "a number", "half json", "odd json")
+LINES = ("empty", "not text", "a number", "odd csv", "wide field")
 BROKEN = {
     "json": JSON,
     "geojson": JSON,
-    "toml": (empty, not_text, nested, nested_table, a_list, half_json),
+    "toml": ("empty", "not text", "nested", "nested table", "a list", "half json"),
     "txt": LINES,
     "csv": LINES,
-    "gz": (empty, cut_gzip, false_gzip),
-    "parquet": (empty, not_text),
-    "sqlite": (empty, not_text),
-    "backup": (empty, not_text, false_gzip),
+    "gz": ("empty", "cut gzip", "false gzip"),
+    "parquet": ("empty", "not text"),
+    "sqlite": ("empty", "not text"),
+    "backup": ("empty", "not text", "false gzip"),
 }
 
 READS = (
@@ -192,28 +147,18 @@ WRITES = (
 )
 
 
-def under_a_file(path: Path) -> Path:
-    path.write_text("a file")
-    return path / "out.json"
-
-
-def a_folder(path: Path) -> Path:
-    (path / "out.json" / "within").mkdir(parents=True)
-    return path / "out.json"
-
-
-def no_folder(path: Path) -> Path:
-    return path / "missing" / "out.json"
-
-
-def long_name(path: Path) -> Path:
-    path.mkdir()
-    return path / ("n" * 300 + ".json")
-
-
-def full_disk(path: Path) -> Path:
-    path.mkdir()
-    (path / "out.json").symlink_to("/dev/full")
+def bad_place(kind: str, path: Path) -> Path:
+    """A file that cannot be written."""
+    if kind == "under a file":
+        path.write_text("a file")
+    elif kind != "no folder":
+        path.mkdir()
+    if kind == "long name":
+        return path / ("n" * 300 + ".json")
+    if kind == "a folder":
+        (path / "out.json" / "within").mkdir(parents=True)
+    if kind == "full disk":
+        (path / "out.json").symlink_to("/dev/full")
     return path / "out.json"
 
 
@@ -227,16 +172,20 @@ ASKS = (
 )
 
 
-def run(line: str, capsys: pytest.CaptureFixture[str], **words: str) -> tuple[int, str]:
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], good: Path, tmp_path: Path) -> Run:
     """The exit code of a command line, and all that it said to a person, in one line."""
-    for word, meant in words.items():
-        line = re.sub(rf"\b{word}\b", meant.replace("\\", "/"), line)
-    code = cli.main(line.split())
-    shown = capsys.readouterr()
-    return code, " ".join(shown.err.replace("\u2502", " ").split())
+
+    def ran(line: str, **words: object) -> tuple[int, str]:
+        for word, meant in {"OUT": tmp_path / "out", "GOOD": good / "GOOD", **words}.items():
+            line = re.sub(rf"\b{word}\b", str(meant).replace("\\", "/"), line)
+        code = cli.main(line.split())
+        return code, " ".join(capsys.readouterr().err.replace("\u2502", " ").split())
+
+    return ran
 
 
-def faults_of(line: str) -> tuple[Callable[[Path], None], ...]:
+def faults_of(line: str) -> tuple[str, ...]:
     """What may be wrong with the first broken file of a command line."""
     name = re.findall(r"FILE\.[a-z.]+", line)[0]
     return NO_FILE + BROKEN[name.rpartition(".")[2]]
@@ -245,26 +194,22 @@ def faults_of(line: str) -> tuple[Callable[[Path], None], ...]:
 @pytest.mark.parametrize(
     ("line", "broken"),
     [  # each input with a third of the faults, each fault with a third of the inputs; all are long
-        pytest.param(one, b, id=f"{one}-{b.__name__}", marks=() if (i + k) % 3 == 0 else LONG)
+        pytest.param(one, b, id=f"{one}-{b}", marks=() if (i + k) % 3 == 0 else LONG)
         for i, one in enumerate(READS)
         for k, b in enumerate(faults_of(one))
     ],
 )
-def test_a_broken_file_is_named_in_a_sentence(
-    line: str,
-    broken: Callable[[Path], None],
-    good: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    name = "n" * 300 if broken is name_too_long else "broken"
+def test_a_broken_file_is_named_in_a_sentence(line, broken, tmp_path, run) -> None:
+    name = "n" * 300 if broken == "name too long" else "broken"
     for word in set(re.findall(r"FILE\.[a-z.]+", line)):
-        broken(tmp_path / word.replace("FILE", name))
-    code, said = run(
-        line, capsys, FILE=str(tmp_path / name), OUT=str(tmp_path / "out"), GOOD=str(good / "GOOD")
-    )
+        path = tmp_path / word.replace("FILE", name)
+        if broken == "folder":
+            path.mkdir()
+        elif broken in CONTENTS:
+            path.write_bytes(CONTENTS[broken])
+    code, said = run(line, FILE=tmp_path / name)
     assert not LEAKS.search(said), said
-    if code and not (broken is empty and "sqlite" in line):  # that is a new database
+    if code and not (broken == "empty" and "sqlite" in line):  # that is a new database
         assert code in (1, 2), said
         assert name[:40] in said.replace(" ", "")
 
@@ -272,27 +217,17 @@ def test_a_broken_file_is_named_in_a_sentence(
 @pytest.fixture(scope="module")
 def database(good: Path) -> Path:
     path = good / "collector.sqlite"
-    assert (
-        cli.main(["metrics", "push", str(good / "GOOD.toml"), "--database", f"sqlite:///{path}"])
-        == 0
-    )
+    words = ["metrics", "push", str(good / "GOOD.toml"), "--database", f"sqlite:///{path}"]
+    assert cli.main(words) == 0
     return path
 
 
 @pytest.mark.parametrize(
-    "place", [under_a_file, a_folder, no_folder, long_name, full_disk], ids=lambda p: p.__name__
+    "place", ["under a file", "a folder", "no folder", "long name", "full disk"]
 )
 @pytest.mark.parametrize("line", WRITES)
-def test_a_place_that_cannot_be_written_is_named(
-    line: str,
-    place: Callable[[Path], Path],
-    good: Path,
-    database: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    out = place(tmp_path / "place")
-    code, said = run(line, capsys, OUT=str(out), DATABASE=str(database), GOOD=str(good / "GOOD"))
+def test_a_place_that_cannot_be_written_is_named(line, place, database, tmp_path, run) -> None:
+    code, said = run(line, OUT=bad_place(place, tmp_path / "place"), DATABASE=database)
     assert not LEAKS.search(said), said
     if code:
         assert code in (1, 2), said
@@ -346,10 +281,8 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("line", ASKS)
-def test_what_is_no_collector_is_named(
-    line: str, address: str, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, said = run(line, capsys, URL=address, OUT=str(tmp_path / "out"), GOOD=str(good / "GOOD"))
+def test_what_is_no_collector_is_named(line: str, address: str, run: Run) -> None:
+    code, said = run(line, URL=address)
     assert code in (1, 2), said
     assert not LEAKS.search(said), said
     assert address.partition("//")[2] in said
@@ -379,23 +312,17 @@ def test_standard_output_that_is_full_or_closed() -> None:
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "it is not UTF-8"),
     ],
 )
-def test_what_no_reader_caught_is_a_sentence_too(
-    error: Exception,
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_no_reader_caught_is_a_sentence_too(error, said, monkeypatch, rappor) -> None:
     def command() -> None:
         raise error
 
     monkeypatch.setitem(sys.modules, "failing", SimpleNamespace(command=command))
     monkeypatch.setitem(COMMANDS, "decode", ("failing", "command", ""))
-    assert cli.main(["decode"]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("rappor decode: ")
-    assert told.count("\n") == 1
-    assert said in told
-    assert not LEAKS.search(told)
+    rappor("decode", code=1)
+    assert rappor.err.startswith("rappor decode: ")
+    assert rappor.err.count("\n") == 1
+    assert said in rappor.err
+    assert not LEAKS.search(rappor.err)
 
 
 @pytest.mark.parametrize(
@@ -406,11 +333,7 @@ def test_what_no_reader_caught_is_a_sentence_too(
         "discover --aggregate AGGREGATE --repeats 1e300",
     ],
 )
-def test_uncountable_reports_of_a_device_are_refused(
-    good: Path, capsys: pytest.CaptureFixture[str], line: str
-) -> None:
-    """Before, the arithmetic failed, and the message did not say of what."""
-    words = {"AGGREGATE": str(good / "GOOD.json"), "GOOD.txt": str(good / "GOOD.txt")}
-    code, told = run(line, capsys, **words)
+def test_uncountable_reports_of_a_device_are_refused(line: str, good: Path, run: Run) -> None:
+    code, told = run(line, AGGREGATE=good / "GOOD.json")
     assert code == 2
     assert "1e+300 reports of a device are not from 1 to the" in told

@@ -79,8 +79,6 @@ def test_an_error_is_a_do_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ([-17.9, 179.0, -17.0, -179.5], False),  # over the antimeridian
     ],
 )
-def test_an_exchanged_box_is_named(
-    box: list[float], named: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_exchanged_box_is_named(box, named, tmp_path, capsys) -> None:
     _, printed = check(PLACE.format(box=box), tmp_path, capsys)
     assert ("latitude and longitude exchanged" in printed) is named

@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer import BadParameter
 
 from decoder.errors import PlanError
 from metric_design.cohorts import reports_to_serve
 from metric_design.kind_design import Question, kind_design
 from metric_design.plan import make_plan, merged_sentence
-from metric_design.review import Finding
 from metric_design.search import reviewed, toml_table
-from rappor_cli.main import main
+from rappor_cli import plan as plan_command
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.cli.command import Rappor, warned
+from tests.metric_texts import declaration, word
 
 BOX = ["--set", "box = [42.0, -72.8, 42.5, -72.4]", "--set"]
 EDGES = ["--kind", "number", "--set", "edges = { scale = 'linear', from = 0, to = 100 }"]
@@ -33,31 +36,15 @@ KINDS = {
     "flow": ["--kind", "flow", *BOX, "levels = [11, 13]"],
     "discover": ["--kind", "discover"],
     "boolean": ["--kind", "boolean"],
+    "category": ["--kind", "category", "--candidates", "5"],
+    "string": ["--candidates", "200"],
 }
 HEAD = 'description = "d"\nowner = "o@example.org"\nexpires = 2090-01-01\n'
 
 
-def planned(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main(["plan", "planned", *words, "--json"]) == 0
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+def planned(rappor: Rappor, *words: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(rappor("plan", "planned", *words, "--json"))
     return told
-
-
-def warned(text: str, devices: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What the check warns of in the text of a metrics.toml."""
-    file = folder / "metrics.toml"
-    file.write_text(text)
-    capsys.readouterr()
-    assert main(["metrics", "check", str(file), "--population", str(devices), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    return [one["message"] for one in found if one["level"] != "note"]
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    assert main(["plan", "planned", *words]) == 1
-    return " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,81 +56,42 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         pytest.param(2_000_000, 1.0, marks=pytest.mark.long),
     ],
 )
-def test_no_plan_of_any_kind_is_warned_of(
-    kind: str, devices: int, epsilon: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_plan_of_any_kind_is_warned_of(kind, devices, epsilon, tmp_path, rappor) -> None:
     if (kind, devices) == ("flow", 8_000):
         return  # its ten cohorts have no crowd of so few
     words = [*KINDS[kind], "--devices", str(devices), "--epsilon", str(epsilon)]
-    told = planned(capsys, *words)
-    assert warned(told["metrics_toml"], devices, tmp_path, capsys) == []
+    told = planned(rappor, *words)
+    assert warned(told["metrics_toml"], devices, tmp_path, rappor) == []
 
 
 @pytest.mark.long
-def test_answers_come_first_and_declarations_last(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["plan", "latency", *MEAN, "--error", "0.5", "--epsilon", "2"]
-    assert main([*words, "-o", str(tmp_path / "plan")]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith(
-        "To tell the mean of numbers from 0 to 100 units to 0.5 units either way, 19 times in 20, "
-        "with epsilon 2 for life you need "
-    )
-    assert "mode = 'memo', as a series over time needs, takes " in text
-    assert "Supposed: all devices have data" in text
-    snippet = text[text.index("budget = 2") : text.index("written: ")].strip()
-    assert (tmp_path / "plan" / "metrics.toml").read_text().strip() == snippet
-    told = json.loads((tmp_path / "plan" / "plan.json").read_text())
-    assert told["metrics_toml"].strip() == snippet
-    needed = told["devices"]
-    assert warned(snippet, needed, tmp_path, capsys) == []
-    again = planned(capsys, *MEAN, "--devices", str(needed * 0.9), "--epsilon", "2")
-    assert again["precision"] > 0.5  # so many are needed
-
-
-@pytest.mark.long
-def test_unreachable_errors_say_what_would_reach_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_errors_say_what_would_reach_them(rappor: Rappor) -> None:
     words = [*MEAN, "--error", "0.1", "--devices", "5000"]
-    said = refused(capsys, *words)
+    said = rappor.refused("plan", "planned", *words)
     assert "is not reached by any epsilon" in said
     found = re.search(r"([\d,]+) devices with epsilon 6", said)
-    assert found is not None, said
     words[words.index("--devices") + 1] = found[1]
-    assert planned(capsys, *words)["epsilon_life"] <= 6.01
+    assert planned(rappor, *words)["epsilon_life"] <= 6.01
 
 
-def test_days_that_are_merged_are_said(capsys: pytest.CaptureFixture[str]) -> None:
-    few = planned(capsys, *KINDS["maps"], "--devices", "60k", "--epsilon", "2")
+def test_days_that_are_merged_are_said(rappor: Rappor) -> None:
+    few = planned(rappor, *KINDS["maps"], "--devices", "60k", "--epsilon", "2")
     assert "days are served as one: 60,000 devices send 2,000 reports" in few["merged"]
-    many = planned(capsys, *KINDS["map"], "--devices", "60k", "--epsilon", "2")
+    many = planned(rappor, *KINDS["map"], "--devices", "60k", "--epsilon", "2")
     assert many["merged"] is None
 
 
 def test_check_and_plan_count_days_alike() -> None:
-    text = """
-    [metrics.heat]
-    kind = "location"
-    grid = "quadkey"
-    box = [42.0, -72.8, 42.5, -72.4]
-    levels = [13]
-    description = "d"
-    owner = "o@example.org"
-    expires = 2090-01-01
-    num_cohorts = 64
-    num_bits = 32
-    epsilon = 1.0
-    mode = "window"
-    window = 30
-    max_reports = 3
-    """
+    text = declaration(
+        "heat", "location", grid="quadkey", box=[42.0, -72.8, 42.5, -72.4], levels=[13],
+        num_cohorts=64, num_bits=32, epsilon=1.0, mode="window", window=30, max_reports=3,
+    )  # fmt: skip
     (metric,) = parse_metrics(text).declared
     needed, devices = reports_to_serve(metric), 4_000
     said = [one.message for one in reviewed(parse_metrics(text), devices)]
     (told,) = re.findall(r"days are served (\d+) at a time", " ".join(said))
     assert int(told) == pytest.approx(needed / (devices / 30), abs=1)  # a thirtieth a day
     planned = merged_sentence(metric, devices)
-    assert planned is not None
     assert int(planned.split()[0]) == pytest.approx(int(told), abs=1)
 
 
@@ -155,12 +103,14 @@ def test_check_and_plan_count_days_alike() -> None:
         ([*MEAN, "--set", "epsilon=1.0", "--epsilon", "1"], "epsilon = 1.0 is chosen by the plan"),
         ([*MEAN, "--devices", "1M"], "error and epsilon are not known for planned: give --epsilon"),
         ([*MEAN, "--epsilon", "1", "--values", "8"], "--values = 8 has no use for kind 'number'"),
+        (
+            ["--kind", "boolean", "--devices", "1M", "--epsilon", "6", "--values", "5"],
+            "values = 5: a boolean has 2",
+        ),
     ],
 )
-def test_errors_name_the_value(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert message in refused(capsys, *words)
+def test_errors_name_the_value(words: list[str], message: str, rappor: Rappor) -> None:
+    assert message in rappor.refused("plan", "planned", *words)
 
 
 @pytest.mark.parametrize(
@@ -171,11 +121,11 @@ def test_errors_name_the_value(
         ("discover", ("num_levels = 'x'",), "num_levels = 'x' is not a whole"),
     ],
 )
-def test_bad_keys_are_refused_in_a_sentence(
-    kind: str, keys: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_keys_are_refused_in_a_sentence(kind, keys, message, rappor) -> None:
     options = [word for key in keys for word in ("--set", key)]
-    said = refused(capsys, "--kind", kind, *options, "--devices", "100k", "--epsilon", "3")
+    said = rappor.refused(
+        "plan", "planned", "--kind", kind, *options, "--devices", "100k", "--epsilon", "3"
+    )
     assert said.count(message) == 1  # not once for each mode
 
 
@@ -192,7 +142,6 @@ def load(name: str = "load", **changes: Any) -> Question:
 
 
 def test_a_budget_counts_lives_of_browsers() -> None:
-    """A plan of 2 nats was one that its own file counted as 10."""
     plan = make_plan(replace(load(**IN_A_BROWSER), devices=5e7, epsilon=3))
     file = parse_metrics(plan.file_text)  # refuses what its budget does not hold
     assert file.lifetime_epsilon == plan.epsilon == pytest.approx(3, rel=0.02)
@@ -201,7 +150,6 @@ def test_a_budget_counts_lives_of_browsers() -> None:
 
 
 def test_browsers_and_apps_have_a_budget_each() -> None:
-    """5 nats of the one and 4 of the other are 5, not 9."""
     web = toml_table("other", LOAD | IN_A_BROWSER | {"lives": 2, "epsilon": 2.5})
     known = parse_metrics(f"budget = 6\n{web}")
     assert known.lifetime_epsilon == pytest.approx(5, abs=0.01)
@@ -214,14 +162,13 @@ def test_browsers_and_apps_have_a_budget_each() -> None:
         make_plan(load("other"), known)
 
 
-def test_a_plan_warns_of_no_day(capsys: pytest.CaptureFixture[str]) -> None:
-    """Lives that Safari may begin until a metric expires are counted from today, not from 2000."""
+def test_a_plan_warns_of_no_day(rappor: Rappor) -> None:
     day = datetime.now(UTC).date() + timedelta(days=30)
     given = LOAD | IN_A_BROWSER | {"expires": day}
     keys = [line for line in toml_table("x", given).splitlines()[1:] if "kind" not in line]
     words = [word for key in keys for word in ("--set", key)]
-    assert main(["plan", "--kind", "number", *words, "--devices", "10M", "--epsilon", "20"]) == 0
-    assert "Safari" not in capsys.readouterr().out
+    rappor("plan", "--kind", "number", *words, "--devices", "10M", "--epsilon", "20")
+    assert "Safari" not in rappor.out
 
 
 @pytest.mark.parametrize(
@@ -240,34 +187,76 @@ def test_a_plan_warns_of_no_day(capsys: pytest.CaptureFixture[str]) -> None:
          'fallback = "other"\nnum_cohorts = 100\n', lambda p: f"a string that {100 * p:.3g} %"),
     ],
 )  # fmt: skip
-def test_the_check_and_the_plan_have_one_prediction(
-    kind: str, keys: str, told: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_check_and_the_plan_have_one_prediction(kind, keys, told, tmp_path, rappor) -> None:
     text = f'budget = 9.0\n\n[metrics.one]\nkind = "{kind}"\n{HEAD}{keys}'
     file = tmp_path / "metrics.toml"
     file.write_text(text)
     precision = kind_design(kind).precision(parse_metrics(text).declared[0], 100_000)
-    assert main(["metrics", "check", str(file), "--population", "100000"]) == 0
-    assert told(precision) in capsys.readouterr().out  # type: ignore[operator]
+    assert told(precision) in rappor("metrics", "check", file, "--population", "100000")  # type: ignore[operator]
 
 
-def test_modes_the_check_warns_of_are_not_recommended() -> None:
-    """The review is asked of what is recommended, and a dearer mode takes its place."""
-    edges = {"scale": "linear", "from": 0, "to": 9}
-    table = {key: LOAD[key] for key in ("kind", "description", "owner", "expires")}
-    table |= {"ask": "mean", "edges": edges}
-    question = Question("planned", table, devices=100_000, epsilon=2.0)
+def test_files_json_and_the_check_of_the_table(tmp_path: Path, rappor: Rappor) -> None:
+    words = ["plan", "theme", "--share", "2%", "--devices", "1,000,000",
+             "--kind", "category", "--candidates", "8", "--json", "-o", str(tmp_path)]  # fmt: skip
+    told = json.loads(rappor(*words))
+    assert told["solved_for"] == "epsilon"
+    assert told == json.loads((tmp_path / "plan.json").read_text())
+    assert "Approval" in (tmp_path / "plan.html").read_text()
+    assert load_metrics(tmp_path / "metrics.toml").metrics["theme"].kind == "category"
+    rappor("metrics", "check", tmp_path / "metrics.toml")
 
-    def review(file: MetricsFile, population: int) -> list[Finding]:
-        fresh = all(metric.max_reports == 1 for metric in file.declared)
-        return (
-            [Finding("warning", "planned", "not so"), *reviewed(file, population)] if fresh else []
-        )
 
-    assert make_plan(question).metric.max_reports == 1
-    other = make_plan(question, review=review)
-    assert other.metric.max_reports is None
-    assert "mode = 'once'" in other.because
-    assert "`rappor metrics check` warns of it: not so" in other.because
-    with pytest.raises(PlanError, match="warns of every plan: no"):
-        make_plan(question, review=lambda *_: [Finding("warning", "", "no")])
+WRITTEN = {"1,000,000": 1e6, "1 000 000": 1e6, "12,345.5": 12_345.5, "1,200 k": 1.2e6, "2 %": 0.02}
+
+
+@pytest.mark.parametrize(("text", "value"), WRITTEN.items())
+def test_numbers_as_people_write_them(text: str, value: float) -> None:
+    assert plan_command.number(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0,5%", "1,5M", "1,00,000", ",5", "1,0000", "5 M M", "0,001", "0,125%", "1.234,567",
+     "1000,000", "1,000,0000", "0 500"],
+)  # fmt: skip
+def test_a_decimal_comma_is_no_thousands_separator(text: str) -> None:
+    with pytest.raises(BadParameter, match="is not a number"):
+        plan_command.number(text)
+
+
+@pytest.mark.long
+def test_epsilons_that_protect_nobody_are_told(tmp_path: Path, rappor: Rappor) -> None:
+    words = ["plan", "rare", "--share", "0.1%", "--devices", "1M", "--mode", "memo"]
+    text = rappor(*words, "-o", tmp_path)
+    assert "a life promises next to nothing. With --epsilon 6 the same devices let you see" in text
+    assert "promises next to nothing" in (tmp_path / "plan.html").read_text()
+    assert "promises next to nothing" in json.loads((tmp_path / "plan.json").read_text())["weak"]
+
+
+def test_it_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch, rappor: Rappor) -> None:
+    answers = iter(["", "1M", "6", "20", ""])
+    monkeypatch.setattr(plan_command.sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(plan_command.typer, "prompt", lambda *_, **__: next(answers))
+    assert "you will see the" in rappor("plan")
+
+
+@pytest.mark.long
+def test_plan_files_pass_and_keep_old_metrics(tmp_path: Path, rappor: Rappor) -> None:
+    words = ["--devices", "20k", "--epsilon", "4", "--candidates", "20"]
+    rappor("plan", "page", *words, "-o", tmp_path / "one")
+    first = tmp_path / "one" / "metrics.toml"
+    assert warned(first.read_text(), 20_000, tmp_path, rappor) == []
+    first.write_text(first.read_text().replace("budget = 4", "budget = 9"))
+    more = [*words, "--metrics", str(first), "-o", str(tmp_path / "two")]
+    rappor("plan", "theme", *more)
+    second = tmp_path / "two" / "metrics.toml"
+    assert first.read_text().rstrip() in second.read_text()
+    assert warned(second.read_text(), 20_000, tmp_path, rappor) == []
+
+
+@pytest.mark.parametrize("wrong", ["0", "1.5", "nan", "inf", "2e12", "many"])
+def test_populations_are_whole_numbers(wrong: str, tmp_path: Path, rappor: Rappor) -> None:
+    file = tmp_path / "metrics.toml"
+    file.write_text(word("homepage"))
+    said = rappor.refused("metrics", "check", file, "--population", wrong, code=2)
+    assert f"'{wrong}' is not a" in said

@@ -10,8 +10,8 @@ import pytest
 from decoder.sources.collector_client import ask_json
 from rappor_cli import demo
 from rappor_cli.commands import load
-from rappor_cli.main import main
-from tests.cli.test_help import HOMEPAGE
+from tests.cli.command import Rappor
+from tests.cli.test_main import HOMEPAGE
 from tests.metric_texts import declaration
 
 ROOT = Path(__file__).parents[2]
@@ -21,10 +21,7 @@ THEME = declaration(
 )  # fmt: skip
 
 
-def test_own_metrics_are_decoded_under_their_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The commands that are printed exist, and the collector's metrics are those of the file."""
+def test_own_metrics_are_decoded_under_their_names(tmp_path, rappor, monkeypatch) -> None:
     (tmp_path / "metrics.toml").write_text(THEME + HOMEPAGE)
     monkeypatch.chdir(tmp_path)
     listed: list[str] = []
@@ -36,10 +33,9 @@ def test_own_metrics_are_decoded_under_their_names(
         return run(words)
 
     monkeypatch.setattr(demo, "_run_shown", shown)
-    assert main(["quickstart", "metrics.toml", "--devices", "3000", "--seed", "2"]) == 0
+    rappor("quickstart", "metrics.toml", "--devices", "3000", "--seed", "2")
     assert sorted(listed) == ["homepage", "theme"]
-    out = capsys.readouterr().out
-    printed = re.findall(r"^\$ rappor (.+)$", out, re.M)
+    printed = re.findall(r"^\$ rappor (.+)$", rappor.out, re.M)
     assert [line.split()[2] for line in printed] == ["theme", "homepage"]
     for line in printed:
         known = {option for param in load("decode").params for option in param.opts}
@@ -52,23 +48,19 @@ def test_own_metrics_are_decoded_under_their_names(
 
 
 @pytest.mark.long
-def test_each_kind_of_the_docs_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_kind_of_the_docs_is_shown(tmp_path: Path, rappor: Rappor) -> None:
     kinds = re.search(r"^```toml\n(.*?)^```", (ROOT / "docs/metrics.md").read_text(), re.M | re.S)
     assert kinds
     (tmp_path / "metrics.toml").write_text(kinds[1])
     out = tmp_path / "out"
-    assert main(["quickstart", str(tmp_path / "metrics.toml"), "--seed", "1", "-o", str(out)]) == 0
-    told = capsys.readouterr().out
+    told = rappor("quickstart", tmp_path / "metrics.toml", "--seed", "1", "-o", out)
     assert "\nrappor " not in told, "a metric was refused"
     names = re.findall(r"^\[metrics\.(\w+)\]", kinds[1], re.M)
     for name in names:
         assert any((out / name).glob("*.html")), name
 
 
-def test_an_expired_metric_is_refused_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_expired_metric_is_refused_by_name(tmp_path: Path, rappor: Rappor) -> None:
     (tmp_path / "metrics.toml").write_text(THEME.replace("2099-06-30", "2020-06-30"))
     told = ["quickstart", str(tmp_path / "metrics.toml"), "-o", str(tmp_path / "out")]
-    assert main(told) == 1
-    assert "theme" in capsys.readouterr().err
+    assert "theme" in rappor.refused(*told)

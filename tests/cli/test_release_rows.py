@@ -20,12 +20,9 @@ from disclosure.release import build_release, load_policy, read_source
 from disclosure.rows.decoded import combine_shares
 from disclosure.rows.publishing import admit_estimates, read_estimates
 from disclosure.series import read_ledger
-from rappor_cli.main import main
 from tests.cli.density_support import DAY
-from tests.cli.test_release import POLICY, decoded, density
+from tests.cli.release_support import POLICY
 from tests.decoder.test_pairs import SHARES, drawn, metric
-
-__all__ = ["decoded", "density"]  # fixtures
 
 DOMAIN = """
 [columns]
@@ -72,13 +69,10 @@ def read_sets(folder: Path) -> list[dict[str, list[str]]]:
     return found
 
 
-def test_sets_of_pairs_combine_to_their_estimates(
-    pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sets_of_pairs_combine_to_their_estimates(pairs, policy, tmp_path, rappor) -> None:
     out = tmp_path / "rows"
     command = ["release", "synthesize", "decoded", str(pairs), "--policy", str(policy)]
-    assert main([*command, "-o", str(out), "--sets", "12", "--rows", "4000"]) == 0
-    assert "12 sets of 4,000 rows" in capsys.readouterr().out
+    assert "12 sets of 4,000 rows" in rappor(*command, "-o", out, "--sets", "12", "--rows", "4000")
     told = json.loads((out / "synthesis.json").read_text())
     assert (told["reports"], told["epsilon_spent"], len(told["files"])) == (50_000, 0.0, 12)
     assert "One set alone" in " ".join(told["notes"])
@@ -89,52 +83,45 @@ def test_sets_of_pairs_combine_to_their_estimates(
     for row in margins:
         found = combine_shares(sets, {row["side"]: [row["value"]]}, 50_000)
         assert abs(found.estimate - float(row["estimate"])) < 4 * float(row["std_error"]) + 0.01
-    assert main([*command, "-o", str(out)]) == 1
-    assert "exists; rows are never written over" in capsys.readouterr().err
+    assert "exists; rows are never written over" in rappor.refused(*command, "-o", out)
 
 
-def test_rows_of_decodings_are_releases_like_others(
-    decoded: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Manifest, digests, signature; what was published as a table is not in rows, nor back."""
-    assert main(["release", "keygen", str(tmp_path)]) == 0
+def test_rows_of_decodings_are_releases_like_others(decoded, policy, tmp_path, rappor) -> None:
+    rappor("release", "keygen", tmp_path)
     key, public = (str(tmp_path / name) for name in ("release-key.pem", "release-key.pub.pem"))
     words = ["--policy", str(policy), "--signing-key", key]
     source, rows = str(decoded / "length"), tmp_path / "rows"
     draw = ["release", "synthesize", "decoded", source, *words, "--sets", "2"]
     build = ["release", "build", source, *words]
-    assert main([*draw, "-o", str(rows)]) == 0
-    assert main(["release", "verify", str(rows), "--public-key", public]) == 0
-    assert "4 files as in the manifest; signed by this key" in capsys.readouterr().out
+    rappor(*draw, "-o", rows)
+    rappor("release", "verify", rows, "--public-key", public)
+    assert "4 files as in the manifest; signed by this key" in rappor.out
     told = json.loads((rows / "manifest.json").read_text())
     assert {*told["files"]} == {"release.json", "rows-1.csv", "rows-2.csv", "synthesis.json"}
     for again in (build, draw):
         out = ["-o", str(tmp_path / "no"), "--earlier", str(rows), "--public-key", public]
-        assert main([*again, *out]) == 1
-        assert "was published in rows" in capsys.readouterr().err
-    assert main([*build, "-o", str(tmp_path / "table")]) == 0
+        assert "was published in rows" in rappor.refused(*again, *out)
+    rappor(*build, "-o", tmp_path / "table")
     on_table = [*draw, "-o", str(tmp_path / "no"), "--earlier", str(tmp_path / "table")]
-    assert main(on_table) == 2
-    assert "--earlier needs --public-key" in capsys.readouterr().err
-    assert main([*on_table, "--public-key", public]) == 1
-    assert "was published as a table" in capsys.readouterr().err
+    assert "--earlier needs --public-key" in rappor.refused(*on_table, code=2)
+    assert "was published as a table" in rappor.refused(*on_table, "--public-key", public)
     for old, new, change in (("table", "rows", "new rows"), ("rows", "table", "rows gone")):
-        assert main(["release", "diff", str(tmp_path / old), str(tmp_path / new)]) == 0
+        rappor("release", "diff", tmp_path / old, tmp_path / new)
         told_of = f"{change}: length, {DAY} to {DAY}: synthetic rows"
-        assert told_of in capsys.readouterr().out
+        assert told_of in rappor.out
     other = ["release", "build", str(decoded / "word"), *words, "-o", str(tmp_path / "word")]
-    assert main([*other, "--earlier", str(rows), "--public-key", public]) == 0
+    rappor(*other, "--earlier", rows, "--public-key", public)
     listed = json.loads((tmp_path / "word" / "manifest.json").read_text())["earlier"]
     assert listed == [sha256((rows / "manifest.json").read_bytes()).hexdigest()]
     (rows / "rows-1.csv").write_text("length\n2 letters\n")
-    assert main(["release", "verify", str(rows), "--public-key", public]) == 1
-    assert "rows-1.csv was changed" in capsys.readouterr().err
+    said = rappor.refused("release", "verify", rows, "--public-key", public)
+    assert "rows-1.csv was changed" in said
+    strings = [*draw[:3], decoded / "word", *words, "-o", tmp_path / "no"]
+    assert "does not hold all values" in rappor.refused(*strings)
     assert not (tmp_path / "no").exists()
 
 
-def test_withheld_decodings_give_no_rows(
-    pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_withheld_decodings_give_no_rows(pairs, policy, tmp_path, rappor) -> None:
     command = ["release", "synthesize", "decoded", str(pairs), "--policy", str(policy)]
     text = policy.read_text()
     for old, new, words in (
@@ -143,51 +130,24 @@ def test_withheld_decodings_give_no_rows(
         ("min_low = 0.01", "min_low = 0.9", "no cell is detected with a lower end of 0.9 or more"),
     ):
         policy.write_text(text.replace(old, new))
-        assert main([*command, "-o", str(tmp_path / "no"), "--issued", str(DAY)]) == 1
-        assert words in capsys.readouterr().err
+        assert words in rappor.refused(*command, "-o", tmp_path / "no", "--issued", DAY)
     policy.write_text(text)
     (pairs / "covariance.npy").unlink()
-    assert main([*command, "-o", str(tmp_path / "no")]) == 1
-    said = capsys.readouterr().err
+    said = rappor.refused(*command, "-o", tmp_path / "no")
     assert "covariance.npy: no such file or directory; decode the pairs again" in said
     (pairs / "covariance.npy").write_bytes(b"no array")
-    assert main([*command, "-o", str(tmp_path / "no")]) == 1
-    assert "covariance.npy: it is not an array of numbers; decode" in capsys.readouterr().err
+    said = rappor.refused(*command, "-o", tmp_path / "no")
+    assert "covariance.npy: it is not an array of numbers; decode" in said
     results = pairs / "results.json"
     whole = results.read_text()
     results.write_text(json.dumps(json.loads(whole) | {"cells": "many"}))
-    assert main([*command, "-o", str(tmp_path / "no")]) == 1
-    assert (
-        f"{results}: cells = 'many': Input should be a valid array; decode"
-        in capsys.readouterr().err
+    assert f"{results}: cells = 'many': Input should be a valid array; decode" in rappor.refused(
+        *command, "-o", tmp_path / "no"
     )
     results.write_text(whole)
     (pairs / "density.csv").touch()
-    assert main([*command, "-o", str(tmp_path / "no")]) == 1
-    assert "holds results of several kinds" in capsys.readouterr().err
+    assert "holds results of several kinds" in rappor.refused(*command, "-o", tmp_path / "no")
     assert not (tmp_path / "no").exists()
-
-
-@pytest.mark.long
-def test_categories_and_places_give_rows_strings_not(
-    decoded: Path,
-    density: Path,
-    policy: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    command = ["release", "synthesize", "decoded", "--policy", str(policy), "--sets", "3"]
-    assert main([*command, str(decoded / "length"), "-o", str(tmp_path / "length")]) == 0
-    (first, *_) = read_sets(tmp_path / "length")
-    assert set(first["length"]) == {"2 letters", "3 letters", "*"}
-    assert main([*command, str(density), "-o", str(tmp_path / "map"), "--rows", "500"]) == 0
-    (first, *_) = read_sets(tmp_path / "map")
-    assert set(first) == {"slot", "cell"}
-    policy.write_text(policy.read_text().replace('strata = ["slot"]', "strata = []"))
-    assert main([*command, str(density), "-o", str(tmp_path / "no")]) == 1
-    assert "does not publish the stratum 'slot'; it publishes none" in capsys.readouterr().err
-    assert main([*command, str(decoded / "word"), "-o", str(tmp_path / "no")]) == 1
-    assert "does not hold all values" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("min_low", [0.0001, 0.01])
@@ -207,24 +167,13 @@ def test_rows_show_the_cells_of_their_map(density: Path, policy: Path, min_low: 
 
 
 @pytest.mark.parametrize("method", ["dpcocgen", "baseline"])
-def test_rows_are_charged_to_the_ledger(
-    people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
-) -> None:
+def test_rows_are_charged_to_the_ledger(people, tmp_path, rappor, method) -> None:
     ledger, out = tmp_path / "ledger.json", tmp_path / "rows"
-    assert main(["release", "ledger", str(ledger), "--epsilon", "1.5"]) == 0
-    command = [
-        "release",
-        "synthesize",
-        "table",
-        str(people),
-        "--epsilon",
-        "1",
-        "--synthesizer",
-        method,
-    ]
+    rappor("release", "ledger", ledger, "--epsilon", "1.5")
+    command = ["release", "synthesize", "table", str(people), "--epsilon", "1"]
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
-    assert main([*command, "-o", str(out)]) == 0
-    assert "0.5 left" in capsys.readouterr().out
+    command += ["--synthesizer", method]
+    assert "0.5 left" in rappor(*command, "-o", out)
     assert read_ledger(ledger).spent_epsilon == 1
     (rows,) = read_sets(out)
     assert set(rows) == {"plan", "age"}
@@ -232,44 +181,33 @@ def test_rows_are_charged_to_the_ledger(
     assert 2_800 < len(rows["age"]) < 3_200
     assert 0.5 < rows["plan"].count("basic") / len(rows["age"]) < 0.7
     assert json.loads((out / "synthesis.json").read_text())["epsilon_spent"] == 1
-    assert main([*command, "-o", str(tmp_path / "again")]) == 1
-    assert "would pass the limit" in capsys.readouterr().err
+    assert "would pass the limit" in rappor.refused(*command, "-o", tmp_path / "again")
     assert not (tmp_path / "again").exists()
-    assert main(["release", "ledger", str(ledger)]) == 0
-    assert "synthetic rows" in capsys.readouterr().out
-    assert main(["release", "ledger", str(ledger), "--epsilon", "9"]) == 1
-    assert "never begun again" in capsys.readouterr().err
+    assert "synthetic rows" in rappor("release", "ledger", ledger)
+    assert "never begun again" in rappor.refused("release", "ledger", ledger, "--epsilon", "9")
 
 
-def test_wrong_words_are_refused_before_spending(
-    people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_words_are_refused_before_spending(people, tmp_path, rappor) -> None:
     ledger = tmp_path / "ledger.json"
-    assert main(["release", "ledger", str(ledger), "--epsilon", "1"]) == 0
+    rappor("release", "ledger", ledger, "--epsilon", "1")
     command = ["release", "synthesize", "table", str(people), "-o", str(tmp_path / "rows")]
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
-    assert main([*command, "--epsilon", "1", "--synthesizer", "magic"]) == 2
-    assert main([*command, "--epsilon", "-1"]) == 1
+    rappor(*command, "--epsilon", "1", "--synthesizer", "magic", code=2)
+    rappor(*command, "--epsilon", "-1", code=1)
     (tmp_path / "domain.toml").write_text(DOMAIN.replace('"pro", ', ""))
-    capsys.readouterr()
-    assert main([*command, "--epsilon", "1"]) == 1
-    assert "people.csv: column 'plan': value 'pro' is not declared" in capsys.readouterr().err
+    said = rappor.refused(*command, "--epsilon", "1")
+    assert "people.csv: column 'plan': value 'pro' is not declared" in said
     (tmp_path / "domain.toml").write_text("[columns]")
-    assert main([*command, "--epsilon", "1"]) == 1
-    assert "domain.toml: no columns are declared" in capsys.readouterr().err
+    assert "domain.toml: no columns are declared" in rappor.refused(*command, "--epsilon", "1")
     (tmp_path / "domain.toml").write_text(DOMAIN)
     assert read_ledger(ledger).spent_epsilon == 0
     (tmp_path / "ledger.json.lock").touch()
-    assert main([*command, "--epsilon", "1"]) == 1
-    assert "in use by another process" in capsys.readouterr().err
+    assert "in use by another process" in rappor.refused(*command, "--epsilon", "1")
 
 
-def test_nothing_is_charged_where_nothing_could_be_written(
-    people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The charge was on the disk, and the rows were lost."""
+def test_nothing_is_charged_where_nothing_could_be_written(people, tmp_path, rappor) -> None:
     ledger = tmp_path / "ledger.json"
-    assert main(["release", "ledger", str(ledger), "--epsilon", "1"]) == 0
+    rappor("release", "ledger", ledger, "--epsilon", "1")
     command = ["release", "synthesize", "table", str(people), "--epsilon", "0.5"]
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
     for output, more, words in (
@@ -277,6 +215,5 @@ def test_nothing_is_charged_where_nothing_could_be_written(
         (tmp_path / "none" / "rows", [], "is no folder"),
         (tmp_path / "rows", ["--rows", "1000000000000"], "100,000,000 values at most"),
     ):
-        assert main([*command, "-o", str(output), *more]) == 1
-        assert words in capsys.readouterr().err
+        assert words in rappor.refused(*command, "-o", output, *more)
     assert read_ledger(ledger).spent_epsilon == 0

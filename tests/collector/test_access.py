@@ -160,9 +160,7 @@ def test_a_private_token_is_no_key_yet(serving: ServerMaker) -> None:
         ({"max_reports_per_period": 2}, "reports a day"),
     ],
 )
-def test_what_weakens_privacy_must_be_asked_for(
-    bench: Bench, change: dict[str, object], word: str
-) -> None:
+def test_what_weakens_privacy_must_be_asked_for(bench, change, word) -> None:
     bench.collector.push_metrics([make_metric()], "test")
     weaker = make_metric(**change)
     with pytest.raises(MetricChangeError, match=word):
@@ -222,9 +220,7 @@ def test_wrong_settings_are_refused_in_one_line(chosen: dict[str, object]) -> No
 
 
 @pytest.mark.parametrize("name", ["RAPPOR_KEYS", "RAPPOR_SETTINGS_FILE", "RAPPOR_DATABSE"])
-def test_variables_that_are_no_settings_are_refused(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_that_are_no_settings_are_refused(name, monkeypatch) -> None:
     for read_elsewhere in ("RAPPOR_KEY", "RAPPOR_DECODER_KEY", "RAPPOR_TEST_REQUESTS"):
         monkeypatch.setenv(read_elsewhere, "9")
     load_settings()
@@ -247,9 +243,7 @@ def test_an_inherited_socket_beyond_loopback_needs_keys(sqlite_url: str) -> None
             pass
 
 
-def test_who_has_no_key_costs_the_database_nothing(
-    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch, seconds: Seconds
-) -> None:
+def test_who_has_no_key_costs_the_database_nothing(serving, monkeypatch, seconds) -> None:
     """Keys are read afresh only for a key of the route's scope; a report key is in every app."""
     with serving([METRIC], require_keys=True) as server:
         headers = keys_for(server, seconds)

@@ -114,9 +114,7 @@ def test_an_uncountable_message_is_noted_and_passed(line: Line) -> None:
     assert accepted(line.bench) == 11
 
 
-def test_a_full_counter_takes_the_others_reports(
-    line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_counter_takes_the_others_reports(line, monkeypatch) -> None:
     sender = line.bench.sender
     made = [
         sender.body([sender.report(METRIC, cohort=cohort) for _ in range(3)])
@@ -197,9 +195,7 @@ def test_what_was_retired_late_is_refused_and_told(line: Line) -> None:
     assert skipped(line) == []
 
 
-def test_a_failing_database_is_tried_until_it_counts(
-    line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_database_is_tried_until_it_counts(line, monkeypatch) -> None:
     """Before the commit and after it, where the answer alone was lost."""
     write, failures = ReportWriter.write, ["after", "before"]
 

@@ -27,8 +27,8 @@ from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
 from rappor_server.logs import make_log
 from rappor_server.serving import MAX_AGE
-from tests.collector.broker import PARTITIONS, Broker, Line, Quiet, make_line, running_broker
-from tests.collector.support import Bench, Seconds, Server, make_bench, make_metric, running_server
+from tests.collector.broker import PARTITIONS, Line, Quiet, make_line, running_broker
+from tests.collector.support import Server, make_bench, make_metric, running_server
 from tests.waiting import until
 
 METRIC = make_metric(min_reports=1)
@@ -96,9 +96,7 @@ def test_a_message_tells_the_day_only(line: Line, server: Server) -> None:
     assert found.submission.received.today == today
 
 
-def test_a_broker_that_died_gets_nothing_acknowledged(
-    sqlite_url: str, clock: Any, seconds: Seconds
-) -> None:
+def test_a_broker_that_died_gets_nothing_acknowledged(sqlite_url, clock, seconds) -> None:
     with running_broker() as broker:
         bench = make_bench(sqlite_url, clock)
         bench.collector.push_metrics([METRIC], "test")
@@ -170,9 +168,7 @@ def front_of(line: Line, *producers: FakeProducer, **changes: Any) -> BrokerQueu
     return front
 
 
-def test_metrics_are_reread_after_any_failure(
-    line: Line, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_metrics_are_reread_after_any_failure(line, monkeypatch, capsys) -> None:
     """The database is away, or holds a definition of a later version that this code cannot read."""
     answers: list[Any] = ["first", StorageError("away"), ZeroDivisionError(), "later"]
 
@@ -212,9 +208,7 @@ def submit(front: BrokerQueue, line: Line, many: int = 1) -> list[Any]:
         (KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, StorageError),
     ],
 )
-def test_what_the_broker_did_not_store_is_refused(
-    line: Line, code: int, kind: type[Exception]
-) -> None:
+def test_what_the_broker_did_not_store_is_refused(line, code, kind) -> None:
     producer = FakeProducer()
     producer.answers = [KafkaError(code)]
     front = front_of(line, producer)
@@ -314,9 +308,7 @@ def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:
 
 @pytest.mark.parametrize("make", [make_producer, make_consumer])
 @pytest.mark.parametrize("name", ["ssl.nonsense", "ssl.ca.location"])
-def test_options_the_library_refuses_are_wrong_settings(
-    make: Any, name: str, sqlite_url: str
-) -> None:
+def test_options_the_library_refuses_are_wrong_settings(make, name, sqlite_url) -> None:
     """Named, and without the value, which may be a password."""
     options = {"security.protocol": "ssl", name: "/very secret"}
     settings = load_settings(database=sqlite_url, broker="a:1", broker_options=options)
@@ -326,9 +318,7 @@ def test_options_the_library_refuses_are_wrong_settings(
     assert name in str(refused.value)
 
 
-def test_a_consumer_that_cannot_start_marks_no_database(
-    bench: Bench, database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_consumer_that_cannot_start_marks_no_database(bench, database_url, monkeypatch) -> None:
     """A wrong address or topic must not keep days open for ever."""
     monkeypatch.setattr(partitions_of, "__defaults__", (0.3,))
     settings = load_settings(database=database_url, broker="127.0.0.1:1", log_level="error")
@@ -345,9 +335,7 @@ def test_a_consumer_that_cannot_start_marks_no_database(
         assert read_state(connection) is None
 
 
-def test_raw_reports_expire_without_consumers(
-    bench: Bench, database_url: str, broker: Broker
-) -> None:
+def test_raw_reports_expire_without_consumers(bench, database_url, broker) -> None:
     """Days stay open while none runs; what is kept for so many days is not kept for longer."""
     kept = make_metric("kept", keep_raw_days=3)
     bench.collector.push_metrics([kept], "test")

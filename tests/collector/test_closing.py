@@ -51,9 +51,7 @@ def test_reports_are_counted_while_a_day_is_folded(bench: Bench, other: Bench) -
 
 
 @BOTH_DATABASES
-def test_days_are_folded_in_many_transactions(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_days_are_folded_in_many_transactions(bench, monkeypatch) -> None:
     """Between two of them reports are counted, also on SQLite; none is held up for all of them."""
     fill(bench)
     pauses: list[float] = []
@@ -76,9 +74,7 @@ def test_days_are_folded_in_many_transactions(
 
 
 @BOTH_DATABASES
-def test_a_broken_closing_resumes_at_next_look(
-    bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_closing_resumes_at_next_look(bench, other, monkeypatch) -> None:
     """Of another process. Until then the days are closed, and answers hold whole days or none."""
     fill(bench)
 
@@ -99,9 +95,7 @@ def test_a_broken_closing_resumes_at_next_look(
 
 
 @BOTH_DATABASES
-def test_one_statement_closes_all_metrics_a_day(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_statement_closes_all_metrics_a_day(bench, monkeypatch) -> None:
     """Who reports waits for this transaction: it must not grow with the number of metrics."""
     bench.collector.push_metrics(METRICS, "test")
     bench.send(bench.sender.reports(METRICS[0], 5, YESTERDAY))
@@ -229,9 +223,7 @@ def test_days_close_as_far_as_time_elapsed(guarded: Bench, clocks: TwoClocks) ->
 
 
 @BOTH_DATABASES
-def test_a_later_process_starts_at_the_last_day_seen(
-    guarded: Bench, clocks: TwoClocks, database_url: str
-) -> None:
+def test_a_later_process_starts_at_the_last_day_seen(guarded, clocks, database_url) -> None:
     clocks.pass_hours(24)  # a stop over midnight is nothing strange
     second = bench_with(clocks, database_url)
     assert second.collector.today == DAY + 1
@@ -247,9 +239,7 @@ def test_a_later_process_starts_at_the_last_day_seen(
     third.database.close()
 
 
-def test_a_clock_that_was_behind_may_be_put_right(
-    guarded: Bench, clocks: TwoClocks, database_url: str
-) -> None:
+def test_a_clock_that_was_behind_may_be_put_right(guarded, clocks, database_url) -> None:
     assert guarded.collector.today == DAY
     clocks.wall.now -= timedelta(days=20)
     second = bench_with(clocks, database_url)
@@ -275,9 +265,7 @@ def test_the_databases_clock_bears_a_clock_out(new_postgresql: Callable[[], str]
     bench.database.close()
 
 
-def test_metrics_and_log_say_that_the_clock_is_suspect(
-    tmp_path: object, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_metrics_and_log_say_that_the_clock_is_suspect(tmp_path, capfd) -> None:
     clocks = TwoClocks()
     given = {"housekeeping_seconds": 0.1, "log_level": "warning"}
     url = f"sqlite:///{tmp_path}/collector.db"

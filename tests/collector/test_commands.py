@@ -23,7 +23,7 @@ from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import make_batch
 from rappor_server.errors import SettingsError
 from tests.collector.crash import announced_port, await_ready
-from tests.collector.support import TODAY, Bench, Sender, ServerMaker, make_bench, make_metric
+from tests.collector.support import TODAY, Sender, ServerMaker, make_bench, make_metric
 from tests.metric_texts import declaration
 from tests.waiting import until
 
@@ -66,9 +66,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return call
 
 
-def test_the_life_of_a_metric_through_commands(
-    run: Run, metrics_file: Path, tmp_path: Path
-) -> None:
+def test_the_life_of_a_metric_through_commands(run, metrics_file, tmp_path) -> None:
     """serve, keys, push, reports, close, list, aggregate, retire, backup; then a clean end."""
     database = f"sqlite:///{tmp_path}/r.sqlite"
     key = run("keys", "create", "--scope", "admin", "--label", "me", "--database", database)
@@ -154,9 +152,7 @@ def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) ->
     assert run("metrics", "push", str(metrics_file), "--weaken", *on).returncode == 0
 
 
-def test_settings_come_from_file_or_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_come_from_file_or_environment(tmp_path, monkeypatch) -> None:
     from collector.settings import load_settings
     from rappor_server.errors import SettingsError
 
@@ -176,9 +172,7 @@ def test_settings_come_from_file_or_environment(
         load_settings()
 
 
-def test_a_push_tells_and_revives_the_retired(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_push_tells_and_revives_the_retired(tmp_path, capsys) -> None:
     """Nor does a start with `--metrics` collect it again."""
     file, database = tmp_path / "metrics.toml", f"sqlite:///{tmp_path}/r.sqlite"
     file.write_text(METRICS)
@@ -204,9 +198,7 @@ def _state(database: str) -> str:
     return state
 
 
-def test_a_day_closes_only_with_yes(
-    bench: Bench, database_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_day_closes_only_with_yes(bench, database_url, capsys) -> None:
     bench.clock.now, metric = datetime.now(UTC), make_metric()
     bench.collector.push_metrics([metric, make_metric("other")], "test")
     today = bench.clock.now.date()
@@ -241,12 +233,7 @@ def test_dry_run_and_closing_answer_alike(serving: ServerMaker) -> None:
         assert server.http.post(tomorrow, params={"dry_run": "true"}).status_code == 422
 
 
-def test_an_answer_on_a_terminal_decides(
-    bench: Bench,
-    database_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_answer_on_a_terminal_decides(bench, database_url, monkeypatch, capsys) -> None:
     bench.clock.now = datetime.now(UTC)
     bench.collector.push_metrics([make_metric()], "test")
     today = str(bench.clock.now.date())
@@ -257,9 +244,7 @@ def test_an_answer_on_a_terminal_decides(
         assert ("closed through" in capsys.readouterr().out) == answer
 
 
-def test_an_unknown_variable_is_refused_as_filed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_unknown_variable_is_refused_as_filed(monkeypatch) -> None:
     monkeypatch.setenv("RAPPOR_KEY", "not a setting, but known")
     load_settings()
     monkeypatch.setenv("RAPPOR_WORKRS", "2")

@@ -68,9 +68,7 @@ KILLS = int(os.environ.get("RAPPOR_KILLS", "3"))
     ],
     indirect=["database_url"],
 )
-def test_killed_at_random_it_counts_each_once(
-    database_url: str, way: str, kills: int, tmp_path: Path
-) -> None:
+def test_killed_at_random_it_counts_each_once(database_url, way, kills, tmp_path) -> None:
     """Each kind of database and each way once; RAPPOR_KILLS=200 for the figures of the page."""
     bench = collecting(database_url)
     if way == "direct":
@@ -85,9 +83,7 @@ def test_killed_at_random_it_counts_each_once(
     tally.assert_counted(bench)
 
 
-def test_workers_have_every_setting_and_their_supervisors_end(
-    new_postgresql: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_have_every_setting_and_their_supervisors_end(new_postgresql, monkeypatch) -> None:
     """Also a setting that is a list; and they end when the process that started them was killed."""
     origin = "https://app.example.org"
     monkeypatch.setenv("RAPPOR_ALLOWED_ORIGINS", f'["{origin}"]')

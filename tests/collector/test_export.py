@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from rappor_cli.main import main
 from rappor_core.calendar import date_of, day_of
 from rappor_core.wire.json import decode_json
 from rappor_core.wire.report import Report
-from tests.collector.support import TODAY, Bench, Clock, ServerMaker, make_metric
+from tests.collector.support import TODAY, Bench, Clock, make_metric
 from tests.waiting import until
 
 KEPT = make_metric("kept", keep_raw_days=30, accept_days=2, num_bits=20, min_reports=1)
@@ -51,9 +50,7 @@ def collected(bench: Bench) -> tuple[Bench, list[Report]]:
     return bench, reports
 
 
-def test_what_leaves_is_what_came_page_by_page(
-    collected: tuple[Bench, list[Report]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_leaves_is_what_came_page_by_page(collected, monkeypatch) -> None:
     bench, reports = collected
     for size in (1, 7, 43, 1000):
         monkeypatch.setattr(raw_blocks, "EXPORT_PAGE", size)
@@ -71,9 +68,7 @@ def test_what_leaves_is_what_came_page_by_page(
         ("not-kept", {}, "not_kept"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_and_noted(
-    collected: tuple[Bench, list[Report]], name: str, window: dict[str, Any], reason: str
-) -> None:
+def test_what_cannot_be_exported_is_refused_and_noted(collected, name, window, reason) -> None:
     bench, _ = collected
     with pytest.raises(NotServedError) as raised:
         bench.collector.export_reports("test", name, **window)
@@ -97,9 +92,7 @@ def test_reports_out_of_time_are_gone(collected: tuple[Bench, list[Report]], clo
     assert {report.day for report in exported(bench)} == {TODAY}
 
 
-def test_collector_and_database_export_the_same(
-    serving: ServerMaker, sqlite_url: str, tmp_path: Path
-) -> None:
+def test_collector_and_database_export_the_same(serving, sqlite_url, tmp_path) -> None:
     long_kept = KEPT.replace(keep_raw_days=3_650)  # the command counts from the machine's day
     with serving([long_kept]) as server:
         reports = server.sender.reports(long_kept, 2_500, YESTERDAY)
@@ -120,9 +113,7 @@ def test_collector_and_database_export_the_same(
         assert main([*command, "--collector", url, "--to", "yesterday"]) == 2
 
 
-def test_a_stream_that_ends_early_leaves_no_file(
-    serving: ServerMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_that_ends_early_leaves_no_file(serving, tmp_path, monkeypatch) -> None:
     pages = raw_blocks.pages
 
     def half(*arguments: Any) -> Any:
@@ -159,9 +150,7 @@ def test_raw_reports_soon_deleted_are_told(collected: tuple[Bench, list[Report]]
     assert told(last) == []
 
 
-def test_a_running_collector_warns_of_expiring_reports(
-    serving: ServerMaker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_running_collector_warns_of_expiring_reports(serving, capsys, monkeypatch) -> None:
     """Also where another look fails, as of a damaged row; that one waits for its next turn."""
     looks: list[None] = []
     rounds: list[None] = []

@@ -37,9 +37,7 @@ def total(server: Server) -> int:
     return accepted
 
 
-def test_a_full_disk_is_503_until_room(
-    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch, seconds: Seconds
-) -> None:
+def test_a_full_disk_is_503_until_room(serving, monkeypatch, seconds) -> None:
     """SQLite's own limit on pages gives the very error that a full disk gives."""
     wide = make_metric(num_bits=4096, min_reports=1)
     connections: list[sqlite3.Connection] = []
@@ -185,9 +183,7 @@ def test_a_failover_is_over_with_the_next_session(
         assert server.http.get("/v1/metrics").status_code == 200
 
 
-def test_the_wait_for_a_server_that_is_stopped_is_bounded(
-    new_postgresql: Callable[[], str], postgresql: str
-) -> None:
+def test_the_wait_for_a_server_that_is_stopped_is_bounded(new_postgresql, postgresql) -> None:
     """Its kernel answers for it, so that no bound of TCP ends the wait."""
     database = CollectorDatabase(make_engine(new_postgresql()), max_seconds=0.5)
     try:
@@ -233,9 +229,7 @@ def test_a_database_is_locked_by_whatever_name(tmp_path: Path) -> None:
         pass
 
 
-def test_a_lock_that_cannot_be_taken_is_no_other_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_cannot_be_taken_is_no_other_process(tmp_path, monkeypatch) -> None:
     """As for the file of another user, and on a network's disk without locks."""
     url = f"sqlite:///{tmp_path}/collector.sqlite"
     lock = tmp_path / "collector.sqlite.collector.lock"

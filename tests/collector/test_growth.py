@@ -41,9 +41,7 @@ def test_a_flood_is_told_and_steadiness_not(bench: Bench) -> None:
     assert _growth(bench) == [(str(TODAY), 320, 104)]
 
 
-def test_a_flood_stands_in_the_list_of_metrics(
-    bench: Bench, database_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_flood_stands_in_the_list_of_metrics(bench, database_url, capsys) -> None:
     """The command has the clock of the machine: days are counted from it."""
     bench.clock.now = datetime.now(UTC)
     today = bench.clock.now.date()
@@ -110,9 +108,7 @@ def test_periodic_reports_on_one_day_are_no_growth(bench: Bench, period: str, ev
     assert [day for day, _, _ in _growth(bench)] == [str(TODAY)] * (every == 7)
 
 
-def test_a_collector_that_runs_tells_once(
-    serving: ServerMaker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collector_that_runs_tells_once(serving, capsys, monkeypatch) -> None:
     monkeypatch.setattr(chores, "_GROWTH_SECONDS", 0.0)
     with serving([METRIC], housekeeping_seconds=0.2, log_level="warning") as server:
         for days, reports in ((3, 100), (2, 100), (1, 100), (0, 1_000)):

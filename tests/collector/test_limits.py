@@ -145,9 +145,7 @@ def report_key(url: str) -> str:
     return key
 
 
-def test_large_batches_use_up_no_more_than_small_ones(
-    serving: ServerMaker, sqlite_url: str
-) -> None:
+def test_large_batches_use_up_no_more_than_small_ones(serving, sqlite_url) -> None:
     """None of their reports is counted, so a sender of them must not use up the key's rate."""
     key = report_key(sqlite_url)
     given = {"require_keys": True, "max_reports_per_key": 100, "max_batch_reports": 10}
@@ -201,9 +199,7 @@ def _weights(params: RapporParams, bits_set: int) -> list[float]:
 @pytest.mark.parametrize(
     "probabilities", [(0.5, 0.5, 0.75), (0.75, 0.25, 0.75), (0.02, 0.01, 0.9), (0, 0.01, 0.99)]
 )
-def test_honest_reports_are_almost_never_refused(
-    num_bits: int, probabilities: tuple[float, float, float]
-) -> None:
+def test_honest_reports_are_almost_never_refused(num_bits, probabilities) -> None:
     """Exactly, also where weights are far from normal; of a wide filter the range is 8 sigma."""
     f, p, q = probabilities
     params = RapporParams.rappor(

@@ -14,7 +14,7 @@ from rappor_core.calendar import day_of
 from rappor_core.metrics.metric import Metric
 from rappor_server.logs import make_log
 from tests.collector.database_copies import copy_database
-from tests.collector.support import TODAY, Bench, Sender, ServerMaker, make_metric
+from tests.collector.support import TODAY, Bench, Sender, make_metric
 
 METRIC = make_metric(num_bits=128, min_reports=1)
 MARKERS = {
@@ -26,9 +26,7 @@ MARKERS = {
 }
 
 
-def test_markers_are_in_no_file_and_no_log(
-    serving: ServerMaker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_markers_are_in_no_file_and_no_log(serving, tmp_path, capfd) -> None:
     with serving([METRIC], log_level="debug") as server:
         bits = b"MARKERBITS16BYTE"
         plain = server.sender.report(METRIC, bits=bits)
@@ -94,9 +92,7 @@ def test_tables_forget_the_order_of_reports(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("with_pg_programs")
-def test_made_up_bodies_cannot_be_checked_in_backups(
-    bench: Bench, database_url: str, tmp_path: Path
-) -> None:
+def test_made_up_bodies_cannot_be_checked_in_backups(bench, database_url, tmp_path) -> None:
     """The attack: a body of one report of 2 bits has few forms, but for its random batch id.
 
     Who holds a backup tries all of them with every 16 bytes that it holds alongside the digests,

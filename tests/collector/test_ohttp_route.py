@@ -30,7 +30,7 @@ from rappor_core.ohttp.binary_http import SIZE_STEP, BinaryRequest, decode_respo
 from rappor_core.ohttp.encapsulation import OVERHEAD, Exchange, KeyConfig, encapsulate
 from rappor_core.ohttp.hpke import PUBLIC_KEY_BYTES
 from rappor_server.errors import NotFoundError, RequestError, SettingsError
-from tests.collector.support import Clock, Seconds, Server, ServerMaker, make_metric, running_server
+from tests.collector.support import Clock, Server, ServerMaker, make_metric, running_server
 from tests.collector.test_hostile import CORPUS, MAX_GROWTH
 from tests.relay_support import JSON, Behind, new_keys, opened
 
@@ -137,9 +137,7 @@ def test_what_cannot_be_opened_is_named(keyed: tuple[Server, Behind, Path], tmp_
     assert unknown.headers["content-type"] == "application/problem+json"
 
 
-def test_the_inner_report_key_has_its_limit(
-    tmp_path: Path, serving: ServerMaker, seconds: Seconds
-) -> None:
+def test_the_inner_report_key_has_its_limit(tmp_path, serving, seconds) -> None:
     file, (config,) = new_keys(tmp_path)
     with serving([METRIC], ohttp_keys=file, require_keys=True, max_reports_per_key=2) as server:
         with opened_store(server.settings.database) as service:
@@ -159,9 +157,7 @@ def test_the_inner_report_key_has_its_limit(
         assert statuses[-1] == 429
 
 
-def test_new_keys_hold_and_retired_ones_end(
-    keyed: tuple[Server, Behind, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_keys_hold_and_retired_ones_end(keyed, monkeypatch) -> None:
     server, behind, file = keyed
     monkeypatch.setattr("collector.domain.relay_keys.RELOAD_SECONDS", 0.0)
     newer = Behind(server.http, create_relay_key(file, date(2026, 11, 22)).config)

@@ -75,9 +75,7 @@ OPERATIONS = [(path, method) for path, methods in DOCUMENT["paths"].items() for 
 @pytest.mark.long
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_generated_requests_get_documented_answers(
-    api: Any, path: str, method: str, mode: GenerationMode
-) -> None:
+def test_generated_requests_get_documented_answers(api, path, method, mode) -> None:
     """Requests that fit the document, and requests that break it: none is a 500 or a surprise."""
 
     @settings(max_examples=15, suppress_health_check=list(HealthCheck))

@@ -142,9 +142,7 @@ def client_of(folder: Path, url: str, config: KeyConfig, clock: Clock) -> Client
 
 
 @pytest.mark.parametrize("kind", ["nginx", "caddy"])
-def test_a_device_behind_the_relay_is_counted_once(
-    kind: str, folder: Path, serving: ServerMaker, clock: Clock
-) -> None:
+def test_a_device_behind_the_relay_is_counted_once(kind, folder, serving, clock) -> None:
     file, (config,) = new_keys(folder.parent)
     with serving([METRIC], ohttp_keys=file) as server:
         with running_relay(kind, folder, server.http.base_url.port or 0) as url:
@@ -162,9 +160,7 @@ def test_a_device_behind_the_relay_is_counted_once(
 
 
 @pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.long)])
-def test_a_killed_relay_counts_each_once(
-    kills: int, folder: Path, serving: ServerMaker, clock: Clock
-) -> None:
+def test_a_killed_relay_counts_each_once(kills, folder, serving, clock) -> None:
     file, (config,) = new_keys(folder.parent)
     draw, port, recorded = random.Random(5), free_port(), 0
     with serving([METRIC], ohttp_keys=file) as server:

@@ -198,9 +198,7 @@ def test_commits_always_wait_for_the_disk(new_postgresql: Callable[[], str]) -> 
     database.close()
 
 
-def test_servers_with_lossy_commits_are_refused(
-    new_postgresql: Callable[[], str], postgresql: str
-) -> None:
+def test_servers_with_lossy_commits_are_refused(new_postgresql, postgresql) -> None:
     """fsync goes off after the start: no report is acknowledged, no day closed; then on again."""
     bench = make_bench(new_postgresql())
     bench.collector.push_metrics([METRIC], "test")
@@ -242,9 +240,7 @@ def test_many_workers_start_on_an_empty_database(database_url: str) -> None:
 
 @pytest.mark.usefixtures("with_pg_programs")
 @BOTH_DATABASES
-def test_a_live_copy_is_whole_and_restorable(
-    bench: Bench, database_url: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_live_copy_is_whole_and_restorable(bench, database_url, tmp_path, request) -> None:
     bench.collector.push_metrics([METRIC], "test")
     stop = threading.Event()
 

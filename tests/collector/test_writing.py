@@ -178,9 +178,7 @@ ON_POSTGRESQL = pytest.mark.parametrize("database_url", ["postgresql"], indirect
 
 
 @ON_POSTGRESQL
-def test_a_batch_at_two_hosts_at_once_is_counted_once(
-    bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_at_two_hosts_at_once_is_counted_once(bench, other, monkeypatch) -> None:
     body = batch_of(bench)
     counting, go_on = threading.Event(), threading.Event()
     save = PostgresqlStatements.save

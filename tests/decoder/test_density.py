@@ -5,21 +5,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pyarrow import parquet
 
-from decoder.density.cells import places_of, slot_readings
-from decoder.density.gaussian_field import fit_field
-from decoder.density.maps import (
-    Density,
-    DensityOptions,
-    estimate_density,
-    estimate_density_series,
-)
+from decoder.density.cells import places_of
+from decoder.density.maps import Density, DensityOptions, estimate_density, estimate_density_series
 from decoder.errors import DecodeError
 from decoder.grid_cells import location_of
 from decoder.inference.multiple_testing import decide
@@ -28,23 +21,11 @@ from decoder.output.density_csv import NOT_APART, visible_text
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.populations.draws import draw_aggregate
+from simulations.populations.draws import declared_aggregate, draw_aggregate
 from tests.map_draws import draw_memo
-from tests.map_pages import markup, render_maps, write_maps
+from tests.map_pages import data_of, markup, render_maps, write_maps
+from tests.metric_texts import declaration
 
-DECLARED = """
-[metrics.places]
-kind = "location"
-description = "The usual place"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, 8, 8]
-rows = 4
-columns = 4
-levels = [{levels}]
-slots = ["night 22-6", "day 6-22"]
-"""
 BLOOM = 'num_bits = 16\nnum_cohorts = 16\nmechanism = "l-osue"\nmax_memoized_values = 3\n'
 SYMBOL = 'encoding = "symbol"\nnum_symbols = 4\nnum_cohorts = 32\n'
 ONE_HOT = 'encoding = "one_hot"\nmechanism = "l-osue"\nmax_memoized_values = 3\n'
@@ -57,7 +38,11 @@ DAY = date(2026, 11, 2)
 
 
 def parts(keys: str, levels: str = "1") -> tuple[Metric, ...]:
-    return parse_metrics(DECLARED.format(levels=levels) + keys).parts("places")
+    text = declaration(
+        "places", "location", grid="square", box=[0, 0, 8, 8], rows=4, columns=4,
+        levels=[int(level) for level in levels.split(",")], slots=["night 22-6", "day 6-22"],
+    )  # fmt: skip
+    return parse_metrics(text + keys).parts("places")
 
 
 def hill(values: Sequence[str]) -> np.ndarray:
@@ -70,12 +55,9 @@ def hill(values: Sequence[str]) -> np.ndarray:
 
 
 def drawn(metric: Metric, reports: int, rng: np.random.Generator, **more: object) -> Aggregate:
-    assert metric.location is not None
     values = places_of([metric.location]).finest
     found, _ = draw_aggregate(list(values), hill(values), reports, metric.params, rng, metric.name)
-    given = {"definition": metric.to_dict(), "params_id": metric.params_id,
-             "first_day": DAY, "last_day": DAY}  # fmt: skip
-    return replace(found, **(given | more))  # type: ignore[arg-type]
+    return replace(declared_aggregate(found, metric, DAY, DAY), **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -109,22 +91,7 @@ def test_levels_of_one_slot_make_one_map() -> None:
     assert np.abs(found.shares - hill(found.cells)).sum() / 2 < 0.12
     assert not any("declares" in text for text in found.warnings)
     told = estimate_density(aggregates[:1], DensityOptions("simplex")).warnings[0]
-    assert "slot" in told
     assert "of 'places' has no reports of level 0, which its definition declares" in told
-
-
-def test_maps_of_some_cells_agree_with_the_whole(night: Density, tmp_path: Path) -> None:
-    some = night.showing([night.cells[5], night.cells[3]])
-    assert some.cells == (night.cells[3], night.cells[5], "other")
-    assert some.estimate.tolist() == night.estimate[[3, 5, -1]].tolist()
-    assert some.shares.sum() + some.unlisted == pytest.approx(1)
-    assert (some.detectable_share, night.unlisted) == (night.detectable_share, 0)
-    assert "Cells that are not shown hold" in visible_text(some)
-    rows = parquet.read_table(write_maps([some], tmp_path)[1]).to_pylist()
-    assert [row["cell"] for row in rows] == [*some.cells, "unlisted"]
-    assert rows[-1]["map_share"] == some.unlisted
-    assert rows[-1]["estimate"] is rows[-1]["detected"] is None
-    assert "unlisted" in render_maps([some])
 
 
 @pytest.mark.statistical
@@ -145,12 +112,8 @@ def test_intervals_of_single_cells_hold_the_truth(encoding: str) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("encoding", ONE_SHORT)
 def test_memoized_reports_vary_as_the_formula_says(encoding: str) -> None:
-    """Thirty days of one crowd. False alarms below 1 in 1,000; a naive variance must fail.
-
-    65 cells in 12 crowds; cells of one map are dependent, hence the wide band.
-    """
+    """12 crowds of thirty days. False alarms below 1 in 1,000; a naive variance must fail."""
     metric = parts(BOTH + ENCODINGS[encoding])[0]
-    assert metric.location is not None
     values = places_of([metric.location]).finest
     truth, squares = hill(values), []
     for seed in range(12):
@@ -180,7 +143,6 @@ def two_windows(
 ) -> tuple[Density, Density, np.ndarray]:
     """A crowd of which a share moves, into the far corner or anywhere as before."""
     metric = parts(BOTH + BLOOM)[0]
-    assert metric.location is not None
     values = places_of([metric.location]).finest
     rng, truth = np.random.default_rng(seed), hill(values)
     people = rng.choice(len(values), size=(20_000, 1), p=truth)
@@ -199,7 +161,6 @@ def test_a_real_change_is_found_and_named() -> None:
     before, after, truth = two_windows(0.2, True, 5)
     found = after.since_first
     assert before.since_first is None
-    assert found is not None
     assert found.detected[-2]
     assert found.low[-2] < truth[-1] < found.high[-2]
     own = decide(found.p_value[:-1], found.p_value[:-1], "bh", 0.05).detected
@@ -211,13 +172,10 @@ def test_a_real_change_is_found_and_named() -> None:
 )
 def test_two_windows_have_one_decision(alpha: float) -> None:
     before, after, _ = two_windows(0.1, True, 5, DensityOptions(alpha=alpha))
-    assert after.changes is not None
-    assert after.since_first is not None
     assert after.changes.p_adjusted[:-1] == pytest.approx(after.since_first.p_adjusted[:-1])
     for one in (after.changes, after.since_first):
         assert (one.detected == (one.p_adjusted <= alpha)).all()
     assert (after.changes.detected[:-1] == after.since_first.detected[:-1]).all()
-    assert before.changes is not None
     assert not before.changes.detected.any()
 
 
@@ -236,16 +194,6 @@ def test_what_does_not_belong_together_is_refused() -> None:
         estimate_density([zero])
 
 
-def test_a_known_belief_gives_the_map_alone() -> None:
-    aggregate = drawn(parts(BOTH + BLOOM)[0], 40_000, np.random.default_rng(1))
-    found = estimate_density([aggregate])
-    assert found.belief is not None
-    places = found.places
-    readings = slot_readings([aggregate], places, None)
-    again = fit_field(readings, places.laplacian, found.belief, reserved=len(places.reserved))
-    assert again.shares == pytest.approx(found.shares, abs=2e-3)
-
-
 def test_files_never_call_a_hidden_cell_zero(night: Density, tmp_path: Path) -> None:
     paths = write_maps([night], tmp_path)
     with paths[0].open(encoding="utf-8", newline="") as file:
@@ -257,10 +205,6 @@ def test_files_never_call_a_hidden_cell_zero(night: Density, tmp_path: Path) -> 
     assert {"", NOT_APART} <= {row["note"] for row in rows}
     assert (night.low[night.detected] > 0).all()
     geojson = json.loads((tmp_path / "density.geojson").read_text())
-    ring = geojson["features"][0]["geometry"]["coordinates"][0]
-    assert ring[0] == ring[-1]
-    area = sum(a[0] * b[1] - b[0] * a[1] for a, b in pairwise(ring))
-    assert area > 0  # counter-clockwise, as RFC 7946 asks
     assert len(geojson["features"]) == len(night.cells) - 1
 
 
@@ -270,8 +214,7 @@ def test_the_page_stands_alone_and_escapes(night: Density) -> None:
     assert "<script>alert" not in page
     assert "a &lt;b&gt; note" in page
     assert "http" not in markup(page)
-    start = page.index('id="data">') + 10
-    data = json.loads(page[start : page.index("</script>", start)])
+    data = data_of(page)
     assert len(data["cells"]) == len(data["maps"][0]["share"]) == len(night.cells) - 1
     assert data["points"] == [[2.0, 1.0]]
     assert "is detected 8 times in 10, a smaller one less often" in visible_text(night)
@@ -279,7 +222,6 @@ def test_the_page_stands_alone_and_escapes(night: Density) -> None:
 
 def test_pairs_are_listed_up_to_a_bound() -> None:
     metric = parts(BOTH + BLOOM + "pairs = true\n", "0")[0]
-    assert metric.location is not None
     places = places_of([metric.location])
     assert len(places.finest) == 16**2 + 1
     assert places.laplacian is None

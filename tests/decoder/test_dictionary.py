@@ -1,7 +1,6 @@
 """The public dictionary: what it says of each metric, and that what it says is true."""
 
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,7 @@ from decoder.output.dictionary import entries_of
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import KINDS
-from tests.flow_support import flow_text
+from tests.kinds.worlds import DECLARED as WORLDS
 from tests.metric_texts import declaration
 
 FOR_YEARS = {"expires": "2099-12-31"}
@@ -24,38 +23,13 @@ DECLARED = (
         expires="2020-01-31", categories=["light", "dark"], epsilon_infinity=3.0, epsilon_one=1.0,
         max_memoized_values=2, fallback="light",
     )
-    + declaration(
-        "home", "location", description="Usual place", **FOR_YEARS,
-        grid="square", box=[40.6, -74.1, 40.9, -73.8], rows=4, columns=4, levels=[0],
-        slots=["night 22-6", "day 6-22"], mode="memo", encoding="symbol", num_symbols=4,
-        num_cohorts=8, epsilon_infinity=3.0, epsilon_one=2.0,
-    )
+    + WORLDS["location"]
 )  # fmt: skip
 
 
-ASKED = (
-    declaration(
-        "crashes", "number", **FOR_YEARS, unit="crashes", of_period="sum", edges=[1, 2.5, 10],
-        none="zero", mode="memo", **MEMO,
-    )
-    + declaration(
-        "session", "number", **FOR_YEARS, unit="min", of_period="max", period="week",
-        edges={"scale": "log", "from": 1, "to": 600}, none="apart", mode="once", epsilon=2.0,
-    )
-    + declaration(
-        "memory", "number", **FOR_YEARS, unit="MB", of_period="mean", ask="mean",
-        edges={"scale": "linear", "from": 0, "to": 2000}, none="zero", mode="memo", **MEMO,
-    )
-    + declaration(
-        "site", "discover", **FOR_YEARS, epsilon_infinity=4.0, max_reports=1,
-        max_memoized_values=2, fallback="other",
-    )
-    + declaration(
-        "theme_slow", "pair", **FOR_YEARS, of=["theme", "slow"],
-        values={"theme": ["light", "dark"], "slow": [False, True]},
-        epsilon_infinity=3.0, epsilon_one=2.0, max_memoized_values=4,
-    )
-    + flow_text("commute")
+ASKED = "".join(WORLDS[kind] for kind in ("number", "pair", "discover", "flow")) + declaration(
+    "crashes", "number", **FOR_YEARS, unit="crashes", of_period="sum", edges=[1, 2.5, 10],
+    none="zero", mode="once", epsilon=2.0,
 )  # fmt: skip
 
 
@@ -64,9 +38,7 @@ def test_metrics_without_lists_are_said_in_words() -> None:
     said = {entry.name: entry for entry in entries_of(file.declared, date(2026, 11, 22))}
     assert "the sum of a day, in crashes" in said["crashes"].what
     assert said["crashes"].answers == ("1", "2.5", "10")
-    assert said["theme_slow"].what == (
-        "two answers as one: theme (light, dark) and slow (false, true)"
-    )
+    assert said["theme_crashed"].what.startswith("two answers as one: theme (dark, ")
     for metric in file.declared:  # one report for life: it bounds all, whatever it repeats
         if metric.max_reports == 1:
             entry = said[metric.base_name]
@@ -74,25 +46,21 @@ def test_metrics_without_lists_are_said_in_words() -> None:
 
 
 def test_every_kind_is_said_in_words() -> None:
-    kinds = {metric.kind for metric in parse_metrics(ASKED + DECLARED).declared} | {"string"}
-    assert kinds == set(KINDS)
-    for entry in entries_of(parse_metrics(ASKED + DECLARED).declared, date(2026, 11, 22)):
-        assert entry.what not in kinds
+    for entry in entries_of(parse_metrics("".join(WORLDS.values())).declared, date(2026, 11, 22)):
+        assert entry.what not in KINDS
 
 
 def test_an_entry_says_what_is_declared() -> None:
     entries = entries_of(parse_metrics(DECLARED).metrics.values(), date(2026, 11, 22))
-    assert [entry.name for entry in entries] == ["home", "old", "seen"]
-    home, old, seen = entries
+    assert [entry.name for entry in entries] == ["old", "places", "seen"]
+    old, places, seen = entries
     assert (old.over, seen.over) == (True, False)
     assert old.answers == ("light", "dark")
     assert seen.once == pytest.approx(1.0, abs=0.01)
-    assert home.what == "the area where the device usually is"
+    assert places.what == "the area where the device usually is"
 
 
-def test_the_site_is_one_page_that_loads_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_site_is_one_page_that_loads_nothing(tmp_path, capsys) -> None:
     file = tmp_path / "metrics.toml"
     file.write_text(DECLARED)
     site = tmp_path / "site"

@@ -9,21 +9,19 @@ import numpy as np
 import pytest
 
 from decoder.discovery.bucket_shares import GroupShares, prefix_positions
-from decoder.discovery.discovery import (
-    DiscoverOptions,
-    Discovery,
-    discover,
-    group_shares,
-)
-from decoder.discovery.search import CompletedString, count, search, upper_tail
+from decoder.discovery.discovery import DiscoverOptions, Discovery, discover, group_shares
+from decoder.discovery.search import BEAM, _holm, count, decide_by_level, search, upper_tail
 from decoder.errors import CandidatesError, DecodeError
 from decoder.kinds.discover import KIND, approved_strings, discovery_result
+from decoder.kinds.result import Result
 from decoder.kinds.run import in_memory, render_page, write_result
 from decoder.model.noise import BitNoise
 from decoder.progress import silent
+from decoder.typing import Floats
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import mmh3_positions
+from rappor_core.mechanism import TwoRoundMechanism
 from tests.discovery_support import falling_shares, site_metric, site_names, small_metric
 from tests.prefix_draws import StringPopulation
 
@@ -59,12 +57,6 @@ def test_positions_are_those_of_the_device(num_bits: int) -> None:
         assert [mmh3_positions(key, int(c), 1_000, 1)[0] for c in cohorts] == row.tolist()
 
 
-def test_a_population_is_where_devices_put_it(population: StringPopulation) -> None:
-    for cohort in (0, 9, 10, 25, 49):
-        bits = [METRIC.value_bits(name, cohort) for name in NAMES[:20]]
-        assert [bit.bit_length() - 1 for bit in bits] == population.positions[:20, cohort].tolist()
-
-
 def test_frequent_strings_are_found_and_no_other(discovery: Discovery) -> None:
     """The seeds are fixed; estimates are within 4.5 standard errors."""
     shares = falling_shares(2_000)
@@ -78,10 +70,6 @@ def test_frequent_strings_are_found_and_no_other(discovery: Discovery) -> None:
     assert [row.estimate for row in discovery.found] == sorted(
         (row.estimate for row in discovery.found), reverse=True
     )
-
-
-def test_the_same_counts_give_the_same_answer(aggregate: Aggregate, discovery: Discovery) -> None:
-    assert discover(aggregate) == discovery
 
 
 def test_groups_that_choose_strings_do_not_count_them(aggregate: Aggregate) -> None:
@@ -101,7 +89,6 @@ def test_groups_that_choose_strings_do_not_count_them(aggregate: Aggregate) -> N
 
 
 def test_heavy_strings_neither_hide_nor_lift_light_ones() -> None:
-    """30 % alongside 1 %, which share prefixes; strings of which one begins the other."""
     held = ["shop.com", "shop.co", "shop.cam", "shop"]
     names = [*held, *NAMES[:600]]
     shares = np.array([0.3, 0.02, 0.02, 0.02, *[0.64 / 600] * 600])
@@ -123,14 +110,9 @@ def test_empty_cohorts_are_skipped_and_groups_refused(aggregate: Aggregate) -> N
 def test_another_kind_and_a_missing_definition_are_refused(aggregate: Aggregate) -> None:
     with pytest.raises(DecodeError, match="lacks its definition"):
         discover(replace(aggregate, definition={}))
-    for options, message in (
-        ({"alpha": 0.0}, "alpha = 0.0"),
-        ({"level": 1.0}, "level = 1.0"),
-        ({"crowd": 0}, "crowd = 0"),
-        ({"repeats": 0.5}, "repeats = 0.5"),
-    ):
-        with pytest.raises(DecodeError, match=message):
-            DiscoverOptions(**options)
+    for name, value in {"alpha": 0.0, "level": 1.0, "crowd": 0, "repeats": 0.5}.items():
+        with pytest.raises(DecodeError, match=f"{name} = {value}"):
+            DiscoverOptions(**{name: value})
 
 
 def test_only_a_crowd_is_named(aggregate: Aggregate, discovery: Discovery) -> None:
@@ -141,8 +123,7 @@ def test_only_a_crowd_is_named(aggregate: Aggregate, discovery: Discovery) -> No
 
 
 def test_what_the_metric_sends_itself_is_marked() -> None:
-    names = ["other.example", *NAMES[:500]]
-    shares = np.array([0.4, *[0.6 / 500] * 500])
+    names, shares = ["other.example", *NAMES[:500]], np.array([0.4, *[0.6 / 500] * 500])
     drawn, _ = StringPopulation.of(METRIC, names).draw(shares, 100_000, np.random.default_rng(4))
     (row,) = (row for row in discover(drawn).found if row.declared)
     assert (row.declared, row.estimate > 0.3) == ("fallback", True)
@@ -160,40 +141,21 @@ def test_the_tail_of_a_sum_of_rare_bits() -> None:
     assert float(upper_tail(cut, np.zeros(1))[0]) < seen / 2  # the normal law is refuted
 
 
-def test_null_scores_are_standard(population: StringPopulation) -> None:
-    """z of 2,000 strings that nobody holds: mean 0, variance 1 (bounds: 1 in a million)."""
-    drawn, _ = population.draw(np.full(2_000, 1 / 2_000), 100_000, np.random.default_rng(12))
-    noise = BitNoise.of(METRIC.params.mechanism)
-    shares = group_shares(drawn, METRIC.details, noise)
-    rng = np.random.default_rng(13)
-    z = []
-    for _ in range(20):
-        bits = rng.integers(0, 2**48, 100)
-        strings = [CompletedString(int(b), b"", False, int(b) % 4) for b in bits]
-        counted = count(METRIC.details, shares, strings, noise, 1.0)
-        z.append(counted.shares / counted.null_errors)
-    scores = np.concatenate(z)
-    assert abs(scores.mean()) < 4.9 / np.sqrt(2_000)
-    assert abs(scores.std() - 1) < 4.9 / np.sqrt(4_000)
-    assert abs(0.9 * scores.std() - 1) > 4.9 / np.sqrt(4_000)  # a scale wrong by 10 % is seen
-
-
 HOSTILE = "=cmd|'/C calc'!A0\u202egnp\x1b[31m<script>"
 
 
-def hostile(discovery: Discovery) -> Discovery:
+@pytest.fixture
+def hostile(discovery: Discovery, tmp_path: Path) -> Result:
+    """A result with odd strings, and its files."""
     texts = (HOSTILE, "fine.example", "a\nb", "x" * 300, "\\n")
     rows = [replace(discovery.found[0], string=text, whole=True) for text in texts]
     cut = replace(discovery.found[0], string="begin", whole=False)
-    return replace(discovery, found=(*rows, cut))
+    result = discovery_result(replace(discovery, found=(*rows, cut)))
+    write_result(result, KIND, "decode", tmp_path, silent)
+    return result
 
 
-def write_hostile(discovery: Discovery, folder: Path) -> None:
-    write_result(discovery_result(hostile(discovery)), KIND, "decode", folder, silent)
-
-
-def test_text_of_strangers_is_escaped_everywhere(discovery: Discovery, tmp_path: Path) -> None:
-    write_hostile(discovery, tmp_path)
+def test_text_of_strangers_is_escaped_everywhere(hostile: Result, tmp_path: Path) -> None:
     for path in set(tmp_path.iterdir()) - {tmp_path / "discovered.parquet"}:
         raw = path.read_text(encoding="utf-8")
         assert not {"\u202e", "\x1b"} & set(raw)
@@ -201,15 +163,10 @@ def test_text_of_strangers_is_escaped_everywhere(discovery: Discovery, tmp_path:
         rows = list(csv.DictReader(file))
     assert rows[0]["string"].startswith("'=cmd")
     assert "\\u202egnp\\x1b" in rows[0]["string"]
-    assert [rows[i]["string"] for i in (1, 2, 4, 5)] == [
-        "fine.example",
-        "a\\nb",
-        "\\\\n",
-        "begin...",
-    ]
+    shown = ["fine.example", "a\\nb", "\\\\n", "begin..."]
+    assert [rows[i]["string"] for i in (1, 2, 4, 5)] == shown
     assert len(rows[3]["string"]) == 83
-    page = render_page(KIND, in_memory(discovery_result(hostile(discovery)), "decode"))
-    assert "<script>" not in page
+    assert "<script>" not in render_page(KIND, in_memory(hostile, "decode"))
     document = json.loads((tmp_path / "results.json").read_text())
     assert document["found"][0]["string"] == HOSTILE
 
@@ -225,8 +182,8 @@ def review(folder: Path, decisions: dict[str, str]) -> None:
         writer.writerows(row | {"publish": decisions.get(row["string"], "")} for row in rows)
 
 
-def test_a_person_approves_each_new_candidate(discovery: Discovery, tmp_path: Path) -> None:
-    write_hostile(discovery, tmp_path)
+@pytest.mark.usefixtures("hostile")
+def test_a_person_approves_each_new_candidate(tmp_path: Path) -> None:
     with pytest.raises(CandidatesError, match=r"no row .* says yes"):
         approved_strings(tmp_path)
     review(tmp_path, {"fine.example": "Yes", "a\\nb": "no"})
@@ -235,6 +192,9 @@ def test_a_person_approves_each_new_candidate(discovery: Discovery, tmp_path: Pa
         review(tmp_path, {text: "yes"})
         with pytest.raises(CandidatesError, match=message):
             approved_strings(tmp_path)
+    review(tmp_path, {"fine.example": "perhaps"})
+    with pytest.raises(CandidatesError, match="neither yes nor no"):
+        approved_strings(tmp_path)
     review(tmp_path, {"fine.example": "yes"})
     (tmp_path / "results.json").write_text('{"found": [{}]}')
     with pytest.raises(CandidatesError, match="lacks what was found"):
@@ -242,15 +202,9 @@ def test_a_person_approves_each_new_candidate(discovery: Discovery, tmp_path: Pa
     (tmp_path / "results.json").write_text('{"found": []}')
     with pytest.raises(CandidatesError, match=r"id '\w+' is not one of results\.json"):
         approved_strings(tmp_path)
-    write_hostile(discovery, tmp_path)
-    review(tmp_path, {"fine.example": "perhaps"})
-    with pytest.raises(CandidatesError, match="neither yes nor no"):
-        approved_strings(tmp_path)
 
 
-def test_the_command_finds_shows_and_hands_over(
-    aggregate: Aggregate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_finds_shows_and_hands_over(aggregate, tmp_path, capsys) -> None:
     counts, out = tmp_path / "site.json", tmp_path / "out"
     counts.write_text(aggregate.to_json())
     assert main(["discover", "--aggregate", str(counts), "-o", str(out)]) == 0
@@ -268,28 +222,6 @@ def test_the_command_finds_shows_and_hands_over(
     assert words.read_text().split() == NAMES[:2]
 
 
-def test_of_noise_alone_smaller_shares_would_be_named(discovery: Discovery) -> None:
-    assert discovery.half_by_noise < discovery.half_found < discovery.most_found
-
-
-@pytest.mark.long
-def test_strings_are_named_at_the_stated_shares() -> None:
-    """40 strings each. At .5 fewer than 10 have a chance of .001; at .95 fewer than 32, .0003."""
-    metric, rng = small_metric(), np.random.default_rng(7)
-    population = StringPopulation.of(metric, NAMES)
-
-    def named(share: float) -> int:
-        shares = np.r_[np.full(10, share), np.full(1_990, (1 - 10 * share) / 1_990)]
-        drawn = [discover(population.draw(shares, 20_000, rng)[0]) for _ in range(4)]
-        return sum(row.string in NAMES[:10] for one in drawn for row in one.found)
-
-    assert 10 <= named(0.05) <= 30
-    shares = np.r_[np.full(10, 0.05), np.full(1_990, 0.5 / 1_990)]
-    one = discover(population.draw(shares, 20_000, rng)[0])
-    assert one.half_by_noise < 0.03 < one.half_found == 0.05 < one.most_found < 0.08
-    assert named(one.most_found) >= 32
-
-
 def test_scores_do_not_depend_on_one_bucket() -> None:
     """Clipped: a bucket a hundred times as full counts no more than one that is a little full."""
     rng = np.random.default_rng(0)
@@ -297,3 +229,89 @@ def test_scores_do_not_depend_on_one_bucket() -> None:
     shares[2, 5] = 1.0
     group = GroupShares(np.arange(8), np.full(8, 1_000.0), shares, 16)
     assert group.scores()[2, 5] * np.sqrt(8) < 3.0
+
+
+ALPHA = 0.05
+
+
+def test_alpha_is_never_spent_twice() -> None:
+    """Whatever ends at each level: the bounds sum to alpha, or less if the last has none."""
+    rng = np.random.default_rng(1)
+    for num_levels in (2, 4, 8):
+        for _ in range(100):
+            sizes = rng.integers(0, BEAM + 1, num_levels)
+            levels = np.repeat(np.arange(num_levels), sizes)
+            bounds = decide_by_level(rng.random(sizes.sum()), levels, num_levels, ALPHA).bounds
+            assert bounds.sum() <= ALPHA * (1 + 1e-9)
+            if sizes[-1]:
+                assert bounds.sum() == pytest.approx(ALPHA)
+
+
+def test_thresholds_do_not_depend_on_later_levels() -> None:
+    p_values = np.array([1e-4, 0.3, 0.02, 0.5])
+    early = decide_by_level(p_values[:2], np.array([0, 1]), 4, ALPHA)
+    late = decide_by_level(p_values, np.array([0, 1, 2, 3]), 4, ALPHA)
+    assert (early.bounds == late.bounds[:2]).all()
+    assert (early.adjusted == late.adjusted[:2]).all()
+
+
+def test_searches_by_p_values_name_at_most_alpha() -> None:
+    """The search goes on where the first string is not told from chance. 8,000 runs, 4 errors."""
+    rng, runs = np.random.default_rng(2), 8_000
+    wrong = {"by level": 0, "over all": 0}
+    for _ in range(runs):
+        first = rng.random()
+        size = 1 if first < ALPHA else 1 + BEAM
+        p_values = np.append(first, rng.random(size - 1))
+        levels = np.append(0, np.full(size - 1, 3))
+        wrong["by level"] += int(decide_by_level(p_values, levels, 4, ALPHA).detected.any())
+        wrong["over all"] += int((_holm(p_values) <= ALPHA).any())
+    error = (ALPHA * (1 - ALPHA) / runs) ** 0.5
+    assert wrong["by level"] / runs < ALPHA + 4 * error
+    assert wrong["over all"] / runs > ALPHA + 12 * error
+
+
+def test_adjusted_values_are_least_alphas_of_detection() -> None:
+    rng = np.random.default_rng(3)
+    p_values, levels = rng.random(60) ** 4, rng.integers(0, 3, 60)
+    told = decide_by_level(p_values, levels, 3, ALPHA)
+    assert told.detected.sum() > 3
+    assert (told.detected == (told.adjusted <= ALPHA)).all()
+    assert told.detected[p_values <= told.bounds].all()
+    for place in np.flatnonzero(told.detected):
+        alpha = float(told.adjusted[place])
+        assert decide_by_level(p_values, levels, 3, alpha * 1.001).detected[place]
+        assert not decide_by_level(p_values, levels, 3, alpha * 0.999).detected[place]
+
+
+def _drawn(noise: BitNoise, heavy: int, rng: np.random.Generator) -> GroupShares:
+    """10 cohorts of 256 buckets, of 2,000 reports each, all of which hold one prefix."""
+    cohorts, reports = np.arange(10), np.full(10, 2_000)
+    full = np.zeros((10, 256), dtype=np.int64)
+    places = prefix_positions(np.array([heavy], dtype=np.uint64), 48, cohorts, 256)[0]
+    full[cohorts, places] = reports
+    rest = reports[:, None] - full
+    counts = rng.binomial(full, noise.q_star) + rng.binomial(rest, noise.p_star)
+    shares: Floats = (counts / reports[:, None] - noise.p_star) / noise.gap
+    return GroupShares(cohorts, reports.astype(float), shares, 48)
+
+
+def test_neighbors_of_heavy_strings_vary_more() -> None:
+    """800 scores of strings that nobody holds, 2 of whose buckets are full: 4 standard errors."""
+    rng = np.random.default_rng(4)
+    once = TwoRoundMechanism.one_shot(4.0)
+    noise, heavy, cohorts = BitNoise.of(once), 77, np.arange(10)
+    some = rng.integers(0, 2**48, 60_000, dtype=np.uint64)
+    places = prefix_positions(np.append(some, np.uint64(heavy)), 48, cohorts, 256)
+    share = some[(places[:-1] == places[-1]).sum(axis=1) == 2][:40]
+    assert len(share) == 40
+    scores, plain = [], []
+    for _ in range(20):
+        group = _drawn(noise, heavy, rng)
+        prefixes = np.append(share, np.uint64(heavy))
+        fit = group.fit(prefixes, noise)
+        assert abs(fit.shares[-1] - 1) < 0.1
+        scores.append(fit.z[:-1])
+        plain.append(group.fit(prefixes).z[:-1])
+    assert abs(np.std(scores) - 1) < 4 / np.sqrt(2 * 800)
+    assert np.std(plain) > 1.25

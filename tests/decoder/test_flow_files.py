@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +23,9 @@ from decoder.progress import silent
 from decoder.sources.aggregates import AggregateFiles, check_metric
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.metric import Metric
 from simulations.flows import city_matrix, city_metric, draw_flows
 from tests.decoder.flow_support import decode_flows_once
-from tests.map_pages import markup
+from tests.map_pages import data_of, markup
 
 METRIC = city_metric(4.0, 100_000, rows=2, columns=2)  # zones; 16 cells
 FLOWS_COLUMNS = ["origin", "destination", "origin_name", "destination_name", "km", "estimate",
@@ -42,27 +40,18 @@ def _decoded_once() -> Iterator[None]:
         yield
 
 
-def counts_of(days: tuple[date, date], seed: int = 1, metric: Metric = METRIC) -> Any:
-    rng = np.random.default_rng(1)
-    matrix = city_matrix(metric.details, rng)
-    return draw_flows(metric, matrix, 100_000, np.random.default_rng(seed), days)
-
-
-NOVEMBER = (date(2026, 11, 1), date(2026, 11, 30))
+def city_counts() -> Aggregate:
+    """Of November 2026."""
+    matrix = city_matrix(METRIC.details, np.random.default_rng(1))
+    days = date(2026, 11, 1), date(2026, 11, 30)
+    return draw_flows(METRIC, matrix, 100_000, np.random.default_rng(1), days)
 
 
 @pytest.fixture(scope="module")
 def counts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("flows") / "commute.json"
-    path.write_text(counts_of(NOVEMBER).to_json(), encoding="utf-8")
+    path.write_text(city_counts().to_json(), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> AggregateFiles:
-    path = tmp_path_factory.mktemp("flows") / "tiny.json"
-    path.write_text(counts_of(NOVEMBER, metric=METRIC).to_json(), encoding="utf-8")
-    return AggregateFiles((path,))
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +101,7 @@ def test_lines_are_told_and_largest_other_flows(folder: Path) -> None:
         ends = [shape["coordinates"]] if known["km"] == 0 else shape["coordinates"]
         assert all(-74.11 < x < -73.85 and 40.63 < y < 40.83 for x, y in ends)
         assert 1 <= known["width"] <= 12
-    wide = max((one["properties"] for one in features), key=lambda one: one["width"])
-    assert wide["width"] == 12
+    assert max(one["properties"]["width"] for one in features) == 12
 
 
 def test_only_what_is_told_is_solid(folder: Path) -> None:
@@ -121,24 +109,15 @@ def test_only_what_is_told_is_solid(folder: Path) -> None:
     assert not re.search(r"(src|href)=\"(?!#)", markup(page))  # nothing from a network
     found = json.loads((folder / "results.json").read_text())
     told = sum(row["detected"] for row in found["flows"])
-    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
-    (shown,) = data["maps"]
+    (shown,) = data_of(page)["maps"]
     assert shown["detected"] == list(range(told))
 
 
-def test_flows_under_a_distance_are_not_shown(tiny: AggregateFiles) -> None:
-    answer = KIND.decode(tiny.read(), Question(flows=FlowOptions(3.0, 5)))
-    flows = answer.content["flows"]
+def test_flows_under_a_distance_are_not_shown(counts: Path) -> None:
+    read = AggregateFiles((counts,)).read()
+    flows = KIND.decode(read, Question(flows=FlowOptions(3.0, 5))).content["flows"]
     assert all(row["km"] >= 3 for row in flows)
     assert sum(not row["detected"] for row in flows) == 5
-
-
-def test_the_same_decoding_gives_the_same_bytes(counts: Path, folder: Path, tmp_path: Path) -> None:
-    """By `rappor decode`, too, which knows the kind."""
-    assert main(["decode", "--aggregate", str(counts), "-o", str(tmp_path)]) == 0
-    assert len(list(tmp_path.iterdir())) == len(list(folder.iterdir()))
-    for path in sorted(folder.iterdir()):
-        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
 
 
 CELL = METRIC.details.cells[0]
@@ -165,14 +144,8 @@ def test_a_census_is_read_by_names_of_cells(tmp_path: Path) -> None:
     ("lines", "said"),
     [
         (("x,y,5",), "no count of a pair of this metric's cells"),
-        (
-            (f"{CELL},{CELL},-1",),
-            "line 2, column 'count': '-1'",
-        ),
-        (
-            (f"{CELL},{CELL},nan",),
-            "line 2, column 'count': 'nan'",
-        ),
+        ((f"{CELL},{CELL},-1",), "line 2, column 'count': '-1'"),
+        ((f"{CELL},{CELL},nan",), "line 2, column 'count': 'nan'"),
     ],
 )
 def test_a_bad_census_is_refused(tmp_path: Path, lines: tuple[str, ...], said: str) -> None:
@@ -190,7 +163,7 @@ def test_what_cannot_be_is_refused_in_words(counts: Path, tmp_path: Path) -> Non
     (tmp_path / "flows.csv").write_text("mine")
     with pytest.raises(OutputError, match="so it is not replaced"):
         claim(tmp_path, KIND)
-    other = replace(counts_of(NOVEMBER), definition={"kind": "string"})
+    other = replace(city_counts(), definition={"kind": "string"})
     with pytest.raises(DecodeError, match="is of kind 'string', and has no flows"):
         KIND.decode([other], Question())
 

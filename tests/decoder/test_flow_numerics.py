@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 from decoder.flows.fit import FlowData, FlowFit, fit_flows
 from decoder.flows.moments import FlowMoments
 from decoder.flows.space import Answers, FlowSpace, Gravity, SymbolCounts, answers_of
+from decoder.numerics.arrowhead import Arrowhead
 from rappor_core.metrics.flow import QUESTIONS
 from tests.decoder.flow_support import flow_metric, noisy
 
@@ -78,7 +79,6 @@ def test_the_posterior_is_that_of_dense_algebra() -> None:
 
 
 def test_the_cavity_takes_the_own_prior_out() -> None:
-    """As if that departure had a prior of a variance without end."""
     fit = small_fit()
     estimate, error = FlowMoments(fit).pairs.cavity()
     for pair in (0, 7, 24):
@@ -91,20 +91,8 @@ def test_the_cavity_takes_the_own_prior_out() -> None:
         assert error[pair] == pytest.approx(np.sqrt(row @ covariance @ row), rel=1e-4)
 
 
-def test_the_gradient_is_that_of_differences() -> None:
-    fit = small_fit()
-    at = fit.parameters + np.random.default_rng(1).normal(0, 0.1, fit.gravity.size)
-    _, slope = fit.objective(at)
-    for number in range(0, len(at), 5):
-        step = np.zeros(len(at))
-        step[number] = 1e-6
-        rise = fit.objective(at + step)[0] - fit.objective(at - step)[0]
-        assert slope[number] == pytest.approx(rise / 2e-6, rel=1e-4, abs=1e-4)
-
-
 def test_many_zones_take_little_memory() -> None:
-    """Of 200 cells in 64 zones dense covariances of answers and of parameters, with
-    their factors, are 1 GB."""
+    """Dense covariances of 200 cells in 64 zones, with their factors, are 1 GB."""
     rng = np.random.default_rng(4)
     bands = rng.integers(1, 5, (200, 200))
     np.fill_diagonal(bands, 0)
@@ -192,3 +180,36 @@ def test_distance_is_told_within_a_band() -> None:
     slope[3 * 5 + 4] = -2.0
     shares = Gravity(SMALL, np.zeros(25)).shares(slope).reshape(5, 5)
     assert shares[0, 2] / shares[1, 2] == pytest.approx((2500 / 1500) ** 2)
+
+
+def arrowhead(size: int, filled: float) -> tuple[Arrowhead, np.ndarray]:
+    """One of 5 blocks of `size` unknowns and a border of 6, in any order; and dense."""
+    rng = np.random.default_rng(size)
+    count, border = 5, 6
+    blocks = rng.permutation(size * count + border)[: size * count].reshape(size, count)
+    dense = rng.normal(size=(size * count + border,) * 2)
+    dense[rng.random(dense.shape) > filled] = 0
+    dense += dense.T
+    owner = np.full(len(dense), -1)
+    owner[blocks] = np.arange(count)
+    apart = (owner[:, None] != owner) & (owner[:, None] >= 0) & (owner >= 0)
+    dense[apart] = 0
+    dense += np.diag(np.where(np.arange(len(dense)) % 3, 9.0, -9.0))
+    return Arrowhead(sparse.csr_array(dense), blocks), dense
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("filled", [0.1, 0.9])
+def test_all_is_as_of_dense_algebra(size: int, filled: float) -> None:
+    found, dense = arrowhead(size, filled)
+    rng = np.random.default_rng(9)
+    inverse, values = np.linalg.inv(dense), rng.normal(size=(len(dense), 3))
+    np.testing.assert_allclose(found.solve(values), inverse @ values, atol=1e-12)
+    np.testing.assert_allclose(found.solve(values[:, 0]), inverse @ values[:, 0], atol=1e-12)
+    assert found.log_determinant == pytest.approx(np.linalg.slogdet(dense)[1], abs=1e-10)
+    left, right = rng.normal(size=(2, 4, len(dense))) * (rng.random((2, 4, len(dense))) < 0.4)
+    forms = found.forms(sparse.csr_array(left), sparse.csr_array(right))
+    for ours, (one, other) in zip(
+        forms, ((left, left), (left, right), (right, right)), strict=True
+    ):
+        np.testing.assert_allclose(ours, np.diag(one @ inverse @ other.T), atol=1e-12)

@@ -1,5 +1,7 @@
 """From noisy cells to maps: projection, the field, and which cells touch."""
 
+from datetime import date
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,24 +10,22 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from decoder.density import gaussian_field as field
+from decoder.density import linear_system
+from decoder.density import predicted_error as prediction
 from decoder.density.cells import cell_laplacian
 from decoder.density.field_prior import Belief, Prior, softmax
 from decoder.density.gaussian_field import fit_field
-from decoder.density.linear_system import (
-    LevelEquations,
-    Misfit,
-    design_of,
-    even_map,
-    read_aggregate,
-)
 from decoder.model.noise import BitNoise
 from decoder.numerics.optimization import descend, project_simplex
+from metric_design.map_findings import map_findings
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 from tests.map_draws import value_positions
+from tests.metric_texts import declaration
 
 vectors = st.lists(st.floats(-2, 2), min_size=1, max_size=12).map(np.array)
 
@@ -45,9 +45,9 @@ def test_the_projection_is_the_nearest_point(values: np.ndarray, total: float) -
 NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)
 
 
-def reading(target: np.ndarray, reports: float) -> LevelEquations:
+def reading(target: np.ndarray, reports: float) -> linear_system.LevelEquations:
     size = len(target)
-    return LevelEquations(
+    return linear_system.LevelEquations(
         sparse.eye_array(size, format="csr"), target, np.full(size, reports), NOISE, 1.0
     )
 
@@ -74,7 +74,6 @@ def test_evidence_smooths_only_what_is_smooth() -> None:
 
 
 def test_maps_that_noise_may_make_say_so() -> None:
-    """Nothing but noise on an even map gains less than a spike; two hills that show gain more."""
     truth, rng = np.full(120, 1 / 120), np.random.default_rng(9)
     error = 0.004
     one_report = np.sqrt(NOISE.mechanism_variance(np.array([0.01]), 1.0))[0]
@@ -89,17 +88,6 @@ def test_maps_that_noise_may_make_say_so() -> None:
     assert clear.gain > np.log(120)
     assert not clear.doubts
     assert not fit_field([reading(noisy, 1e3)], chain(120), Belief("alike", 1.0)).doubts
-
-
-def test_weakly_seen_crowds_are_not_made_even() -> None:
-    """The map is the mean by evidence, not the even one; where nothing shows it is next to even."""
-    even, noise = np.full(120, 1 / 120), np.random.default_rng(9).normal(0, 0.004, size=120)
-    one_report = np.sqrt(NOISE.mechanism_variance(np.array([0.01]), 1.0))[0]
-    weak = softmax(0.4 * np.sin(np.arange(120) / 15))
-    for truth, most in ((weak, 0.06), (even, 0.02)):  # an even map of the former is .118 off
-        found = fit_field([reading(truth + noise, (one_report / 0.004) ** 2)], chain(120))
-        assert found.doubts
-        assert np.abs(found.shares - truth).sum() / 2 < most
 
 
 def test_a_descent_finds_what_scipy_finds() -> None:
@@ -154,11 +142,103 @@ def test_smoothers_find_crowds_that_flat_starts_lose() -> None:
     truth, laplacian = np.append(0.98 * hills / hills.sum(), 0.02), cell_laplacian(grid, cells)
     params = RapporParams(3, 1, 64, TwoRoundMechanism.symbols(3, 1.0, 0.5), "symbol")
     drawn, _ = draw_aggregate(cells, truth, 40_000, params, np.random.default_rng(2))
-    design = design_of(value_positions(cells, params), params, np.arange(len(cells)))
-    readings = [read_aggregate(drawn, design, 1.0)]
-    even = even_map(readings, 2305, reserved=1)
+    design = linear_system.design_of(value_positions(cells, params), params, np.arange(len(cells)))
+    readings = [linear_system.read_aggregate(drawn, design, 1.0)]
+    even = linear_system.even_map(readings, 2305, reserved=1)
     prior = Prior.of("neighbors", laplacian, 2305, reserved=1)
-    lost, found = next(field._walks(Misfit(readings, even), "neighbors", prior, even)[0])
+    lost, found = next(
+        field._walks(linear_system.Misfit(readings, even), "neighbors", prior, even)[0]
+    )
     assert np.abs(found.shares - truth).sum() / 2 < 0.75
     assert np.abs(lost.shares - truth).sum() / 2 > 0.9
     assert found.loss < lost.loss - 1
+
+
+HEAD = declaration(
+    "places", "location", expires="2028-12-31", grid="square", box=[0, 0, 8, 8], rows=10,
+    columns=10, levels=[0], period="month",
+)  # fmt: skip
+SYMBOLS = (
+    'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 16\n'
+    "epsilon_infinity = 1.0\nepsilon_one = 0.9\n"
+)
+TODAY = date(2026, 12, 31)
+
+
+def told(keys: str, population: int = 20_000, **options: int) -> str:
+    (finding,) = map_findings(parse_metrics(HEAD + keys), population, TODAY, **options)
+    assert (finding.level, finding.metric) == ("note", "places")
+    return finding.message
+
+
+@pytest.mark.parametrize("periods", [1, 2, 26])
+def test_keys_of_modes_declare_what_was_predicted(periods: int) -> None:
+    for mode in prediction.modes(4.0, periods, 64):
+        (metric,) = parse_metrics(HEAD + mode.keys).parts("places")
+        assert metric.params == mode.params
+        assert max(metric.location.window, 1) == mode.turns
+        assert metric.lifetime_epsilon == pytest.approx(4.0, rel=1e-3)
+        if mode.places is not None:
+            assert metric.max_memoized_values == mode.places + 1
+
+
+def test_own_bit_variances_match_many_reports() -> None:
+    """By the information of the cell's bits, all other cells known: enumerated, k = 4."""
+    for params in (
+        RapporParams(4, 1, 1, TwoRoundMechanism.optimized(2.0, 1.8)),
+        RapporParams(4, 1, 1, TwoRoundMechanism.symbols(4, 2.0, 1.8), "symbol"),
+    ):
+        k, gap = 4, params.q_star - params.p_star
+        shown = params.p_star + gap / k
+        bits = np.zeros(k)
+        bits[0] = 1
+        direction = gap * (bits - 1 / k)  # of the chances of a report, as its share grows
+        covariance = np.diag(np.full(k, shown * (1 - shown)))
+        if params.scheme.symbols:
+            covariance = np.diag(np.full(k, shown)) - shown**2
+        information = direction @ np.linalg.pinv(covariance) @ direction
+        assert prediction.noise_of(params) == pytest.approx(1 / information)
+    own_bits = RapporParams(962, 1, 1, TwoRoundMechanism.optimized(1.0, 0.9), "one_hot")
+    assert prediction.predicted_error(own_bits, 1e9, 961).total_variation < 0.02
+
+
+@pytest.mark.parametrize(("cohorts", "bits"), [(16, 2), (64, 2), (200, 2), (16, 8)])
+def test_cell_noise_is_of_the_linear_system(cohorts: int, bits: int) -> None:
+    """The error of the exact posterior mean, of random bits and 400 cells, within 4 %."""
+    cells, own = 400, 2e-6
+    rng = np.random.default_rng(1)
+    reference = prediction.Reference(np.full(cells, 1 / cells), np.geomspace(0.5, 20, cells))
+    prior = np.linalg.qr(rng.normal(size=(cells, cells)))[0]
+    prior = cells**2 * (prior * reference.precisions) @ prior.T  # of shares, not of log shares
+    design = np.zeros((cohorts * bits, cells))
+    for cohort in range(cohorts):
+        design[cohort * bits + rng.integers(bits, size=cells), np.arange(cells)] = 1
+    design -= 1 / bits
+    weight = 1 / (own * cohorts * (1 - 1 / bits))  # each cell by itself has variance `own`
+    exact = np.trace(np.linalg.inv(prior + weight * design.T @ design))
+    noise = prediction.effective_noise(reference, own, cohorts * (bits - 1))
+    assert reference.squared(noise) == pytest.approx(exact, rel=0.04)
+    assert reference.squared(own) < 0.8 * exact  # without what others throw on it
+
+
+WINDOW = """mode = "window"
+window = 24
+max_reports = 1
+num_bits = 32
+num_cohorts = {cohorts}
+epsilon = 1.0
+"""
+
+
+def test_check_names_and_declares_the_best_mode() -> None:
+    said = told(SYMBOLS, population=100_000)
+    assert "a map of one month from 100,000 devices, 100 cells" in said
+    assert "for maps of 24 months with epsilon" in said
+    assert (
+        "the best mode that hides when, too, is window (with 64 cohorts: memo, 2 symbols 0." in said
+    )
+    assert 'window = 24, turn = "fresh", hold = 4, max_reports = 1, num_bits = 32' in said
+    poor = WINDOW.format(cohorts=2).replace("num_bits = 32", "num_bits = 4")
+    assert "too, is window" in told(poor, population=100_000)
+    enough = told(WINDOW.format(cohorts=16), population=100_000)
+    assert "no mode that hides when, too, is better by more than a tenth (with 64" in enough

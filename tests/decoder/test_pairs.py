@@ -7,29 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.linalg import helmert
+from scipy.linalg import eigh, helmert
+from scipy.optimize import minimize_scalar, nnls
 
-from decoder import DecodeOptions, decode
-from decoder.candidates.lists import metric_candidates
+from decoder import DecodeOptions
 from decoder.errors import DecodeError, ImproperError
 from decoder.inference.intervals import fieller
-from decoder.kinds.pair import KIND, joint_result
+from decoder.kinds.pair import KIND, joint_result, joint_view
 from decoder.kinds.run import write_result
 from decoder.model.noise import BitNoise
-from decoder.pairs.decoding import (
-    PairCounts,
-    chi_squared,
-    decode_pairs,
-    fit_pair,
-    pair_counts,
-    side_sums,
-)
+from decoder.pairs import decoding as joint
 from decoder.progress import silent
+from decoder.tables.paging import TableQuery
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import draw_aggregate
-from tests.pair_support import drawn_pairs, pair_metric
+from tests.pair_support import coupled_table, drawn_pairs, pair_metric
 
 SHARES = np.array([[0.30, 0.10], [0.05, 0.25], [0.10, 0.20]])
 
@@ -46,9 +40,9 @@ def drawn(one: Metric, shares: Floats, reports: int, seed: int) -> Aggregate:
 def test_cells_are_those_of_a_plain_least_squares(hashed: bool) -> None:
     """The sum of shares is 1, and without it the estimate is numpy's weighted least squares."""
     one = metric(hashed=hashed)
-    table = decode_pairs(drawn(one, SHARES, 20_000, 1))
+    table = joint.decode_pairs(drawn(one, SHARES, 20_000, 1))
     assert table.estimate.sum() == pytest.approx(1, abs=1e-3)
-    counts = pair_counts(drawn(one, SHARES, 20_000, 1), one.details, DecodeOptions())
+    counts = joint.pair_counts(drawn(one, SHARES, 20_000, 1), one.details, DecodeOptions())
     design = counts.designs.reshape(-1, 6)
     scale = np.sqrt(np.repeat(counts.reports, one.params.num_bits))  # one weight: every mean is 1/6
     rows = np.vstack([design * scale[:, None], np.full((1, 6), 1e6)])
@@ -61,21 +55,8 @@ def test_cells_are_those_of_a_plain_least_squares(hashed: bool) -> None:
     assert np.abs(table.estimate.ravel() - expected).max() < 3 * table.cells.std_error.max()
 
 
-def test_unhashed_decodings_agree_with_categories() -> None:
-    """Each cell has its own bit there; here the sum is used too, which moves it by little."""
-    aggregate = drawn(metric(), SHARES, 50_000, 2)
-    table = decode_pairs(aggregate)
-    direct = decode(aggregate, metric_candidates(aggregate)).candidates
-    errors = np.asarray(direct.std_error)
-    assert np.abs(table.estimate.ravel() - direct.estimate).max() < 2 * errors.max()
-    assert (table.cells.std_error.ravel() < 1.02 * errors).all()
-
-
 def test_the_covariance_holds_for_devices_that_report_again() -> None:
-    """600 draws of 400 devices of six reports: each variance within 6 sd of a chi-squared.
-
-    Of devices that are taken for six each it is a fraction, so this test can fail.
-    """
+    """600 draws of 400 devices of six reports: each variance within 6 sd of a chi-squared."""
     one, rng, estimates, stated = metric(), np.random.default_rng(7), [], {6.0: [], 1.0: []}
     for _ in range(600):
         found, _ = draw_aggregate(
@@ -83,7 +64,9 @@ def test_the_covariance_holds_for_devices_that_report_again() -> None:
         )
         found = replace(found, definition=one.to_dict())
         for repeats, variances in stated.items():
-            fit = fit_pair(pair_counts(found, one.details, DecodeOptions(repeats=repeats)))
+            fit = joint.fit_pair(
+                joint.pair_counts(found, one.details, DecodeOptions(repeats=repeats))
+            )
             if len(variances) < 30:
                 variances.append(np.diag(fit.covariance()))
         estimates.append(fit.estimate)
@@ -92,16 +75,9 @@ def test_the_covariance_holds_for_devices_that_report_again() -> None:
     assert (observed > 1.5 * np.mean(stated[1.0], axis=0)).all()
 
 
-def test_an_empty_cohort_is_left_out() -> None:
-    aggregate = drawn(metric(hashed=True), SHARES, 50_000, 5)
-    table = decode_pairs(aggregate, DecodeOptions(without_cohorts=(0, 3)))
-    assert np.abs(table.estimate - SHARES).max() < 5 * table.cells.std_error.max()
-
-
 def test_margins_use_the_covariance_of_cells() -> None:
-    table = decode_pairs(drawn(metric(), SHARES, 100_000, 6))
+    table = joint.decode_pairs(drawn(metric(), SHARES, 100_000, 6))
     rows, given = table.margin(0), table.conditional(0)
-    assert given is not None
     assert rows.estimate == pytest.approx(table.estimate.sum(axis=1))
     apart = np.sqrt((table.cells.std_error**2).sum(axis=1))
     assert not np.allclose(rows.std_error, apart, rtol=0.01)
@@ -112,9 +88,8 @@ def test_margins_use_the_covariance_of_cells() -> None:
 
 def test_conditional_shares_of_unheld_values_are_open() -> None:
     held = np.array([[0.6, 0.4], [0.0, 0.0], [0.0, 0.0]])
-    table = decode_pairs(drawn(metric(epsilon=0.7), held, 3_000, 7))
+    table = joint.decode_pairs(drawn(metric(epsilon=0.7), held, 3_000, 7))
     given = table.conditional(0)
-    assert given is not None
     weak = np.flatnonzero(table.margin(0).low == 0)
     assert len(weak) > 0
     assert (given.low[weak] == 0).all()
@@ -137,29 +112,22 @@ def test_pairs_that_share_every_bit_are_refused() -> None:
     design = np.zeros((2, 4, 3))
     design[:, 0, 0] = design[:, 1, 1] = design[:, 1, 2] = 1
     noise = BitNoise(1.0, 0.0, 0.75, 0.25)
-    counts = PairCounts(np.zeros((2, 4)), np.full(2, 100.0), design, (3, 1), noise)
+    counts = joint.PairCounts(np.zeros((2, 4)), np.full(2, 100.0), design, (3, 1), noise)
     with pytest.raises(ImproperError, match=r"same bits in every cohort|cannot be distinguished"):
-        fit_pair(counts)
+        joint.fit_pair(counts)
 
 
 def test_what_is_no_pair_is_refused() -> None:
     aggregate = drawn(metric(), SHARES, 1_000, 9)
     with pytest.raises(DecodeError, match="is no pair"):
-        decode_pairs(replace(aggregate, definition={}))
+        joint.decode_pairs(replace(aggregate, definition={}))
     empty = replace(aggregate, reports_per_cohort=(0,), bit_counts=((0,) * 6,))
     with pytest.raises(DecodeError, match="no reports"):
-        decode_pairs(empty)
-
-
-def test_contrasts_are_orthonormal_and_sum_to_zero() -> None:
-    basis = helmert(5).T
-    assert basis.T @ basis == pytest.approx(np.eye(4))
-    assert basis.sum(axis=0) == pytest.approx(np.zeros(4))
-    assert side_sums((2, 3), 1).sum() == 6
+        joint.decode_pairs(empty)
 
 
 def test_the_degrees_of_freedom_are_the_rank() -> None:
-    test = chi_squared(np.array([1.0, 1.0]), np.ones((2, 2)), 0.05)
+    test = joint.chi_squared(np.array([1.0, 1.0]), np.ones((2, 2)), 0.05)
     assert test.freedom == 1
     assert test.statistic == pytest.approx(1.0)
 
@@ -167,7 +135,7 @@ def test_the_degrees_of_freedom_are_the_rank() -> None:
 def test_files_hold_every_cell_and_text_is_escaped(tmp_path: Path) -> None:
     one = metric()
     counts = drawn(one, SHARES, 50_000, 10)
-    table = replace(decode_pairs(counts), rows=("<script>", "=1+1", "a2"))
+    table = replace(joint.decode_pairs(counts), rows=("<script>", "=1+1", "a2"))
     result = joint_result(table, DecodeOptions())
     names = {path.name for path in write_result(result, KIND, "decode", tmp_path, silent)}
     assert names >= {"joint.csv", "margins.csv", "results.json", "report.html", "covariance.npy"}
@@ -185,3 +153,102 @@ def test_files_hold_every_cell_and_text_is_escaped(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in page
     write_result(result, KIND, "decode", tmp_path / "again", silent)
     assert (tmp_path / "again" / "report.html").read_text() == page
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 3.0])
+def test_nearest_tables_are_nearest_at_any_noise(epsilon: float) -> None:
+    """No change of sum 0 that keeps shares above 0 lowers the distance: its gradient is even."""
+    metric = pair_metric(10, 10, epsilon)
+    drawn = drawn_pairs(metric, coupled_table(10, 10, 0.5), 20_000, np.random.default_rng(1))
+    fit = joint.fit_pair(joint.pair_counts(drawn, metric.details, DecodeOptions()))
+    estimate = fit.estimate.reshape(10, 10)
+    found = joint.nearest_table(estimate, fit.curvature)
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(1)
+    root = np.linalg.cholesky(fit.curvature).T
+    heavy = np.full((1, estimate.size), 1e4 * np.abs(root).max())  # the sum is 1
+    exact, _ = nnls(np.vstack([root, heavy]), np.append(root @ estimate.ravel(), heavy[0, 0]))
+    np.testing.assert_allclose(found.ravel(), exact / exact.sum(), atol=1e-6)
+    gradient = (fit.curvature @ (found - estimate).ravel()).reshape(found.shape)
+    held = found > 1e-6
+    scale = np.abs(gradient - gradient[held].mean()).max()
+    assert np.ptp(gradient[held]) < 1e-3 * scale
+    assert gradient.min() > gradient[held].mean() - 1e-3 * scale
+
+
+def test_the_nearest_table_to_one_value_is_whole() -> None:
+    assert joint.nearest_table(np.array([[1.2]]), np.array([[3.0]])) == pytest.approx(1)
+
+
+def test_one_report_of_a_device_that_is_alone() -> None:
+    shares = np.array([[0.6, 0.1], [0.1, 0.2]])
+    table = joint.decode_pairs(
+        drawn_pairs(pair_metric(2, 2, 2.0), shares, 1, np.random.default_rng(4))
+    )
+    assert (table.cells.high - table.cells.low).min() > 0.5
+    assert not table.independence.rejected
+
+
+def posterior_mean(estimate: Floats, covariance: Floats) -> tuple[Floats, float]:
+    """The same with dense matrices and a search for tau, before the projection; and tau."""
+    product = np.outer(*joint.margins(estimate))
+    free = np.kron(*(helmert(size).T for size in estimate.shape))
+    prior = (free.T * product.ravel()) @ free
+    noise, axes = eigh(free.T @ covariance @ free, prior)
+    seen = axes.T @ free.T @ (estimate - product).ravel()
+
+    def unlikeliness(log_tau: float) -> float:
+        spread = noise + np.exp(log_tau)
+        return float((np.log(spread) + seen**2 / spread).sum())
+
+    tau = np.exp(minimize_scalar(unlikeliness, bounds=(-12, 6), method="bounded").x)
+    departure = free @ (prior @ (axes @ (tau / (noise + tau) * seen)))
+    return product + departure.reshape(estimate.shape), tau
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 5), (6, 4)])
+def test_shrunk_tables_are_posterior_means(shape: tuple[int, int]) -> None:
+    """Its tau is of a grid: departures are kept to within .6 % of themselves."""
+    rng = np.random.default_rng(sum(shape))
+    truth = rng.dirichlet(np.full(shape[0] * shape[1], 4.0)).reshape(shape)
+    mixed = rng.normal(size=(truth.size, truth.size))
+    covariance = 2e-4 / truth.size * mixed @ mixed.T / truth.size
+    seen = truth + rng.multivariate_normal(np.zeros(truth.size), covariance).reshape(shape)
+    seen /= seen.sum()
+    expected, tau = posterior_mean(seen, covariance)
+    assert 1e-4 < tau < 10
+    assert expected.min() > 0
+    departure = np.abs(expected - np.outer(*joint.margins(seen))).max()
+    assert joint.shrunk_table(seen, covariance) == pytest.approx(expected, abs=0.006 * departure)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-6, 1e-3, 1e3])
+def test_zero_margins_and_any_noise_give_tables(noise: float) -> None:
+    rng = np.random.default_rng(4)
+    estimate = np.zeros((5, 4))
+    estimate[:2, :2] = [[0.4, 0.1], [0.2, 0.3]]
+    estimate += noise**0.5 * rng.normal(size=estimate.shape)
+    found = joint.shrunk_table(estimate, noise * np.eye(20))
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(1)
+    if noise < 1e-9:
+        assert found == pytest.approx(estimate, abs=1e-4)
+
+
+def test_pictures_show_shrunk_tables_unless_independence_is_rejected() -> None:
+    metric, rng = pair_metric(4, 4, 0.3), np.random.default_rng(6)
+    table = joint.decode_pairs(drawn_pairs(metric, coupled_table(4, 4, 0.0), 5_000, rng))
+    assert not table.independence.rejected
+    assert "use the shrunk table" in table.warnings[0]
+    told = replace(table, independence=joint.Independence(99.0, 9, 1e-9, 0.05))
+    for one, shown in ((table, table.shrunk), (told, told.fitted)):
+        heat = joint_view(
+            json.loads(json.dumps(joint_result(one, DecodeOptions()).content)), TableQuery()
+        )["heat"]
+        texts = [square["text"] for _, squares in heat["rows"] for square in squares]
+        assert texts == [f"{100 * share:.0f}" for share in of_rows(shown)]
+
+
+def of_rows(table: Floats) -> list[float]:
+    whole = np.maximum(table.sum(axis=1, keepdims=True), 1e-12)
+    return [float(share) for share in (table / whole).ravel()]

@@ -1,7 +1,12 @@
 """`decode` from end to end: what it finds, what it refuses, and that it is repeatable."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import date
+from hashlib import sha256
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,9 +14,9 @@ import pytest
 from decoder import Candidates, DecodeOptions, decode, metric_candidates
 from decoder.errors import CandidatesError, ConvergenceError, DecodeError
 from decoder.estimation import estimate as estimators
-from decoder.estimation.least_squares import refit
-from decoder.kinds.values import decoding_result
-from decoder.model.noise import RandomString
+from decoder.inference.diagnostics import odd_cohorts
+from decoder.kinds.run import in_memory, render_page
+from decoder.kinds.values import KIND, decoding_result
 from decoder.numerics import bit_tensor
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
@@ -31,11 +36,7 @@ RULES = ("bonferroni", "bh", "fdr", "fdr-eb", "none")
 
 
 @pytest.mark.parametrize(
-    ("method", "correction"),
-    [
-        *(("cavity", rule) for rule in RULES),
-        ("lasso", "fdr"),
-    ],
+    ("method", "correction"), [*(("cavity", rule) for rule in RULES), ("lasso", "fdr")]
 )
 def test_finds_what_is_there(make_aggregate, candidates, values, shares, method, correction):
     known = dict(zip(values, shares.tolist(), strict=True))
@@ -191,54 +192,9 @@ def test_options_name_the_bad_value(wrong, message):
         DecodeOptions(**wrong)
 
 
-def test_more_candidates_than_bits_is_told(values):
-    params = rappor(8, 2, 4, 0.25, 0.25, 0.75)
-    shares = np.repeat([0.2, 0.0], [5, 55])
-    aggregate, _ = draw_aggregate(values, shares, 50_000, params, np.random.default_rng(2))
-    told = "60 candidates are read from 32 numbers"
-    crowded = decode(aggregate, Candidates.from_strings(values)).warnings
-    assert any(text.startswith(told) for text in crowded)
-    assert not any(
-        "are read from" in text
-        for text in decode(aggregate, Candidates.from_strings(values[:30])).warnings
-    )
-
-
-@pytest.mark.parametrize(
-    ("shape", "listed", "reports", "rounds", "options"),
-    [
-        ((16, 2, 2), 1, 3, (0.0, 0.1, 0.9), {}),
-        ((8, 2, 2), 1, 3, (0.75, 0.1, 0.9), {"method": "lasso", "alpha": 0.5}),
-        ((2, 1, 8), 2, 10, (0.75, 0.25, 0.75), {"correction": "bh", "alpha": 0.9}),
-        ((2, 1, 2), 60, 200, (0.0, 0.0, 0.5), {"correction": "none"}),
-        ((16, 2, 2), 5, 30, (0.0, 0.0, 0.5), {"method": "lasso", "alpha": 0.9}),
-    ],
-)
-def test_tiny_data_raise_no_arithmetic_warning(shape, listed, reports, rounds, options):
-    """One candidate, exact fits, estimates of 0, and rounds without noise; seeds in turn."""
-    k, h, m = shape
-    params = rappor(k, h, m, rounds[0], rounds[1], rounds[2])
-    values = [f"value-{i}" for i in range(listed)]
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        aggregate, _ = draw_aggregate(values, np.full(listed, 1 / listed), reports, params, rng)
-        table = decode(
-            aggregate, Candidates.from_strings(values), DecodeOptions(**options)
-        ).candidates
-        for column in (table.estimate, table.std_error, table.low, table.high, table.p_value):
-            assert np.isfinite(column).all()
-
-
-def test_refits_that_use_up_bits_are_refused():
-    noise, rows = np.eye(2)[None].repeat(2, 0), np.ones((2, 2))
-    with pytest.raises(ConvergenceError, match="2 values are to be told apart by 2 numbers"):
-        refit(noise, rows, np.eye(4)[:, :2], RandomString(2, 1))
-
-
 @pytest.mark.parametrize("method", ["cavity", "lasso"])
 @pytest.mark.parametrize("reports", [(9_000,), (9_000, 0)])
 def test_one_cohort_and_one_hash_are_refused(method, reports):
-    """Of 60 values and 180 wrong strings intervals held .29 to .88, false shares were to .26."""
     params = rappor(16, 1, len(reports), 0.0, 0.25, 0.75)
     counts = tuple((n // 3,) * 16 for n in reports)
     listed = Candidates.from_strings(["absent1", "absent2", "absent3"])
@@ -269,8 +225,14 @@ def test_noiseless_single_answers_have_no_variance():
     assert decoding.diagnostics.method == "direct"
 
 
+def test_more_candidates_than_numbers_are_told(make_aggregate, values):
+    aggregate = make_aggregate(params=rappor(8, 2, 4, 0.25, 0.25, 0.75))
+    for listed, told in ((values, True), (values[:30], False)):
+        warnings = decode(aggregate, Candidates.from_strings(listed)).warnings
+        assert any("are read from 32 numbers" in text for text in warnings) is told
+
+
 def test_visible_shares_are_those_of_the_rule(make_aggregate, shares):
-    """`none` asks for p <= alpha of each candidate alone, whatever the length of the list."""
     aggregate = make_aggregate(num_reports=1_000, shares=shares[::-1])
     absent = Candidates.from_strings([f"absent{i}" for i in range(40)])
     decodings = {
@@ -305,10 +267,7 @@ OF_THE_SUM = "more than all reports"
 
 @pytest.mark.parametrize("num_reports", [1_000, pytest.param(3_000, marks=pytest.mark.long)])
 def test_a_sum_above_1_by_chance_is_no_alarm(num_reports):
-    """200 honest draws each; 2 per 1,000 or fewer are alarmed: 4 or more of 200 by chance 1e-3.
-
-    A fixed limit of 1.1 alarmed 18 % and 4 % of them.
-    """
+    """200 honest draws each; 2 per 1,000 or fewer are alarmed: 4 or more of 200 by chance 1e-3."""
     values, shares = ["light", "dark", "system"], np.array([6, 3, 2]) / 11
     made = [
         draw_aggregate(values, shares, num_reports, ONE_HOT, np.random.default_rng(seed))[0]
@@ -341,3 +300,110 @@ def test_a_partial_fit_says_who_took_no_part(make_aggregate, values, monkeypatch
     decoding = decode(make_aggregate(), Candidates.from_strings(values))
     told = any("took no part" in text for text in decoding.warnings)
     assert told is (left < 0.6 and not full)
+
+
+COINS = [(0, 0.001, 1), (0.5, 0.75, 0.25)]
+SHAPES = list(product((2, 3, 16), (1, 2, 8)))  # k, h
+HELD = [f"held{i}" for i in range(5)]
+REFUSALS = ("to be told apart by", "is not positive definite", "hashes into 2 bits",
+            "in one cohort and set one bit each")  # fmt: skip
+
+
+def decoded(aggregate, listed, options):
+    """The decoding, or the reason why there is none."""
+    try:
+        return decode(aggregate, Candidates.from_strings(listed), options), ""
+    except DecodeError as refusal:
+        return None, str(refusal)
+
+
+@pytest.mark.parametrize("method", ["cavity", pytest.param("lasso", marks=pytest.mark.long)])
+@pytest.mark.parametrize("coins", [COINS[0], pytest.param(COINS[1], marks=pytest.mark.long)])
+def test_odd_settings_give_numbers_or_named_refusals(coins, method):
+    f, p, q = coins
+    rng = np.random.default_rng(4)
+    for k, h in SHAPES:
+        m, total = int(rng.choice([1, 4])), int(rng.choice([1, 3, 40, 10**6, 10**9]))
+        params = rappor(k, h, m, f, p, q)
+        shares = rng.dirichlet(np.full(5, 0.5))
+        aggregate, _ = draw_aggregate(HELD, shares, total, params, rng)
+        listed = [*HELD, *(f"wrong{i}" for i in range(rng.integers(0, 60)))][rng.integers(0, 4) :]
+        rule = rng.choice(["bonferroni", "bh", "fdr", "fdr-eb", "none"])
+        options = DecodeOptions(method=method, correction=str(rule))
+        decoding, refusal = decoded(aggregate, listed, options)
+        if decoding is None:
+            assert any(words in refusal for words in REFUSALS), refusal
+            continue
+        table = decoding.candidates
+        for column in ("estimate", "std_error", "low", "high", "shrunken", "z", "p_adjusted"):
+            assert np.isfinite(getattr(table, column)).all(), (k, h, m, total, column)
+        assert (table.std_error > 0).all()
+        assert (table.low <= table.high).all()
+        assert render_page(KIND, in_memory(decoding_result(decoding), "decode"))
+
+
+def test_a_candidate_of_most_rows_is_decoded():
+    params = rappor(3, 3, 1, 0.25, 0.001, 0.46)
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        aggregate, _ = draw_aggregate(["v0"], np.ones(1), 1_000, params, rng)
+        table = decode(aggregate, Candidates.from_strings(["v0"])).candidates
+        assert np.isfinite([table.estimate[0], table.std_error[0], table.p_value[0]]).all()
+
+
+def test_filters_that_are_always_full_are_refused():
+    params = rappor(2, 64, 1, 0, 0.25, 0.75)
+    with pytest.raises(DecodeError, match="64 hashes into 2 bits set every bit"):
+        decode(Aggregate("x", params, (9,), ((5, 6),)), Candidates.from_strings(["a"]))
+
+
+def test_counts_beyond_what_doubles_can_solve_are_refused():
+    params = rappor(16, 1, 2, 0, 0.25, 0.75)
+    aggregate, _ = draw_aggregate(HELD, np.full(5, 0.2), 2**52, params, np.random.default_rng(1))
+    with pytest.raises(ConvergenceError, match="the arithmetic of doubles failed"):
+        decode(aggregate, Candidates.from_strings(HELD))
+
+
+def test_odd_cohorts_are_judged_at_a_common_level():
+    """3.09 has a tail of 1 in 1,000, 4.26 one of 1 in 100,000: that of 100 cohorts."""
+    for count, level in ((1, 3.09), (100, 4.26)):
+        scores = np.zeros(count)
+        scores[-1] = level + 0.02
+        assert odd_cohorts(scores).tolist() == [count - 1]
+        scores[-1] = level - 0.02
+        assert odd_cohorts(scores).tolist() == []
+
+
+WORDS = [f"word{i}" for i in range(700)]
+FILES = ("results.csv", "candidates.csv", "results.json", "report.html")
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    params = rappor(32, 2, 32, 0.25, 0.25, 0.75)
+    shares = np.repeat([0.05, 0.0], [20, 680])
+    rng = np.random.default_rng(3)
+    aggregate, _ = draw_aggregate(WORDS, shares, 100_000, params, rng, metric="page")
+    (tmp_path / "page.json").write_text(aggregate.to_json())
+    (tmp_path / "words.txt").write_text("\n".join(WORDS))
+    return tmp_path
+
+
+def digests(inputs, method, threads):
+    """SHA-256 of the files of a decode whose libraries may use so many threads."""
+    names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    source = ["--aggregate", inputs / "page.json", "--candidates", inputs / "words.txt"]
+    out = inputs / f"{method}-{threads}"
+    command = [sys.executable, "-m", "rappor_cli", "decode", *source, "--method", method, "-o", out]
+    environment = {**os.environ, **dict.fromkeys(names, str(threads))}
+    subprocess.run(list(map(str, command)), env=environment, check=True, capture_output=True)
+    return {name: sha256((out / name).read_bytes()).hexdigest() for name in FILES}
+
+
+METHODS = ("cavity", "lasso")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", METHODS)
+def test_files_do_not_depend_on_threads(inputs, method):
+    assert digests(inputs, method, 1) == digests(inputs, method, 2)

@@ -8,12 +8,7 @@ from decoder.estimation.estimate import by_cavity, by_lasso
 from decoder.model.counts import observe
 from decoder.model.noise import BitNoise
 from decoder.numerics.bit_tensor import one_thread
-from decoder.results.selective_intervals import (
-    Gains,
-    forgery_gains,
-    largest_shift,
-    smallest_forgery,
-)
+from decoder.results import selective_intervals as selective
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
@@ -25,11 +20,13 @@ SYMBOLS = RapporParams(4, 1, 64, TwoRoundMechanism.symbols(4, 3.0, 2.0), "symbol
 
 
 def test_cohorts_are_filled_by_gain_of_reports():
-    gains = Gains(np.array([[1.0], [3.0], [1.0]]), np.zeros((3, 1)), np.array([0.25, 0.5, 0.25]))
-    assert smallest_forgery(gains, np.array([1.5]))[0] == pytest.approx(0.25)
-    assert smallest_forgery(gains, np.array([3.5]))[0] == pytest.approx(0.625)
-    assert smallest_forgery(gains, np.array([9.0]))[0] == 1.0
-    assert largest_shift(gains, 0.1)[0] == pytest.approx(0.6)
+    gains = selective.Gains(
+        np.array([[1.0], [3.0], [1.0]]), np.zeros((3, 1)), np.array([0.25, 0.5, 0.25])
+    )
+    assert selective.smallest_forgery(gains, np.array([1.5]))[0] == pytest.approx(0.25)
+    assert selective.smallest_forgery(gains, np.array([3.5]))[0] == pytest.approx(0.625)
+    assert selective.smallest_forgery(gains, np.array([9.0]))[0] == 1.0
+    assert selective.largest_shift(gains, 0.1)[0] == pytest.approx(0.6)
 
 
 @pytest.mark.parametrize("one", [True, False])
@@ -40,7 +37,7 @@ def test_gains_are_of_the_best_report(one):
     reports = np.eye(3) if one else np.array(list(np.ndindex(2, 2, 2)))
     sent = (reports - noise.p_star) / noise.gap - 0.25
     shifts = sent @ g[:, :, 0].T - (g * honest).sum(axis=1).T  # (reports, m)
-    gains = forgery_gains(g, honest, 0.25, noise, np.ones(2), one=one)
+    gains = selective.forgery_gains(g, honest, 0.25, noise, np.ones(2), one=one)
     np.testing.assert_allclose(gains.up[:, 0], np.maximum(shifts.max(axis=0), 0))
     np.testing.assert_allclose(gains.down[:, 0], np.maximum(-shifts.min(axis=0), 0))
 
@@ -67,11 +64,7 @@ def attacked(honest, weights, fraction, most):
 @pytest.mark.parametrize("method", ["cavity", pytest.param("lasso", marks=pytest.mark.long)])
 @pytest.mark.parametrize("encoding", ["bits", "symbols"])
 def test_no_forger_does_better_than_the_bound(make_aggregate, values, method, encoding, params):
-    """1 and 3 % of the reports are the best forgeries, spread over all cohorts or over few.
-
-    The bound is of first order. It never says 15 % more than a forger had; of 1 % it says no less
-    than four fifths, of 3 %, which shake the whole fit, no less than half.
-    """
+    """The best forgeries, over all cohorts or few: a bound of first order, never 15 % too much."""
     params = SYMBOLS if encoding == "symbols" else params
     honest = make_aggregate(params=params, num_reports=400_000)
     listed = Candidates.from_strings(values)

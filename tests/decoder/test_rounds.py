@@ -56,7 +56,6 @@ def solves(monkeypatch):
 
 
 def test_lagging_scores_are_free_of_their_site(windows):
-    """Another mean of one site moves the scores of the others, and not its own."""
     last = run_ep(windows[0]).last
 
     def scores(sites):
@@ -96,7 +95,6 @@ def test_windows_do_not_depend_on_those_between(windows):
 
 
 def test_a_start_that_leads_nowhere_is_given_up(windows, monkeypatch):
-    """Then the fit is that of the window alone; so it is for other candidates."""
     warm_starts = WarmStarts()
     fit_cavity(windows[0], warm_starts=warm_starts)
     alone = fit_cavity(windows[1])
@@ -114,7 +112,6 @@ def test_a_start_that_leads_nowhere_is_given_up(windows, monkeypatch):
 
 @pytest.mark.parametrize("unlike", ["error", "population"])
 def test_a_window_unlike_those_before_is_fitted_anew(windows, unlike):
-    """As it would be alone, to the last bit; and the next may start from it."""
     warm_starts, one, rng = WarmStarts(), windows[1], np.random.default_rng(3)
     fit_cavity(windows[0], warm_starts=warm_starts)
     other = {
@@ -128,10 +125,7 @@ def test_a_window_unlike_those_before_is_fitted_anew(windows, unlike):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_newly_held_values_are_found_at_once(seed):
-    """One more value of 8 errors, where the sites were certain of a 0: as a fit started over says.
-
-    If those sites damped the new ones, errors would be 9 to 27 % wider, and scores off by 10.
-    """
+    """One more value of 8 errors, where the sites were certain of a 0: as of a fit started over."""
     rng = np.random.default_rng(seed)
     positions, error = listed(rng), 2 * ERROR
     held = np.where(np.arange(M) == 0, 1.0, 0.0)
@@ -158,7 +152,6 @@ def sure_of_nothing(problem, last, held):
 
 
 def test_the_prior_is_learnt_from_the_window_itself(windows):
-    """Its bumps reach up to the largest share, where that of the window before was far smaller."""
     end = run_ep(windows[0]).last
     prior = replace(end.prior, weights=end.prior.weights[:4], centers=end.prior.centers[:3])
     low = replace(end, prior=prior)

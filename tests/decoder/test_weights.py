@@ -76,10 +76,7 @@ def test_even_weights_change_nothing_to_the_last_bit(rule: Correction) -> None:
     ],
 )
 def test_a_wrong_prior_keeps_the_level(rule: Correction, wrong: str) -> None:
-    """6,000 lists of 40 uniform p-values and 20 of held strings; false alarms .6 % each.
-
-    `bh` and `fdr`: mean share of wrong ones found; the others: chance of any.
-    """
+    """6,000 lists of 40 uniform p-values and 20 of held strings; false alarms .6 % each."""
     rng, runs = np.random.default_rng(5), 6000
     held = np.arange(60) >= 40
     w = {
@@ -131,7 +128,6 @@ def test_a_right_prior_finds_more_and_says_so(tmp_path: Path) -> None:
 
 
 def test_heavy_candidates_are_tested_by_fits_without_them() -> None:
-    """In a crowded list whoever a rule may name is; a weight makes it one that may be named."""
     drawn, candidates = aggregate(3), Candidates.from_strings(VALUES)
     plain = decode(drawn, candidates, DecodeOptions(correction="bonferroni")).candidates
     middle = int(np.argsort(plain.p_value)[len(VALUES) // 2])

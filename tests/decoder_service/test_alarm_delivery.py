@@ -142,9 +142,7 @@ def test_dead_senders_leave_events_to_others(tmp_path: Path, hook: Hook) -> None
         assert later(service.alarms, HOLD_SECONDS + 1).send_due() == (1, 0)
 
 
-def test_a_failure_names_its_reason_and_no_secret(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_names_its_reason_and_no_secret(tmp_path, capfd) -> None:
     secret = "json://ann:s3cr3t-word@127.0.0.1:9/hook-t0ken?+x=head3r"
     with waiting(f"sqlite:///{tmp_path}/d.sqlite", secret) as service:
         assert service.alarms.send_due() == (0, 1)
@@ -164,9 +162,7 @@ def test_a_failure_names_its_reason_and_no_secret(
         "json://ann:s3cr3t%40word@127.0.0.1:9/",
     ],
 )
-def test_a_host_or_a_coded_part_may_be_the_secret(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_or_a_coded_part_may_be_the_secret(url, monkeypatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     with pytest.raises(UnavailableError, match="Connection refused") as caught:
         rules.send(url, json.dumps(BODY), "")
@@ -176,9 +172,7 @@ def test_a_host_or_a_coded_part_may_be_the_secret(
         assert rules.without_secrets(shown, url) == "no route to /****, /****"
 
 
-def test_a_target_that_fails_slowly_stops_no_tick(
-    tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_target_that_fails_slowly_stops_no_tick(tmp_path, hook, monkeypatch) -> None:
     with waiting(f"sqlite:///{tmp_path}/d.sqlite", hook.url, 3) as service:
         monkeypatch.setattr(rules, "MAX_SECONDS", 1e-9)
         assert sum(service.alarms.send_due()) <= 1

@@ -138,9 +138,7 @@ def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
                 one.close()
 
 
-def test_a_body_that_ends_early_is_no_defect(
-    served: Running, app: FastAPI, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_body_that_ends_early_is_no_defect(served, app, capsys) -> None:
     """Of every route: who hangs up is told of nothing, and the log holds no error of ours."""
     app.state.service = served.service
     key = f"Bearer {served.keys['root']}"
@@ -178,9 +176,7 @@ def read_until(folder: Path, reader: Reader, number: int, ends: list[object]) ->
         ends.append(str(error))
 
 
-def test_large_files_take_turns_and_give_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_files_take_turns_and_give_way(tmp_path, monkeypatch) -> None:
     """A processor is left to the service, and threads to other requests, whoever uploads."""
     monkeypatch.setattr(process_limits, "MAX_WAITING", places := 3)
     ends, once = list[object](), max(1, (os.cpu_count() or 1) - 1)

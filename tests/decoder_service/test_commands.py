@@ -33,9 +33,7 @@ from tests.decoder_service.support import ROOT, result_row, running
 from tests.decoder_service.test_database import fill, row
 
 
-def test_keys_are_made_listed_and_revoked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keys_are_made_listed_and_revoked(tmp_path, capsys) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     assert main(["decoder", "keys", "list", "--database", url]) == 1  # no such file is made
     made = ["decoder", "keys", "create", "--role", "analyst", "--name", "bob", "--database", url]

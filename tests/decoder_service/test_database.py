@@ -3,7 +3,6 @@
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
@@ -32,9 +31,7 @@ def add_key(service: DecoderService, name: str) -> None:
     service.access.create_key(COMMAND_LINE, name, Role.VIEWER)
 
 
-def test_servers_without_durable_commits_are_refused(
-    new_postgresql: Callable[[], str], postgresql: str
-) -> None:
+def test_servers_without_durable_commits_are_refused(new_postgresql, postgresql) -> None:
     """fsync goes off after the start: no key is made and none starts; then on again."""
     service = make_service(ServiceSettings(database=new_postgresql()))
     prepare(service.database)
@@ -58,9 +55,7 @@ def test_servers_without_durable_commits_are_refused(
     service.close()
 
 
-def test_rows_that_another_process_deletes_meanwhile_are_conflicts(
-    new_postgresql: Callable[[], str],
-) -> None:
+def test_rows_that_another_process_deletes_meanwhile_are_conflicts(new_postgresql) -> None:
     """As a schedule that its owner deletes while a tick stores its state."""
     database = ServiceDatabase(make_engine(new_postgresql()))
     prepare(database)
@@ -82,9 +77,7 @@ def test_rows_that_another_process_deletes_meanwhile_are_conflicts(
 
 
 @pytest.mark.parametrize("act", ["revoke", "keep-out"])
-def test_of_two_admins_at_once_one_ends_a_key_or_a_person(
-    new_postgresql: Callable[[], str], act: str
-) -> None:
+def test_of_two_admins_at_once_one_ends_a_key_or_a_person(new_postgresql, act) -> None:
     """Each has read the row before the other changes it, unless one waits for the other."""
     service = make_service(ServiceSettings(database=new_postgresql()))
     prepare(service.database)

@@ -118,9 +118,7 @@ def test_a_link_of_a_stranger_is_left_alone(tmp_path: Path) -> None:
     assert list((tmp_path / "other").iterdir()) == []
 
 
-def test_a_job_that_cannot_start_leaves_no_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_cannot_start_leaves_no_folder(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(running, "prepare", lambda _: None)  # no process is started
     with on_bench(tmp_path) as bench:
         job = bench.submit({"numbers": [0, 9]})

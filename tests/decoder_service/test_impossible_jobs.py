@@ -66,9 +66,7 @@ OF_WINDOWS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("source", "more", "words"), OF_WINDOWS)
-def test_windows_of_which_no_job_can_be_made(
-    idle: Running, source: dict[str, Any], more: dict[str, Any], words: str, tmp_path: Path
-) -> None:
+def test_windows_of_which_no_job_can_be_made(idle, source, more, words, tmp_path) -> None:
     assert words in reason(idle, {"source": source, "candidates": VALUES} | more, tmp_path)
 
 

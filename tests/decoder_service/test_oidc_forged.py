@@ -216,9 +216,7 @@ def test_a_forged_signature_is_refused(hostile: Hostile, browser: httpx.Client, 
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_claims_of_another_sign_in_are_refused(
-    hostile: Hostile, browser: httpx.Client, name: str
-) -> None:
+def test_claims_of_another_sign_in_are_refused(hostile, browser, name) -> None:
     def changed(claims: dict[str, Any]) -> str:
         given = dict(CHANGED[name])
         if given.get("iss") == "SLASH":
@@ -255,9 +253,7 @@ def without_groups(claims: dict[str, Any]) -> str:
         (302, {"sub": "olga", **ADMIN}, 503),
     ],
 )
-def test_a_lie_of_the_userinfo_endpoint_is_refused(
-    hostile: Hostile, browser: httpx.Client, status: int, body: Any, refusal: int
-) -> None:
+def test_a_lie_of_the_userinfo_endpoint_is_refused(hostile, browser, status, body, refusal) -> None:
     """Of another person, of nobody, of no form: no role comes of it."""
     hostile.userinfo = status, body if isinstance(body, bytes) else json.dumps(body).encode()
     assert finish(hostile, browser, without_groups)[:2] == (refusal, {})
@@ -277,9 +273,7 @@ def test_userinfo_adds_to_the_token_only(hostile: Hostile, browser: httpx.Client
 
 @pytest.mark.parametrize("address", ["http://evil.example/a", "ftp://127.0.0.1/", "//evil.example"])
 @pytest.mark.parametrize("name", ["userinfo_endpoint", "token_endpoint", "jwks_uri"])
-def test_secrets_go_to_safe_addresses_alone(
-    hostile: Hostile, browser: httpx.Client, name: str, address: str
-) -> None:
+def test_secrets_go_to_safe_addresses_alone(hostile, browser, name, address) -> None:
     hostile.metadata = {name: address}
     assert begin(browser)[0] == 503
 
@@ -297,9 +291,7 @@ def test_providers_with_another_issuer_are_refused(hostile: Hostile, browser: ht
         {"kid": "odd"},
     ],
 )
-def test_keys_that_cannot_be_imported_are_skipped(
-    hostile: Hostile, browser: httpx.Client, key: dict[str, str]
-) -> None:
+def test_keys_that_cannot_be_imported_are_skipped(hostile, browser, key) -> None:
     hostile.more_keys = [key]
     assert finish(hostile, browser, signed)[0] == 200
 
@@ -312,9 +304,7 @@ def test_keys_that_cannot_be_imported_are_skipped(
         (["client_secret_post", "client_secret_basic"], "header"),
     ],
 )
-def test_the_client_is_authenticated_as_discovery_says(
-    hostile: Hostile, browser: httpx.Client, methods: list[str] | None, sent: str
-) -> None:
+def test_the_client_is_authenticated_as_discovery_says(hostile, browser, methods, sent) -> None:
     """The secret is encoded as in a form first (RFC 6749, 2.3.1)."""
     if methods:
         hostile.metadata = {"token_endpoint_auth_methods_supported": methods}

@@ -279,9 +279,7 @@ def test_levels_are_given_in_per_cent() -> None:
         ("https://tiles.example/world.pmtiles?v=2", "https://tiles.example"),
     ],
 )
-def test_the_policy_of_pages_allows_the_named_server_alone(
-    tmp_path: Path, url: str, source: str
-) -> None:
+def test_the_policy_of_pages_allows_the_named_server_alone(tmp_path, url, source) -> None:
     database = f"sqlite:///{tmp_path}/d.sqlite"
     with running(database, tick_seconds=0, tiles=url) as served, served.client("ana") as ana:
         policy = ana.get("/jobs", headers={"accept": "text/html"}).headers[

@@ -80,9 +80,7 @@ def ask(client: httpx.Client, method: str, path: str, body: Any) -> httpx.Respon
 
 
 @pytest.mark.parametrize("who", ["ben", "vic", "root", "ana", None])
-def test_every_route_asks_who_it_is(
-    served: Running, things: dict[str, str], who: str | None
-) -> None:
+def test_every_route_asks_who_it_is(served, things, who) -> None:
     for row in MATRIX["asked"]:
         method, path, body, *statuses = row
         body = json.loads(json.dumps(body).replace("{missing}", NOT_THERE))

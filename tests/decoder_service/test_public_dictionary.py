@@ -24,9 +24,7 @@ def dictionary(service: Running) -> str:
         return text_of(anyone.get("/dictionary"))
 
 
-def test_failing_collectors_are_told_without_their_address(
-    idle: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_collectors_are_told_without_their_address(idle, monkeypatch) -> None:
     before = dictionary(idle)
     assert "homepage" in before
 
@@ -81,9 +79,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield (*path, key)
 
 
-def test_collectors_lists_do_not_steer_pages(
-    idle: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_collectors_lists_do_not_steer_pages(idle, monkeypatch) -> None:
     """Each member in turn is hostile text; each page is shown, without its marks."""
     service = idle.service
     collector = service.ticker.collector

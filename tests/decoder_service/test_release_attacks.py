@@ -51,9 +51,7 @@ def page(service: Running, who: str, path: str) -> str:
         return str(browser.get(path).text)
 
 
-def test_altered_proposals_are_neither_approved_nor_signed(
-    served: Running, made: dict[str, bytes]
-) -> None:
+def test_altered_proposals_are_neither_approved_nor_signed(served, made) -> None:
     """Files that somebody changed in the database, with their digests there or without."""
     result = stored(served, made, "ana")
     for name, with_digest in (
@@ -95,9 +93,7 @@ def test_added_or_missing_files_are_not_approved(served: Running, made: dict[str
         assert settle(served, "root", release).status_code == 409
 
 
-def test_revoked_keys_approve_nothing(
-    served: Running, made: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_revoked_keys_approve_nothing(served, made, monkeypatch) -> None:
     """The request has come in and knows who asks; before it writes, the key is revoked."""
     release = propose(served, "ana", proposal("a", stored(served, made, "ana")))["id"]
     service, holds = served.service, Access.check_holds
@@ -151,9 +147,7 @@ def test_approvers_learn_of_deleted_results(served: Running, made: dict[str, byt
     assert settle(served, "root", deleted).status_code == 200  # what was built stays as it is
 
 
-def test_a_signature_holds_after_restarts_and_another_key(
-    made: dict[str, bytes], keys: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_signature_holds_after_restarts_and_another_key(made, keys, tmp_path) -> None:
     """What was approved stays signed by its key, and later ones are built on it with another."""
     url = f"sqlite:///{tmp_path}/d.sqlite"
     other, public, _ = make_keys(tmp_path / "other")
@@ -178,9 +172,7 @@ def test_a_signature_holds_after_restarts_and_another_key(
                 assert main(command) == wanted + code
 
 
-def test_before_the_approval_nobody_else_reads_anything(
-    served: Running, made: dict[str, bytes]
-) -> None:
+def test_before_the_approval_nobody_else_reads_anything(served, made) -> None:
     """By every route and page, with every method that reads; of a rejected one for good."""
     release = propose(served, "ana", proposal("hush", stored(served, made, "ana"), note="psst"))
     identity = release["id"]
@@ -219,9 +211,7 @@ def test_before_the_approval_nobody_else_reads_anything(
 EVIL = "<script>alert(1)</script>"
 
 
-def test_forms_propose_and_approve_what_viewers_download(
-    served: Running, made: dict[str, bytes]
-) -> None:
+def test_forms_propose_and_approve_what_viewers_download(served, made) -> None:
     result, name = stored(served, made, "ana"), f"{EVIL} of a week"
     with signed_in(served, "ana") as ana, signed_in(served, "root") as root:
         form = {"name": name, "policy": POLICY, "result": result, "note": EVIL}
@@ -258,13 +248,7 @@ def download(service: Running, who: str, release: str, folder: Path) -> Path:
     return folder
 
 
-def test_approved_releases_are_signed_and_verify(
-    served: Running,
-    keys: tuple[Path, Path],
-    made: dict[str, bytes],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_approved_releases_are_signed_and_verify(served, keys, made, tmp_path, capsys) -> None:
     release = propose(served, "ana", proposal("a", stored(served, made, "ana")))
     identity = release["id"]
     names = {
@@ -296,9 +280,7 @@ def test_approved_releases_are_signed_and_verify(
     assert page.status_code in (200, 303)
 
 
-def test_builds_for_another_key_are_not_approved(
-    made: dict[str, bytes], keys: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_builds_for_another_key_are_not_approved(made, keys, tmp_path) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     other = make_keys(tmp_path / "other")[0]
     with releasing(url) as service:  # without a key
@@ -333,9 +315,7 @@ def test_unusable_keys_are_refused_at_the_start(keys: tuple[Path, Path], tmp_pat
     assert ReleasePublisher(keys[0]).key_id
 
 
-def test_releases_are_kept_as_long_as_is_said(
-    served: Running, made: dict[str, bytes], tmp_path: Path
-) -> None:
+def test_releases_are_kept_as_long_as_is_said(served, made, tmp_path) -> None:
     """Approved ones for ever; of rejected ones the files for keep_rejected_days, then digests."""
     result = stored(served, made, "ana")
     kept = propose(served, "ana", proposal("kept", result))["id"]

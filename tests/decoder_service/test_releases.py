@@ -4,7 +4,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,9 +64,7 @@ def proposed(service: Running, files: Make, name: str, metric: str = "", who: st
     return str(propose(service, who, proposal(name, result))["id"])
 
 
-def test_a_release_is_proposed_approved_and_downloaded(
-    served: Running, files: Make, tmp_path: Path
-) -> None:
+def test_a_release_is_proposed_approved_and_downloaded(served, files, tmp_path) -> None:
     result = stored(served, files("whole", 0), "ana")
     made = propose(served, "ana", proposal("whole", result, note="the first week"))
     path = f"/v1/releases/{made['id']}"
@@ -175,9 +172,7 @@ def test_a_release_of_another_name_is_known_too(served: Running, files: Make) ->
 
 
 @pytest.mark.parametrize("same_name", [pytest.param(True, marks=pytest.mark.long), False])
-def test_one_of_two_rival_releases_is_approved(
-    served: Running, files: Make, same_name: bool
-) -> None:
+def test_one_of_two_rival_releases_is_approved(served, files, same_name) -> None:
     metric = f"race-{same_name}".lower()
     made = []
     for number in range(2):
@@ -260,9 +255,7 @@ def test_what_cannot_be_released_is_refused(served: Running, files: Make) -> Non
         assert vic.post("/v1/releases", json=proposal("x", own)).status_code == 403
 
 
-def test_what_waits_is_bounded(
-    served: Running, files: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_waits_is_bounded(served, files, monkeypatch) -> None:
     own = stored(served, files("bounded", 0), "ben")
     monkeypatch.setattr(operations, "MAX_WAITING", 1)
     made = propose(served, "ben", proposal("bounded", own))["id"]

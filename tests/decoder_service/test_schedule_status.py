@@ -104,9 +104,7 @@ def test_blocked_schedules_say_why_with_a_remedy(scheduling: Running) -> None:
     assert "an admin makes the owner a key" in told
 
 
-def test_what_the_latest_tick_met_is_said_until_one_meets_nothing(
-    scheduling: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_latest_tick_met_is_said_until_one_meets_nothing(scheduling, monkeypatch) -> None:
     """The collector lists its metrics and refuses the counts."""
     _, made = post(scheduling, "/v1/schedules", SCHEDULE)
 
@@ -174,9 +172,7 @@ def page(browser: httpx.Client, path: str, status: int = 200) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
 
 
-def test_a_schedule_from_form_to_results(
-    served: Running, browser: httpx.Client, tmp_path: Path
-) -> None:
+def test_a_schedule_from_form_to_results(served, browser, tmp_path) -> None:
     """Made, decoded, changed, decoded again alongside what was there, paused, deleted."""
     listed = stored_list(browser, "words", WORDS)
     name = f"daily {EVIL}"
@@ -234,9 +230,7 @@ def test_another_person_changes_nothing(served: Running, browser: httpx.Client) 
         assert (found["name"], found["enabled"]) == ("mine", True)
 
 
-def test_a_schedule_without_a_collector_is_blocked(
-    collector: LiveCollector, tmp_path: Path
-) -> None:
+def test_a_schedule_without_a_collector_is_blocked(collector, tmp_path) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     with running(url, tick_seconds=0, **collector.settings) as one:
         _, made = post(one, "/v1/schedules", SCHEDULE)

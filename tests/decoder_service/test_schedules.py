@@ -105,9 +105,7 @@ def test_simultaneous_ticks_queue_a_window_once(service: Running, collector: Liv
 
 
 @pytest.mark.parametrize("act", ["pause", "edit", "delete"])
-def test_changes_while_windows_are_queued_hold(
-    service: Running, collector: LiveCollector, monkeypatch: pytest.MonkeyPatch, act: str
-) -> None:
+def test_changes_while_windows_are_queued_hold(service, collector, monkeypatch, act) -> None:
     """After the first window of four is asked for, and before it is stored."""
     schedule, mine = create(service), service.service.schedules
     row = mine.get(service.people["ana"], schedule)

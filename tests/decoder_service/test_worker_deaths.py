@@ -142,9 +142,7 @@ def test_workers_killed_at_many_points(database_url: str, tmp_path: Path) -> Non
     print(f"{kills} kills, {done} jobs done, {time.monotonic() - before:.0f} s")
 
 
-def test_the_next_worker_does_the_job_of_a_killed_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_worker_does_the_job_of_a_killed_one(tmp_path, monkeypatch) -> None:
     """Both are processes on SQLite; they fork their jobs themselves, which needs no imports."""
 
     def execute(task: Task, _: Any, proceed: Proceed) -> TaskFinished:

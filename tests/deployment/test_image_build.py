@@ -78,9 +78,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
         ("service", "service", ("rappor", "decoder", "worker", "--help")),
     ],
 )
-def test_a_built_image_runs_as_nobody(
-    builder: Builder, target: str, extra: str, command: tuple[str, ...]
-) -> None:
+def test_a_built_image_runs_as_nobody(builder, target, extra, command) -> None:
     container = builder.build(target, extra)
     assert "Usage: rappor" in builder.run("run", container, *command)
     assert builder.run("run", container, "id", "-u") == "10001"

@@ -147,9 +147,7 @@ def test_systemd_finds_nothing_wrong(analyze: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
-def test_a_unit_that_is_broken_into_reaches_little(
-    path: Path, analyze: str, tmp_path: Path
-) -> None:
+def test_a_unit_that_is_broken_into_reaches_little(path, analyze, tmp_path) -> None:
     command = [analyze, "security", "--offline=true", str(tmp_path / path.name)]
     done = subprocess.run(command, capture_output=True, text=True)
     found = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)

@@ -96,9 +96,7 @@ def stage_of(name: str) -> str:
 
 
 @pytest.mark.long
-def test_compose_starts_every_service_of_the_profile(
-    tmp_path: Path, new_postgresql: Callable[[], str]
-) -> None:
+def test_compose_starts_every_service_of_the_profile(tmp_path, new_postgresql) -> None:
     """`docker compose --profile service up -d`: no container waits for one that waits for it."""
     wanted = {
         name: one
@@ -119,9 +117,7 @@ def test_compose_starts_every_service_of_the_profile(
 
 
 @pytest.mark.long
-def test_kubernetes_pods_pass_their_probes(
-    tmp_path: Path, new_postgresql: Callable[[], str]
-) -> None:
+def test_kubernetes_pods_pass_their_probes(tmp_path, new_postgresql) -> None:
     pods: dict[str, dict[str, Any]] = {
         document["metadata"]["name"]: document["spec"]["template"]["spec"]["containers"][0]
         for name, document in documents()

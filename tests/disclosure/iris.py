@@ -1,8 +1,11 @@
 """Iris as the thesis has it, and the grid of its Figure 3.3."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from sklearn.datasets import load_iris
 
+from disclosure.anonymize import Hierarchy
 from disclosure.co_clustering import GroupGrid, Partition, Recoded, recode
 from disclosure.co_clustering.engine import Search
 
@@ -20,11 +23,7 @@ GROUPS = [
     ["SepalWidth low", "SepalLength mid"],
     ["SepalWidth mid"],
 ]
-GRID = [
-    [150, 77, 0, 0, 0, 7, 16],
-    [0, 9, 142, 32, 11, 39, 22],
-    [0, 8, 2, 10, 145, 67, 13],
-]
+GRID = [[150, 77, 0, 0, 0, 7, 16], [0, 9, 142, 32, 11, 39, 22], [0, 8, 2, 10, 145, 67, 13]]
 
 
 def iris() -> dict[str, list[str]]:
@@ -58,3 +57,14 @@ def figure_grid() -> GroupGrid:
     for group, names in enumerate(GROUPS):
         parts[[part_of(name) for name in names]] = group
     return Search(iris_pairs(), 3).with_dendrogram(Partition(rows, parts)).finest
+
+
+def flat(leaves: Sequence[str], root: str) -> Hierarchy:
+    """A tree of one level: a value is kept, or published as `root`."""
+    return Hierarchy(tuple((leaf, root) for leaf in leaves))
+
+
+def fuse(tree: Hierarchy, first: str, second: str) -> str:
+    """The label of the lowest common ancestor of two nodes."""
+    a, b = tree.encode([first, second])
+    return tree.labels[int(tree.fusions[a, b])]

@@ -20,9 +20,9 @@ from disclosure.co_clustering import (
     recode,
 )
 from disclosure.co_clustering.engine import MAX_PARTS, Search
-from disclosure.co_clustering.merges import GridCost, log_partitions
+from disclosure.co_clustering.merges import GridCost
 from disclosure.errors import TableError
-from tests.disclosure.iris import GRID, GROUPS, figure_grid, iris_pairs, part_of
+from tests.disclosure.iris import GROUPS, figure_grid, iris_pairs, part_of
 
 KHIOPS_COST = 5646.82  # of Khiops's optimum, by this formula
 NULL_COST = 5966.41
@@ -79,12 +79,6 @@ def test_costs_are_those_of_exact_arithmetic(pairs) -> None:
         exact = exact_odds(pairs, rows, parts)
         log = math.log(exact.numerator) - math.log(exact.denominator)
         assert cost_of(pairs, rows, parts) == pytest.approx(-log, abs=1e-9)
-
-
-def test_numbers_of_partitions() -> None:
-    bell = [1, 2, 5, 15, 52, 203]
-    assert np.exp([log_partitions(n, n)[n] for n in range(1, 7)]) == pytest.approx(bell)
-    assert np.exp(log_partitions(4, 4)[1:]) == pytest.approx([1, 8, 14, 15])
 
 
 @st.composite
@@ -175,13 +169,6 @@ def test_intervals_of_iris() -> None:
     assert pairs.to_table()["SepalLength"][0] == "<=5.4"
 
 
-def test_figure_3_3() -> None:
-    grid = figure_grid()
-    assert grid.counts.tolist() == GRID
-    assert grid.cluster_sizes.tolist() == [50, 51, 49]
-    assert grid.counts.sum(axis=0).tolist() == [150, 94, 144, 42, 156, 113, 51]
-
-
 def groups_of(parts: np.ndarray) -> set[frozenset[int]]:
     return {frozenset(np.flatnonzero(parts == group).tolist()) for group in np.unique(parts)}
 
@@ -255,7 +242,6 @@ def test_what_cannot_be_is_refused(make, message) -> None:
 
 
 def test_more_intervals_than_numbers_cost_nothing() -> None:
-    """A billion of them took all memory."""
     table = {"a": list(map(str, [3, 1, 4, 1, 5, 9, 2, 6])), "b": ["x"] * 8}
     parts = [
         recode(table, ["a", "b"], numbers=["a"], intervals=number).parts["a"].labels

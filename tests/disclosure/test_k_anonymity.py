@@ -1,7 +1,6 @@
 """The greedy k-anonymizer: its exact vectors and its invariants."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,17 +16,15 @@ from disclosure.anonymize import (
     class_diversity,
 )
 from disclosure.errors import TableError
-from tests.disclosure.trees import flat, fuse
+from tests.disclosure.iris import flat, fuse
 
+PLACES = {"North": "USA Canada", "South": "Brazil", "West": "Iran Egypt", "East": "India Japan"}
+CONTINENTS = {"North": "America", "South": "America", "West": "Asia", "East": "Asia"}
 COUNTRIES = Hierarchy(
-    (
-        ("USA", "North", "America", "Country"),
-        ("Canada", "North", "America", "Country"),
-        ("Brazil", "South", "America", "Country"),
-        ("Iran", "West", "Asia", "Country"),
-        ("Egypt", "West", "Asia", "Country"),
-        ("India", "East", "Asia", "Country"),
-        ("Japan", "East", "Asia", "Country"),
+    tuple(
+        (country, part, CONTINENTS[part], "Country")
+        for part, countries in PLACES.items()
+        for country in countries.split()
     )
 )
 POSTCODES = ["75005", "75006", "75011", "59000", "59100", "34017"]
@@ -69,11 +66,7 @@ def test_two_rows_become_one_pair() -> None:
     """Example 1: distances 0, 1/2 and 1."""
     pair = {name: column[:2] for name, column in SIX.items()}
     made = anonymize(pair, PEOPLE, 2)
-    assert made.to_table() == {
-        "sex": ["M", "M"],
-        "postcode": ["75", "75"],
-        "status": ["Inconnu", "Inconnu"],
-    }
+    assert made.to_table() == {"sex": ["M"] * 2, "postcode": ["75"] * 2, "status": ["Inconnu"] * 2}
     assert made.merge_costs.tolist() == [2 * 1.5]
 
 
@@ -96,10 +89,7 @@ def test_numbers_become_intervals() -> None:
 
 
 def test_rows_that_become_equal_are_one_class() -> None:
-    """The program of the text keeps them apart.
-
-    A class that equals the fusion costs less to join than the row fused with, unless weights are 0.
-    """
+    """The program of the text keeps them apart."""
     tree = Hierarchy((("a1", "a"), ("a2", "a")))
     columns = Columns({"x": tree, "y": flat("yz", "any")}, {"x": 0.0})
     made = anonymize({"x": ["a1", "a2", "a", "a"], "y": ["y"] * 4}, columns, 2)
@@ -108,8 +98,7 @@ def test_rows_that_become_equal_are_one_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"),
-    [("abbc", ["any", "b", "b", "any"]), ("acbb", ["any", "any", "b", "b"])],
+    ("values", "expected"), [("abbc", ["any", "b", "b", "any"]), ("acbb", ["any", "any", "b", "b"])]
 )
 def test_ties_prefer_classes_below_k(values, expected) -> None:
     columns = Columns({"x": flat("abc", "any")}, {"x": 0.0})
@@ -124,7 +113,6 @@ def test_a_row_joins_its_parent_before_its_sibling() -> None:
 
 
 def test_a_last_class_below_k_joins_another() -> None:
-    """The program of the text fuses it with itself, and ends with an empty table."""
     columns = Columns({"x": flat(["a", "b"], "any")})
     made = anonymize({"x": ["a", "a", "a", "b"]}, columns, 2)
     assert made.to_table()["x"] == ["any"] * 4
@@ -207,7 +195,6 @@ def test_diversity_of_nine_patients() -> None:
     st.sampled_from([0.0, 0.2, 0.5, 1.0]),
 )
 def test_classes_meet_the_rule_of_sensitive_columns(rows, k, distinct, closeness) -> None:
-    """Checked by counting the published rows again."""
     table = {"postcode": [code for code, _ in rows]}
     said = [value for _, value in rows]
     columns = Columns({"postcode": PEOPLE.kinds["postcode"]})
@@ -250,11 +237,6 @@ def test_rules_that_remaining_rows_miss_are_errors() -> None:
 def test_what_cannot_be_is_refused(make, message) -> None:
     with pytest.raises(TableError, match=message):
         make()
-
-
-def test_a_hierarchy_is_read_from_a_file(tmp_path: Path) -> None:
-    (tmp_path / "tree.csv").write_text("".join(",".join(p) + "\n" for p in COUNTRIES.paths))
-    assert Hierarchy.load(tmp_path / "tree.csv") == COUNTRIES
 
 
 def test_intervals_of_large_numbers_are_exact() -> None:

@@ -3,6 +3,7 @@
 import math
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,29 +23,15 @@ from disclosure.rows.private_histogram import (
     perturb,
     project,
 )
-from disclosure.rows.utility import hellinger
-from disclosure.series import (
-    BudgetLedger,
-    Charge,
-    add_geometric,
-    geometric_variance,
-)
+from disclosure.series import BudgetLedger, Charge, add_geometric, geometric_variance
 from disclosure.series.noise import _threshold, system_geometric
-from tests.disclosure.adult import adult
 from tests.disclosure.geometric_law import geometric_probability
 
 FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed
-FIVE = ("age", "workclass", "education", "relationship", "sex")
 
 
 def ledger(epsilon: float = 10.0) -> BudgetLedger:
     return BudgetLedger(Charge(epsilon))
-
-
-def adult_domain(table: dict[str, list[str]]) -> RowDomain:
-    """The thesis's five columns; 17,280 combinations."""
-    values = {name: Categories(tuple(sorted(set(table[name])))) for name in FIVE[1:]}
-    return RowDomain({"age": EqualBins(17, 90, 10, whole=False), **values})
 
 
 class ScriptedNoise:
@@ -79,14 +66,11 @@ EPSILON = 0.9
 
 @pytest.mark.parametrize("method", ["dpcocgen", "baseline"])
 @pytest.mark.parametrize("row", [("a", "d"), ("b", "e")])
-def test_neighbors_give_outputs_within_epsilon(
-    method: Synthesizer, row: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Exact, and for every output: to each noise belongs one that gives the neighbor's output.
+def test_neighbors_give_outputs_within_epsilon(method, row, monkeypatch) -> None:
+    """Exact, for every output: to each noise belongs one that gives the neighbor's output.
 
     Noise less the added row in what is counted (cells, columns, groups) maps the draws of one table
-    one to one on those of the other. Both run through the mechanism, and must give one output,
-    with probabilities whose logarithms differ by epsilon at most, and by epsilon somewhere.
+    one to one on those of the other; log probabilities differ by epsilon at most, and somewhere.
     """
     rng, grouping = np.random.default_rng(4), LargestAlone()
     monkeypatch.setattr(private_histogram, "partition", grouping.partition)
@@ -110,19 +94,11 @@ def test_neighbors_give_outputs_within_epsilon(
     assert largest == pytest.approx(EPSILON)
 
 
-def estimate(table: dict[str, list[str]], method: Synthesizer, noise: ScriptedNoise) -> np.ndarray:
-    return estimate_histogram(
-        table,
-        PAIR,
-        EPSILON,
-        ledger(),
-        method=method,
-        rng=noise,  # type: ignore[arg-type]
-    ).counts
+def estimate(table: dict[str, list[str]], method: Synthesizer, noise: Any) -> np.ndarray:
+    return estimate_histogram(table, PAIR, EPSILON, ledger(), method=method, rng=noise).counts
 
 
 def test_parts_of_epsilon_are_spent_once() -> None:
-    """The rates of the noise that was really drawn: cells, columns, groups."""
     domain = RowDomain({"x": Categories(("a", "b")), "y": Categories(("c", "d", "e"))})
     table = {"x": ["a", "b"], "y": ["c", "e"]}
     spent = ledger(1.0)
@@ -133,14 +109,8 @@ def test_parts_of_epsilon_are_spent_once() -> None:
             rates.append((-math.log1p(-success), math.prod(shape)))
             return np.zeros(shape, dtype=np.int64)
 
-    estimate_histogram(
-        table,
-        domain,
-        0.8,
-        spent,
-        method="dpcocgen",
-        rng=Watched(),  # type: ignore[arg-type]
-    )
+    watched: Any = Watched()
+    estimate_histogram(table, domain, 0.8, spent, method="dpcocgen", rng=watched)
     assert spent.spent_epsilon == pytest.approx(0.8)
     drawn = rates[::2]
     assert [size for _, size in drawn[:3]] == [6, 2, 3]
@@ -228,22 +198,6 @@ def test_large_epsilons_give_nearly_the_table() -> None:
         domain.histogram(rows)  # every value is of the domain
 
 
-def test_dpcocgen_is_nearer_to_adult_as_published() -> None:
-    """The ordering of the thesis, joint Hellinger distance; the rest is in the benchmark."""
-    table = adult(40_000)
-    table = {name: table[name] for name in FIVE}
-    domain, rng = adult_domain(table), np.random.default_rng(0)
-    true = domain.histogram(table).ravel()
-    for epsilon in (0.1, 1.0):
-        distances = []
-        for method in ("dpcocgen", "baseline"):
-            found = estimate_histogram(table, domain, epsilon, ledger(), method=method, rng=rng)
-            q = found.counts.ravel() / found.counts.sum()
-            distances.append(hellinger(true / true.sum(), q))
-        assert distances[0] < distances[1]
-    assert distances[0] < 0.3
-
-
 def test_small_tables_are_drawn_despite_noise() -> None:
     table = {"x": ["a"]}
     for seed in range(20):
@@ -254,12 +208,8 @@ def test_small_tables_are_drawn_despite_noise() -> None:
 
 
 def test_bins_hold_every_number_once() -> None:
-    for bins in (
-        EqualBins(17, 90, 10),
-        EqualBins(0, 6, 7),
-        EqualBins(-5, 5, 3),
-        EqualBins(0, 1, 1),
-    ):
+    for ends in ((17, 90, 10), (0, 6, 7), (-5, 5, 3), (0, 1, 1)):
+        bins = EqualBins(*ends)
         numbers = [str(value) for value in range(round(bins.low), round(bins.high) + 1)]
         codes = bins.codes(numbers)
         assert (np.diff(codes) >= 0).all()
@@ -300,10 +250,7 @@ def test_a_domain_is_read_from_toml(tmp_path: Path) -> None:
     assert load_row_domain(path).shape == (2, 5)
     for text, words in (
         ("[columns]\nage = { low = 0, bins = 5 }", "age.bins.high: Field required"),
-        (
-            "[columns]\nage = { low = 0, high = 9, bins = 2.5 }",
-            "bins = 2.5: Input should be a valid integer",
-        ),
+        ("[columns]\nage = { low = 0, high = 9, bins = 2.5 }", "bins = 2.5: Input should be a"),
         ("missing = 'ND'\n[columns]\na = ['x']", "missing: Unexpected keyword"),
         ("[columns", "domain.toml"),
     ):
@@ -313,7 +260,6 @@ def test_a_domain_is_read_from_toml(tmp_path: Path) -> None:
 
 
 def test_narrow_bins_of_large_numbers_give_numbers_within() -> None:
-    """Six digits made 1.23457e+06 of all numbers, which the domain itself refuses."""
     for low, high in ((1_234_567.5, 1_234_568.5), (1 / 3, 2 / 3), (-1e-9, 1e-9)):
         bins = EqualBins(low, high, 8, whole=False)
         codes = np.repeat(np.arange(8), 500)
@@ -323,7 +269,6 @@ def test_narrow_bins_of_large_numbers_give_numbers_within() -> None:
 
 
 def test_an_epsilon_that_leaves_no_noise_is_refused() -> None:
-    """At 50 the chance of any noise is below 2^-64, so that counts came out as they are."""
     spent = ledger(1000.0)
     for epsilon, method, words in (
         (50.0, "baseline", "above 40"),
@@ -355,7 +300,6 @@ def test_rows_beyond_all_memory_are_refused() -> None:
 
 
 def test_blank_lines_of_one_column_are_kept(tmp_path: Path) -> None:
-    """It may be a row whose value is missing; of several columns it is no row."""
     path = tmp_path / "people.csv"
     path.write_text("x\na\n\nb\n")
     with pytest.raises(TableError, match="line 3 is empty"):

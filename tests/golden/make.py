@@ -23,6 +23,7 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 from tests.map_draws import draw_memo
+from tests.metric_texts import declaration
 
 HERE = Path(__file__).parent
 AGGREGATES, EXPECTED = HERE / "aggregates", HERE / "expected"
@@ -33,27 +34,12 @@ STRINGS = RapporParams.rappor(
 MD5 = RapporParams.rappor(
     num_bits=16, num_hashes=2, num_cohorts=16, prob_f=0.0, prob_p=0.25, prob_q=0.75, hash="md5"
 )
-PLACES = """
-[metrics.places]
-kind = "location"
-description = "The usual place"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, 8, 8]
-rows = 8
-columns = 8
-levels = [0]
-slots = ["night 22-6"]
-mode = "memo"
-num_bits = 16
-num_cohorts = 16
-mechanism = "l-osue"
-epsilon_infinity = 4.0
-epsilon_one = 2.0
-max_memoized_values = 3
-period = "week"
-"""
+PLACES = declaration(
+    "places", "location", description="The usual place", owner="maps@example.org",
+    expires="2099-12-31", grid="square", box=[0, 0, 8, 8], rows=8, columns=8, levels=[0],
+    slots=["night 22-6"], mode="memo", num_bits=16, num_cohorts=16, mechanism="l-osue",
+    epsilon_infinity=4.0, epsilon_one=2.0, max_memoized_values=3, period="week",
+)  # fmt: skip
 
 DECODE: dict[str, tuple[str, ...]] = {
     "strings-default": ("strings",),
@@ -91,7 +77,6 @@ def draw() -> None:
 def _places(rng: np.random.Generator) -> list[Aggregate]:
     """Two weeks of 64 cells; one week in ten moves a device."""
     (metric,) = parse_metrics(PLACES).metrics.values()
-    assert metric.location is not None
     names = list(metric.location.domain_with())
     shares = rng.dirichlet(np.full(len(names), 0.3))
     held = rng.choice(len(names), size=(50_000, 1), p=shares).repeat(2, axis=1)

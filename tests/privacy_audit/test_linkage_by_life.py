@@ -2,8 +2,10 @@
 
 import csv
 import gzip
+import itertools
 import math
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -11,35 +13,22 @@ import numpy as np
 import pytest
 
 from client_sdk.location.dwell_time import moment_of
+from privacy_audit import linkage_by_life as linkage
 from privacy_audit.devices import NONE, Lives, draw_lives
 from privacy_audit.findings import WORLDS, life_findings
-from privacy_audit.linkage_by_life import (
-    bound_of_fresh,
-    can_be_watched,
-    find_by_life,
-    share_that_arrives,
-)
 from rappor_core.calendar import day_of, period_number
+from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
 from tests.client.location_support import START, declared, visits_of
 from tests.metric_texts import declaration
 
-PLACES = """
-[metrics.places]
-kind = "location"
-description = "The usual cell of a week"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, 8, 8]
-rows = 13
-columns = 13
-levels = [0]
-slots = ["night 22-6", "work 9-17 weekdays"]
-period = "week"
-num_cohorts = 64
-"""
+PLACES = declaration(
+    "places", "location", expires="2099-12-31", grid="square", box=[0, 0, 8, 8], rows=13,
+    columns=13, levels=[0], slots=["night 22-6", "work 9-17 weekdays"], period="week",
+    num_cohorts=64,
+)  # fmt: skip
 SYMBOLS = 'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\nepsilon_infinity = 2.0\n'
 WINDOW = 'mode = "window"\nwindow = 52\nturn = "fresh"\nhold = 4\nmax_reports = 2\nnum_bits = 32\n'
 FILTER = 'mode = "memo"\nhold = 4\nmechanism = "l-osue"\nmax_memoized_values = 3\nnum_bits = 16\n'
@@ -79,10 +68,7 @@ def test_the_next_use_is_after_the_period() -> None:
 
 
 def test_answers_come_while_they_are_taken() -> None:
-    """With rates of use beta(1, 2.45), k / (2.45 + k) of answers come in k weeks after the turn.
-
-    False alarms: one in 100,000 each (4.4 standard errors); one week more or less is rejected.
-    """
+    """k / (2.45 + k) of answers come in k weeks: false alarms one in 100,000 (4.4 errors)."""
     lives = draw_lives("rarely", 20_000, 1, 60, np.random.default_rng(0))
     waited = lives.next_use[:, :50] - np.arange(50)
     for weeks in (1, 2, 6):
@@ -92,7 +78,7 @@ def test_answers_come_while_they_are_taken() -> None:
         assert off[1] < 4.4 < min(off[0], off[2])
     for accept_days, weeks in ((7, 1), (14, 2), (42, 6)):
         metric = places(WINDOW + f"epsilon = 2.0\naccept_days = {accept_days}\n")
-        assert share_that_arrives(metric) == weeks / (2.45 + weeks)
+        assert linkage.share_that_arrives(metric) == weeks / (2.45 + weeks)
 
 
 def test_devices_answer_in_the_weeks_that_the_attack_expects() -> None:
@@ -118,11 +104,12 @@ def test_dates_of_arrival_raise_the_bound_of_fresh_answers() -> None:
     """Of docs/location.md: one answer at epsilon 2, and the weeks in which it may arrive."""
     for accept_days, bound in ((7, 0.0147), (14, 0.022), (42, 0.0514), (90, 0.1028)):
         metric = places(WINDOW + f"epsilon = 2.0\naccept_days = {accept_days}\n")
-        steady, late = (bound_of_fresh(metric, world, 52, 1_000) for world in WORLDS)
+        steady, late = (linkage.bound_of_fresh(metric, world, 52, 1_000) for world in WORLDS)
         assert steady == pytest.approx(0.00734, abs=1e-5)
         assert late == pytest.approx(bound, abs=1e-4)
-    assert bound_of_fresh(places(WINDOW + "epsilon = 2.0\n"), "sparse", 53, 1_000) > 0.05  # two
-    assert bound_of_fresh(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse", 9, 1_000) == 1.0
+    window, symbols = places(WINDOW + "epsilon = 2.0\n"), places(SYMBOLS + "epsilon_one = 1.8\n")
+    assert linkage.bound_of_fresh(window, "sparse", 53, 1_000) > 0.05  # two
+    assert linkage.bound_of_fresh(symbols, "sparse", 9, 1_000) == 1.0
 
 
 def riders_found(periods: int, crowd: int) -> list[float]:
@@ -151,7 +138,7 @@ def test_drawn_lives_predict_how_many_real_riders_are_found_by_their_days() -> N
         prob_f=0.5, prob_p=0.25, prob_q=0.75, max_memoized_values=4, fallback="other",
     )  # fmt: skip
     metric = parse_metrics(station).declared[0]
-    (predicted,) = find_by_life(metric, "sparse", np.random.default_rng(4), periods=(45,),
+    (predicted,) = linkage.find_by_life(metric, "sparse", np.random.default_rng(4), periods=(45,),
                                 crowd=62, cohorts=4, targets=62)  # fmt: skip
     measured = riders_found(45, 62)
     assert len(measured) > 9
@@ -161,7 +148,7 @@ def test_drawn_lives_predict_how_many_real_riders_are_found_by_their_days() -> N
 
 
 def test_memoized_answers_identify() -> None:
-    memo = find_by_life(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse",
+    memo = linkage.find_by_life(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse",
                         np.random.default_rng(1), periods=(12, 45), cohorts=1,
                         targets=25)  # fmt: skip
     assert memo[1].by_times > 0.15
@@ -172,43 +159,32 @@ def test_memoized_answers_identify() -> None:
 def test_filters_and_other_kinds_are_attacked_too() -> None:
     rng = np.random.default_rng(2)
     keys = FILTER + "epsilon_infinity = 2.0\nepsilon_one = 1.8\n"
-    (found,) = find_by_life(places(keys), "sparse", rng, periods=(30,), crowd=200, cohorts=1,
-                            targets=40)  # fmt: skip
+    (found,) = linkage.find_by_life(places(keys), "sparse", rng, periods=(30,), crowd=200,
+                            cohorts=1, targets=40)  # fmt: skip
     assert found.by_life > 0.3
     theme, daily = (parse_metrics(THEME + more).declared[0] for more in ("", 'no_data = "none"\n'))
     for metric in (theme, daily):
-        (one,) = find_by_life(metric, "sparse", rng, periods=(30,), crowd=200, cohorts=1,
+        (one,) = linkage.find_by_life(metric, "sparse", rng, periods=(30,), crowd=200, cohorts=1,
                               targets=40)  # fmt: skip
         assert one.by_life > 0.1
-    assert not can_be_watched(parse_metrics(THEME + "max_reports = 1\n").declared[0])
+    assert not linkage.can_be_watched(parse_metrics(THEME + "max_reports = 1\n").declared[0])
 
 
 def test_days_with_a_report_find_whatever_the_mechanism_is() -> None:
     """A boolean, and few one-time reports: the first of 45 days are all that is seen."""
     common = {"expires": "2099-12-31", "prob_p": 0.25, "prob_q": 0.75}
     dark = declaration("dark", "boolean", prob_f=0.5, max_memoized_values=2, **common)
-    (found,) = find_by_life(parse_metrics(dark).declared[0], "sparse", np.random.default_rng(5),
-                            periods=(45,), crowd=300, cohorts=1)  # fmt: skip
+    (found,) = linkage.find_by_life(parse_metrics(dark).declared[0], "sparse",
+                            np.random.default_rng(5), periods=(45,), crowd=300,
+                            cohorts=1)  # fmt: skip
     assert found.by_times == found.by_life > 0.9
     few = [declaration("page", "category", categories=["a", "b"], prob_f=0.0, max_reports=number,
                        max_memoized_values=2, **common) for number in (1, 2, 5)]  # fmt: skip
     one, two, five = (parse_metrics(text).declared[0] for text in few)
-    shares = [find_by_life(metric, "sparse", np.random.default_rng(5), periods=(45,), crowd=300,
-                           cohorts=1)[0].by_times for metric in (two, five)]  # fmt: skip
+    shares = [linkage.find_by_life(metric, "sparse", np.random.default_rng(5), periods=(45,),
+                           crowd=300, cohorts=1)[0].by_times for metric in (two, five)]  # fmt: skip
     assert 0.1 < shares[0] < shares[1] < found.by_times
-    assert not can_be_watched(one)
-
-
-@pytest.mark.long
-def test_check_names_what_the_times_of_changes_tell() -> None:
-    file = parse_metrics(PLACES + SYMBOLS + "epsilon_one = 1.8\n" + THEME)
-    found = list(life_findings(file, 64_000, np.random.default_rng(0)))
-    assert [one.metric for one in found] == ["places", "theme"]
-    assert found[0].level == "warning"
-    assert "by when there was data and the last known cell changed" in found[0].message
-    assert "mode = 'window' with turn = 'fresh' and hold" in found[0].message
-    assert "only when there is data in 9" in found[0].message
-    assert "by the days with a report alone" in found[1].message
+    assert not linkage.can_be_watched(one)
 
 
 def test_check_names_the_bound_of_fresh_answers() -> None:
@@ -218,3 +194,128 @@ def test_check_names_the_bound_of_fresh_answers() -> None:
     assert "in at most 0.73% of cases" in note.message
     assert "71% of due answers come (accept_days = 42)" in note.message
     assert "raise that to at most 5.14%" in note.message
+
+
+CELLS, SLOTS, PERIODS, PEOPLE = 3, 2, 4, 5
+OTHER = CELLS
+SHARES = np.array([0.5, 0.3, 0.2])
+TWO_SYMBOLS = RapporParams(2, 1, 1, TwoRoundMechanism.symbols(2, 2.0, 1.2), "symbol")
+TWO_BITS = RapporParams(2, 1, 1, TwoRoundMechanism.optimized(2.0, 1.2))
+
+Life = Sequence[int]
+
+
+def drawn_lives(seed: int) -> Lives:
+    rng = np.random.default_rng(seed)
+    shape = PEOPLE, SLOTS, PERIODS
+    values = rng.choice(CELLS, size=shape, p=SHARES)
+    return Lives(np.where(rng.random(shape) < 0.5, values, NONE), SHARES)
+
+
+def answer(life: Life, period: int, hold: int) -> int:
+    """The last known cell, or `OTHER`."""
+    for before in range(period, max(period - hold, 0) - 1, -1):
+        if life[before] != NONE:
+            return int(life[before])
+    return OTHER
+
+
+def states(life: Life) -> list[str]:
+    """Of each period: no data until then, a change of the last known cell, or neither."""
+    last, told = NONE, []
+    for value in life:
+        changed = value not in (NONE, last)
+        last = value if changed else last
+        told.append("change" if changed else "unknown" if last == NONE else "between")
+    return told
+
+
+# Memoized answers. A permanent answer is a list of bits; of a symbol, one bit is set.
+
+
+def permanent_answers(
+    params: RapporParams, positions: Sequence[int] | None
+) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Each permanent answer of a value, with its chance; None: of a value that nobody knows."""
+    k, mechanism = params.num_bits, params.mechanism
+    p1, q1 = mechanism.p1 / 2**16, mechanism.q1 / 2**16
+    for bits in itertools.product((0, 1), repeat=k):
+        if params.scheme.symbols:
+            if sum(bits) == 1:
+                own = positions is not None and bits[positions[0]]
+                yield bits, (1 / k if positions is None else p1 if own else (1 - p1) / (k - 1))
+            continue
+        one = 1 - (1 - 1 / k) ** params.num_hashes
+        chances = [
+            one * p1 + (1 - one) * q1 if positions is None else p1 if bit in positions else q1
+            for bit in range(k)
+        ]
+        yield bits, math.prod(c if b else 1 - c for c, b in zip(chances, bits, strict=True))
+
+
+def shown_chance(params: RapporParams, shown: Sequence[int], permanent: Sequence[int]) -> float:
+    p2, q2 = params.mechanism.p2 / 2**16, params.mechanism.q2 / 2**16
+    if params.scheme.symbols:
+        return p2 if tuple(shown) == tuple(permanent) else 1 - p2
+    chances = [p2 if bit else q2 for bit in permanent]
+    return math.prod(c if b else 1 - c for c, b in zip(chances, shown, strict=True))
+
+
+def group_chance(
+    params: RapporParams, shown: Sequence[np.ndarray], positions: Sequence[int] | None
+) -> float:
+    """Of reports of one value: the sum over its permanent answers."""
+    return sum(
+        chance * math.prod(shown_chance(params, one, permanent) for one in shown)
+        for permanent, chance in permanent_answers(params, positions)
+    )
+
+
+@pytest.mark.parametrize("params", [TWO_BITS, TWO_SYMBOLS], ids=["filter", "symbols"])
+@pytest.mark.parametrize("known", ["times", "life"])
+@pytest.mark.parametrize("hold", [0, 1])
+@pytest.mark.parametrize("cap", [2, 3])
+def test_scores_sum_over_permanent_answers(params, known, hold, cap) -> None:
+    """A life: each value has one; times: an unknown value between two changes, or no data."""
+    rng, lives, periods = np.random.default_rng(5), drawn_lives(6), 3
+    hashed = np.array([[0, 1, 0, 1]])
+    answers = lives.held(hold)
+    own = linkage.capped(np.where(answers == NONE, OTHER, answers), cap, OTHER)
+    shown = np.eye(2, dtype=np.int64)[rng.integers(2, size=(20, SLOTS, PERIODS))]
+    if params is TWO_BITS:
+        shown = rng.integers(2, size=(20, SLOTS, PERIODS, 2))
+    groups = own if known == "life" else linkage.unknown_values(lives, answers, OTHER)
+    scores = linkage.by_groups(params, shown[:, :, :periods], groups[..., :periods], hashed)
+    expected = np.zeros(scores.shape)
+    for device, life in enumerate(lives.values):
+        places: dict[object, list[tuple[int, int]]] = {}
+        admitted: list[int] = []
+        for t, slot in itertools.product(range(periods), range(SLOTS)):
+            value = answer(life[slot], t, hold)
+            if value != OTHER and value not in admitted and len(admitted) < cap - 1:
+                admitted.append(value)
+            number = states(life[slot])[: t + 1].count("change")
+            key: object = value if value in admitted else OTHER
+            if known == "times":
+                key = OTHER if value == OTHER else ("unknown", slot, number)
+            places.setdefault(key, []).append((slot, t))
+        for target, stream in enumerate(shown):
+            expected[target, device] = math.prod(
+                group_chance(
+                    params,
+                    [stream[place] for place in group],
+                    [int(hashed[0, value])] if isinstance(value, int) else None,
+                )
+                for value, group in places.items()
+            )
+    np.testing.assert_allclose(np.exp(scores), expected, rtol=1e-6)
+
+
+def test_dates_leave_those_who_were_used_on_the_same_days() -> None:
+    lives = drawn_lives(10)
+    lives.values[1] = np.where(lives.values[0] != NONE, 1, NONE)  # as the first, elsewhere
+    scores = linkage.same_periods(lives.used, PEOPLE)
+    for target, device in itertools.product(range(PEOPLE), repeat=2):
+        days = [set(np.nonzero(lives.used[one])[0]) for one in (target, device)]
+        assert np.exp(scores[target, device]) == float(days[0] == days[1])
+    assert scores[0, 1] == 0

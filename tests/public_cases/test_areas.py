@@ -72,9 +72,7 @@ HALF = square(0, 0, 1.5, 3)
         ("MultiPolygon", [[HALF], [[[1, 1], [2, 2], [1, 1], [1, 1]]]]),  # a part without surface
     ],
 )
-def test_an_area_is_the_union_of_its_parts(
-    places: Places, tmp_path: Path, kind: str, coordinates: Any
-) -> None:
+def test_an_area_is_the_union_of_its_parts(places, tmp_path, kind, coordinates) -> None:
     areas, notes = read_areas(write(tmp_path, kind, coordinates), places)
     assert areas.weights.toarray()[0].sum() == pytest.approx(0.5, abs=1e-9)
     assert areas.covered == pytest.approx(1)

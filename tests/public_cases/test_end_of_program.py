@@ -10,7 +10,6 @@ import pytest
 
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import MemoryCollector
-from rappor_core.metrics.metrics_file import MetricsFile
 
 APP = '''
 import sys, time
@@ -56,9 +55,7 @@ def run_apps(folder: Path, text: str, collector: str, times: int) -> list[int]:
 
 @pytest.mark.parametrize("collector_is", ["up", "down"])
 @pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.long)])
-def test_no_program_hangs_at_its_end(
-    tmp_path: Path, metrics_text: str, metrics: MetricsFile, collector_is: str, times: int
-) -> None:
+def test_no_program_hangs_at_its_end(tmp_path, metrics_text, metrics, collector_is, times) -> None:
     """cpython #96387, deadline-cloud #935: a daemon thread stopped with the import lock in hand."""
     with MemoryCollector(metrics.metrics) as running:
         url = running.url if collector_is == "up" else "http://127.0.0.1:9"
@@ -87,9 +84,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_child_of_multiprocessing_writes_what_waits(
-    tmp_path: Path, metrics_text: str, method: str
-) -> None:
+def test_a_child_of_multiprocessing_writes_what_waits(tmp_path, metrics_text, method) -> None:
     """Its end calls no atexit: what record said True for was lost."""
     text = metrics_text.replace(
         "max_memoized_values = 3\nprob_f = 0.5\nprob_p = 0.5\nprob_q = 0.75\nnum_cohorts = 4",

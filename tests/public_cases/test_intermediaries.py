@@ -136,9 +136,7 @@ INSTEAD: dict[str, Answer] = {
 
 
 @pytest.mark.parametrize("what", INSTEAD)
-def test_a_batch_waits_for_the_collectors_own_word(
-    open_client: Any, gateway: Gateway, what: str
-) -> None:
+def test_a_batch_waits_for_the_collectors_own_word(open_client, gateway, what) -> None:
     """uvicorn #2722 (a gateway lost the body), and what portals, proxies and caches answer."""
     gateway.answer = INSTEAD[what]
     client = open_client(collector=gateway.url, delivery=WHEN_FLUSHED)

@@ -2,9 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from opentelemetry.metrics import CallbackOptions, Observation
@@ -41,18 +40,14 @@ def asked_once() -> Iterator[Iterable[Observation]]:
     yield [Observation(3), Observation(4)]
 
 
-def test_a_gauge_of_a_declared_metric_records(
-    app: ObservedApp, provider: DeclaredMeterProvider
-) -> None:
+def test_a_gauge_of_a_declared_metric_records(app, provider) -> None:
     """apm-server #4718: gauges were dropped, and nothing said so."""
     provider.get_meter("app").create_gauge("Startup", "ms").set(3, {"user": "ada"})
     app.assert_recorded("startup", 3)
 
 
 @pytest.mark.parametrize("callback", [lambda: observed, asked_once])
-def test_an_observable_gauge_is_read_by_itself(
-    app: ObservedApp, provider: DeclaredMeterProvider, callback: Callable[[], Any]
-) -> None:
+def test_an_observable_gauge_is_read_by_itself(app, provider, callback) -> None:
     """apm-server #4718, opentelemetry-python #3254: functions and generators, several numbers."""
     provider.get_meter("app").create_observable_gauge("startup", [callback()])
     until(lambda: len(app.client.recorded) >= 2)
@@ -77,9 +72,7 @@ def test_a_gauge_is_read_a_last_time_and_no_more(app: ObservedApp) -> None:
     app.assert_recorded("startup", 3, 3)
 
 
-def test_a_callback_that_fails_harms_no_other(
-    app: ObservedApp, provider: DeclaredMeterProvider, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_callback_that_fails_harms_no_other(app, provider, caplog) -> None:
     """It is asked again, warned of once, and the app goes on."""
     asked = []
     meter = provider.get_meter("app")
@@ -89,9 +82,7 @@ def test_a_callback_that_fails_harms_no_other(
     assert caplog.text.count("could not be read: ZeroDivisionError") == 1
 
 
-def test_what_is_dropped_of_a_declared_instrument_is_warned_of_once(
-    app: ObservedApp, provider: DeclaredMeterProvider, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_dropped_of_a_declared_instrument_is_warned_of_once(app, provider, caplog) -> None:
     """apm-server #4718: attributes, an amount below 0, and what the client does not record."""
     caplog.set_level(logging.WARNING)
     counter = provider.get_meter("app").create_counter("crashes")
@@ -112,9 +103,7 @@ def test_what_is_dropped_of_a_declared_instrument_is_warned_of_once(
     assert "ada" not in caplog.text
 
 
-def test_a_callback_may_make_another_gauge(
-    app: ObservedApp, provider: DeclaredMeterProvider
-) -> None:
+def test_a_callback_may_make_another_gauge(app, provider) -> None:
     """With a lock that its own thread cannot take again, the app would wait for ever."""
     meter = provider.get_meter("app")
 

@@ -41,9 +41,7 @@ def test_reports_are_delivered_after_a_change_of_directory(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_keeps_the_secret(
-    open_client: Any, moved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forked_child_keeps_the_secret(open_client, moved, monkeypatch) -> None:
     client = open_client(state_dir="state", delivery=UNSENT)
     assert client.record("homepage", "a")
     monkeypatch.chdir(moved)
@@ -55,9 +53,7 @@ def test_a_forked_child_keeps_the_secret(
     assert client.inspect()["queued"] == {"homepage": 2}
 
 
-def test_a_withdrawal_reaches_the_state(
-    open_client: Any, moved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_withdrawal_reaches_the_state(open_client, moved, tmp_path, monkeypatch) -> None:
     client = open_client(state_dir="state", delivery=UNSENT)
     assert client.record("homepage", "a")
     secret = client._life.session.state.identity().secret
@@ -68,9 +64,7 @@ def test_a_withdrawal_reaches_the_state(
 
 
 @pytest.mark.parametrize("how", ["renamed", "deleted"])
-def test_a_withdrawal_that_finds_no_state_does_not_answer_true(
-    open_client: Any, tmp_path: Path, how: str
-) -> None:
+def test_a_withdrawal_that_finds_no_state_does_not_answer_true(open_client, tmp_path, how) -> None:
     """Renamed, it still holds the secret; nobody but the app can know."""
     client = open_client(delivery=UNSENT)
     assert client.record("homepage", "a")
@@ -108,9 +102,7 @@ def test_certificates_of_the_environment_are_those_of_the_start(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("records", [True, False])
-def test_a_moved_state_is_not_replaced_in_silence(
-    open_client: Any, tmp_path: Path, records: bool
-) -> None:
+def test_a_moved_state_is_not_replaced_in_silence(open_client, tmp_path, records) -> None:
     """A forked child, or a client that looks again, finds no state and must not draw a secret."""
     client = open_client(delivery=UNSENT, development=False)
     assert client.record("homepage", "a")
@@ -126,9 +118,7 @@ def test_a_moved_state_is_not_replaced_in_silence(
     assert "no longer in its place" in client.status.sentence
 
 
-def test_another_state_in_the_place_is_not_taken_for_this_one(
-    open_client: Any, tmp_path: Path
-) -> None:
+def test_another_state_in_the_place_is_not_taken_for_this_one(open_client, tmp_path) -> None:
     client = open_client(delivery=UNSENT)
     assert client.record("homepage", "a")
     (tmp_path / "state").rename(tmp_path / "elsewhere")
@@ -137,9 +127,7 @@ def test_another_state_in_the_place_is_not_taken_for_this_one(
     assert "no longer in its place" in client.status.sentence
 
 
-def test_a_deleted_working_directory_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_client: Any
-) -> None:
+def test_a_deleted_working_directory_is_named(tmp_path, monkeypatch, open_client) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()

@@ -48,9 +48,7 @@ def test_measures_take_intervals_and_missing_values(age: str, tmp_path: Path) ->
     [("agee", "'agee' is none of the columns region, age"),
      ("region", "column 'region': 'N' is no number and no interval")],
 )  # fmt: skip
-def test_measures_name_what_is_no_number(
-    numbers: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_measures_name_what_is_no_number(numbers, told, tmp_path, capsys) -> None:
     rows = "region,age\n" + "".join(f"N,{20 + number}\n" for number in range(30))
     files = written(tmp_path, people=rows)
     words = ["release", "measure", str(files["people"]), str(files["people"])]
@@ -59,9 +57,7 @@ def test_measures_name_what_is_no_number(
 
 
 @pytest.mark.parametrize("missing", ["", "NA", "?", "null"])
-def test_missing_values_are_no_diversity(
-    missing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_values_are_no_diversity(missing, tmp_path, capsys) -> None:
     """All of N who say an illness say the same: N is joined with S, or the warning says it."""
     rows = "region,illness\n" + "N,hepatitis\n" * 3
     rows += f'N,"{missing}"\nS,flu\nS,flu\nS,cold\nS,cold\n'
@@ -84,9 +80,7 @@ def test_missing_values_are_no_diversity(
         ("N,a;land\nS,a;land\n", "line 1 has to be a leaf, its ancestors and the root"),
     ],
 )
-def test_trees_are_refused_by_line(
-    tree: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trees_are_refused_by_line(tree, told, tmp_path, capsys) -> None:
     files = written(tmp_path, people="region\n" + "N\nS\n" * 4, region=tree)
     words = anonymize(files, tmp_path / "out.csv")
     assert main(words) == 1

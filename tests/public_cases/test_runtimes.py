@@ -115,9 +115,7 @@ def test_a_zip_with_its_hash_library_beside_it_records(app: Path) -> None:
     assert said.startswith("True active"), said
 
 
-def test_a_wrong_hash_is_no_mistake_of_the_call(
-    open_client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_hash_is_no_mistake_of_the_call(open_client, monkeypatch) -> None:
     monkeypatch.setattr(hashing, "KNOWN_ANSWER", (1, 2))
     client = open_client(development=False)
     assert client.status.condition == "unusable_here"
@@ -125,9 +123,7 @@ def test_a_wrong_hash_is_no_mistake_of_the_call(
     assert not client.record("theme", "dark")
 
 
-def test_a_fault_of_the_sdk_is_no_mistake_of_the_call(
-    open_client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_the_sdk_is_no_mistake_of_the_call(open_client, monkeypatch) -> None:
     client = open_client(development=False)
 
     def fail(*_: object) -> None:

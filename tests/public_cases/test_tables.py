@@ -6,7 +6,6 @@ commas and blanks), pandas #58306 (types of Parquet), Tranco's lists (a rank, no
 
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -102,9 +101,7 @@ def test_the_delimiter_is_the_headers(tmp_path: Path) -> None:
         ("towns.txt", "London\n\x00Paris\n", "line 2: .* begins or ends with a blank"),
     ],
 )
-def test_candidates_are_not_cut_or_changed(
-    tmp_path: Path, name: str, text: str, message: str
-) -> None:
+def test_candidates_are_not_cut_or_changed(tmp_path, name, text, message) -> None:
     with pytest.raises(CandidatesError, match=message):
         Candidates.from_file(write(tmp_path, name, text))
 
@@ -119,9 +116,7 @@ def test_a_json_list_keeps_blanks(tmp_path: Path) -> None:
     [([1.0, 2.0, float("nan")], "double"), ([True, False], "bool"),
      ([datetime(2026, 1, 1)], "timestamp"), ([[1]], "list")],
 )  # fmt: skip
-def test_types_of_parquet_are_not_turned_into_text(
-    tmp_path: Path, values: list[Any], kind: str
-) -> None:
+def test_types_of_parquet_are_not_turned_into_text(tmp_path, values, kind) -> None:
     parquet.write_table(pa.table({"v": values}), tmp_path / "values.parquet")
     with pytest.raises(CandidatesError, match=f"column 'v' is of type {kind}.*, not text"):
         Candidates.from_file(tmp_path / "values.parquet", "v")
@@ -161,9 +156,7 @@ def test_a_ranked_list_has_no_header(tmp_path: Path) -> None:
         (read_shares, "share,n\n0.5,1\n0,2,1\n", "line 3 has 3 cells"),
     ],
 )
-def test_every_table_names_line_and_column(
-    tmp_path: Path, read: Any, text: str, message: str
-) -> None:
+def test_every_table_names_line_and_column(tmp_path, read, text, message) -> None:
     with pytest.raises(DecodeError, match=message) as refused:
         read(write(tmp_path, "table.csv", text))
     assert "table.csv: " in str(refused.value)

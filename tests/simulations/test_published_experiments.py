@@ -2,15 +2,21 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from decoder import Candidates
+from benchmarks.flow_rivals import RIVALS, FlowDraw
+from decoder import DecodeOptions
+from decoder.flows.decoding import decode_flows
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from rappor_core.risk import believed
-from simulations.experiments import homepages, longitudinal, poisoning, processes
+from simulations.experiments import longitudinal, paper, poisoning, processes
+from simulations.experiments.calibration import CalibrationRun, RuleScore, RunScore
+from simulations.experiments.calibration_table import mean_over_runs, summarize
+from simulations.flows import LARGEST, city_matrix, city_metric, draw_flows, is_wrong, off
 from tests.simulations.published_support import shrink
 
 
@@ -29,86 +35,6 @@ def test_machines_send_the_papers_reports(way: str, rho: float) -> None:
     assert not holders.shares(len(shares))[-processes.ABSENT :].any()
 
 
-def test_the_ten_are_those_of_the_paper() -> None:
-    names, shares = processes.population()
-    assert len(names) == len(shares) == 500
-    assert shares.sum() == pytest.approx(1)
-    assert shares[:10].tolist() == sorted(shares[:10], reverse=True)
-    assert (shares[0], shares[9], shares[processes.MARKED]) == (0.045, 0.025, 0.026)
-    assert shares[10] < 0.01
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-def test_processes_are_decoded_under_every_belief(monkeypatch: pytest.MonkeyPatch) -> None:
-    shrink(monkeypatch)
-    ways = {"always the same one": processes.always_one}
-    monkeypatch.setattr(processes, "WAYS", ways)
-    found = processes.processes(2, 4_000, np.random.default_rng(2))
-    rows = {row.handling: row for row in found}
-    assert list(rows) == list(processes.HANDLINGS)
-    assert rows["known"].used == pytest.approx(rows["known"].rho)
-    assert rows["each a separate device"].used == 1
-    assert 1 < rows["bound declared"].used <= 19
-    for row in found:  # real errors within a factor of 2: 20 of them, each about normal
-        assert 0.5 < row.stated / row.real < 2
-    assert rows["known"].stated > rows["each a separate device"].stated * 0.95
-
-
-def test_fourteen_thousand_users_are_under_one_error() -> None:
-    """First order, by hand: a bit of a page has p*(1-p*) / d^2 a report, and there are two."""
-    p, d = 0.59375, 0.0625
-    by_hand = math.sqrt(p * (1 - p) / d**2 / 2 * homepages.REPORTS)
-    assert homepages.first_order_error(homepages.REPORTS, 1) == pytest.approx(by_hand, rel=0.02)
-    assert pytest.approx(0.67, abs=0.01) == homepages.PAPER_SMALLEST / by_hand
-    plan = homepages.setting(homepages.REPORTS, 1, homepages.RULES[0])
-    assert homepages.half_power(plan) == pytest.approx(4.38 * by_hand, rel=0.02)
-    endless = homepages.first_order_error(homepages.REPORTS, 10**9)
-    permanent = math.sqrt(0.625 * 0.375 / 0.25**2 / 2 * homepages.REPORTS)
-    assert endless == pytest.approx(permanent, rel=0.02)
-
-
-def test_the_distributions_of_home_pages() -> None:
-    for name in homepages.DISTRIBUTIONS:
-        shares = homepages.shares_of(name)
-        assert shares.shape == (homepages.CANDIDATES,)
-        assert shares.sum() == pytest.approx(1)
-    shares = homepages.shares_of("as the paper shows")
-    assert (shares > 0).sum() == 1 + homepages.PAPER_FOUND
-    assert shares[shares > 0].min() * homepages.REPORTS == pytest.approx(homepages.PAPER_SMALLEST)
-    assert homepages.shares_of("60 % on one page")[0] == 0.6
-    zipf = homepages.shares_of("Zipf 1.5")
-    assert zipf[0] / zipf[3] == pytest.approx(8)
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-def test_honest_rules_name_fewer_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    shrink(monkeypatch)
-    found = homepages.homepages(1, 2_000_000, np.random.default_rng(3), repeated=20)
-    rows = {(r.distribution, r.reports_each, r.rule): r for r in found}
-    assert len(rows) == 3 * 3
-    bonferroni, bh, errors = (rows["Zipf 1", 1, rule] for rule in homepages.RULES)
-    assert bonferroni.found <= bh.found <= errors.found
-    assert bonferroni.false == 0
-    assert abs(bonferroni.found - bonferroni.expected) <= 3
-    assert bonferroni.smallest > bonferroni.half_power / 3
-    once, often = (rows["as the paper shows", n, homepages.RULES[0]] for n in (1, 20))
-    assert often.one_error < 0.45 * once.one_error
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-def test_modes_promise_the_same_but_the_last() -> None:
-    *promised, fresh = longitudinal.modes()
-    for mode in promised:
-        assert mode.life == pytest.approx(longitudinal.PAPER.epsilon_infinity, rel=1e-3)
-    assert fresh.life == math.inf
-    window = promised[-1]
-    assert [window.reports(n) for n in (1, 30, 31, 365)] == [1, 1, 2, 13]
-    assert promised[-2].reports(365) == 1
-
-
 def exact_advantage(params: RapporParams) -> float:
     """Total variation of one report between two values of one bit each, by enumeration."""
     chances = np.array([params.q_star, params.p_star])
@@ -120,9 +46,7 @@ def exact_advantage(params: RapporParams) -> float:
 
 
 @pytest.mark.statistical
-def test_adversaries_gain_what_enumeration_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_adversaries_gain_what_enumeration_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Advantages within five standard errors; all lower bounds hold together in 95 % of runs."""
     shrink(monkeypatch)
     rows = longitudinal.longitudinal(20_000, np.random.default_rng(5), (1, 7))
@@ -152,27 +76,9 @@ def test_devices_that_underdeclare_noise_are_overbelieved() -> None:
     assert float((np.sign(ratio) * np.where(world == 0, 1, -1)).mean()) > honest + 0.05
 
 
-def test_forged_reports_of_each_way() -> None:
-    rng, params = np.random.default_rng(7), poisoning.PARAMS
-    own = Candidates.from_strings(["target"]).positions(params)[0]
-    rows = np.arange(params.num_cohorts)[:, None]
-    for way in (poisoning.LIE, poisoning.BARE, poisoning.HIDDEN, poisoning.ONE):
-        (each, counts), refused = poisoning.forgeries(way, 160_000, own, None, rng)
-        assert each.sum() == 160_000
-        assert (counts <= each[:, None]).all()
-        shown = counts[rows, own].sum() / (2 * 160_000)
-        assert shown == pytest.approx(params.q_star if way == poisoning.LIE else 1, abs=0.01)
-        others = (counts.sum() - counts[rows, own].sum()) / (126 * 160_000)
-        assert others == pytest.approx(0 if way == poisoning.BARE else params.p_star, abs=0.01)
-        assert refused == (1 if way == poisoning.BARE else 0)
-        assert (each > 0).sum() == (1 if way == poisoning.ONE else 16)
-
-
 @pytest.mark.long
 @pytest.mark.statistical
-def test_forged_reports_weigh_as_the_formula_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_forged_reports_weigh_as_the_formula_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """3 % of a million reports with the bits of a value and honest noise elsewhere."""
     shrink(monkeypatch)
     monkeypatch.setattr(poisoning, "WAYS", (poisoning.HIDDEN, poisoning.ONE))
@@ -188,22 +94,99 @@ def test_forged_reports_weigh_as_the_formula_says(
     assert one.warned == one.warnings["left out"] == 1
 
 
-def test_the_best_bits_pass_the_check_of_weights() -> None:
-    rng = np.random.default_rng(9)
-    listed = Candidates.from_strings(f"v{i}" for i in range(200))
-    positions = listed.positions(poisoning.PARAMS)
-    shares = poisoning.held_shares()
-    honest, _ = poisoning.draw_listed(positions, shares, 500_000, poisoning.PARAMS, rng)
-    bits = poisoning.best_bits(honest, listed)
-    assert set(np.unique(bits)) == {0, 1}
-    assert ((bits.sum(axis=1) >= 37) & (bits.sum(axis=1) <= 106)).all()
-    own = positions[poisoning.TARGET].astype(int)
-    padded = np.column_stack([bits, np.ones(16, int)])  # where two hashes coincide: bit 128
-    assert padded[np.arange(16)[:, None], own].mean() > 0.9
-    (each, counts), refused = poisoning.forgeries(
-        poisoning.BEST, 1_000, positions[poisoning.TARGET], bits, rng
+BONFERRONI = DecodeOptions(correction="bonferroni")
+
+
+@pytest.mark.statistical
+def test_more_reports_show_more_of_the_normal_variable() -> None:
+    """Fixed seed. The paper's figure: nearly nothing at 10,000 reports, the bell at a million."""
+    rng = np.random.default_rng(2014)
+    few, some, many = (paper.normal(n, rng, BONFERRONI) for n in paper.NORMAL_REPORTS)
+    assert few.true_positives < 10 < some.true_positives < many.true_positives
+    assert many.true_positives >= 35
+    assert few.false_positives + some.false_positives + many.false_positives == 0
+    assert few.missed + some.missed + many.missed <= 7  # of about 64: 95 % intervals, 3.2 expected
+    found = np.flatnonzero(many.decoding.candidates.detected)
+    assert 45 < found.mean() < 55
+    for experiment in (few, some, many):
+        assert experiment.coverage > 0.85  # 101 intervals: below .87 once in 3,000
+
+
+@pytest.mark.statistical
+def test_the_exponential_experiment_finds_common_strings() -> None:
+    """Fixed seed. 33 of 100 is what least squares on the true support finds on average."""
+    experiment = paper.exponential(
+        paper.EXPONENTIAL_REPORTS, np.random.default_rng(2014), BONFERRONI
     )
-    assert refused == 0
-    np.testing.assert_array_equal(counts, each[:, None] * bits)
-    both = poisoning.joined(honest, each, counts)
-    assert both.num_reports == 501_000
+    assert experiment.true_positives >= 28
+    assert experiment.false_positives <= 1
+    assert experiment.decoding.candidates.detected[:20].sum() >= 18
+    held, wrong = experiment.above_two_errors  # the paper: 47 and 2, by no honest rule
+    assert 40 <= held <= 54
+    assert 0 < wrong <= 7  # 2.3 expected of 100
+
+
+def test_differences_between_distributions_are_no_error():
+    rng = np.random.default_rng(4)
+    names = ["uniform"] * 40 + ["exp"] * 40
+    noise = rng.normal(size=80)
+    mean = mean_over_runs(list(np.repeat([0.0, 100.0], 40) + noise), names)
+    assert mean.value == pytest.approx(50 + noise.mean())
+    assert mean.error == pytest.approx(1 / np.sqrt(80), rel=0.2)
+
+
+def test_one_run_of_a_distribution_has_no_error():
+    assert math.isnan(mean_over_runs([1.0, 2.0, 3.0], ["uniform", "exp", "exp"]).error)
+
+
+def _score(run, *, covered):
+    rule = RuleScore(0.5, 0.0, False, 10, covered)
+    rules = dict.fromkeys(("bonferroni", "bh", "fdr", "fdr-eb"), rule)
+    cell = CalibrationRun("small", "typical", "uniform", run)
+    return RunScore(cell, rules, 0.95, 1.0, 0.5, 0.6)
+
+
+def test_pooled_figures_and_their_errors():
+    """The error of a ratio against the spread over 300 repetitions."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for _ in range(300):
+        scores = [_score(run, covered=int(rng.binomial(10, 0.9))) for run in range(20)]
+        rows += summarize(scores)
+    covered = [row.coverage_detected["bh"] for row in rows]
+    spread = np.std([mean.value for mean in covered])
+    assert np.mean([mean.error for mean in covered]) == pytest.approx(spread, rel=0.25)
+    assert np.mean([mean.value for mean in covered]) == pytest.approx(0.9, abs=0.005)
+
+
+def test_coverage_is_pooled_of_rightly_found_values():
+    """Lists of 10, 2 and no found values; 1 covered of 2 is as much of a list as 9 of 10."""
+    counts = RuleScore(1, 0, False, 10, 9, 8, 8), RuleScore(1, 0, False, 2, 1, 1, 0)
+    nothing = RuleScore(1, 0, False, 0, 0)
+    scores = []
+    for run, rule in enumerate((*counts, nothing)):
+        score = _score(run, covered=1)
+        scores.append(replace(score, rules=dict.fromkeys(score.rules, rule)))
+    row = summarize(scores)[0]
+    assert row.coverage_detected["fdr"].value == pytest.approx(10 / 12)
+    assert row.coverage_right["fdr"].value == pytest.approx(8 / 9)
+    assert row.coverage_by_list["fdr"].value == pytest.approx((0.9 + 0.5 + 1) / 3)
+    nothing_right = summarize(scores[2:])[0]
+    assert math.isnan(nothing_right.coverage_right["fdr"].value)
+
+
+@pytest.mark.long
+def test_five_questions_are_nearest_the_truth() -> None:
+    rng = np.random.default_rng(1)
+    metric = city_metric(2.0, 100_000, rows=4, columns=4)
+    draw = FlowDraw(metric, city_matrix(metric.details, rng), 100_000, rng)
+    ours = decode_flows(draw_flows(metric, draw.matrix, draw.devices, rng))
+    error = off(ours.flow_share, draw.matrix)
+    errors = {name: off(way(draw), draw.matrix) for name, way in RIVALS.items()}
+    assert min(errors.values()) > error
+    assert errors["all pairs, simplex"] > 1.3 * error
+    assert errors["two linked answers, simplex"] > errors["all pairs, simplex"]
+    largest = np.argsort(-draw.matrix)[:LARGEST]
+    table, truth = ours.flows.at(largest), draw.matrix[largest]
+    assert ((table.low <= truth) & (truth <= table.high)).mean() >= 0.8
+    assert not is_wrong(ours, draw.matrix).any()

@@ -125,9 +125,7 @@ def kill_exports(bench: Bench, database: str, archive: Path) -> int:
     return killed
 
 
-def test_killed_at_random_each_report_moves_once(
-    bench: Bench, database_url: str, tmp_path: Path
-) -> None:
+def test_killed_at_random_each_report_moves_once(bench, database_url, tmp_path) -> None:
     """While work is left; at half of the kills two exports run at once."""
     reports = fill(bench, [3_000] * 3 if KILLS < 20 else [20_000] * 20)
     archive = tmp_path / "archive"

@@ -90,9 +90,7 @@ DAMAGE = [
     ("statement", "place"),
     [*((one, number % 2) for number, one in enumerate(DAMAGE)), (DAMAGE[0], 2), (DAMAGE[8], 2)],
 )
-def test_a_damaged_row_is_set_aside(
-    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], statement: str, place: int
-) -> None:
+def test_a_damaged_row_is_set_aside(bench, tmp_path, capsys, statement, place) -> None:
     """Whatever is in the row, wherever it is, one block is left and three are moved."""
     change(tmp_path, statement, place)
     code, blocks = exported(tmp_path, capsys)
@@ -119,13 +117,7 @@ COUNTS = "block_counts", "block_id, cohort"
         (COUNTS, "num_reports = -5"),
     ],
 )
-def test_an_unreadable_block_stops_itself_alone(
-    bench: Bench,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    table: tuple[str, str],
-    change: str,
-) -> None:
+def test_an_unreadable_block_stops_itself_alone(bench, tmp_path, capsys, table, change) -> None:
     """A value of another kind, which SQLite takes, of a report or of a counter."""
     name, key = table
     with sqlite3.connect(tmp_path / "c.sqlite") as connection:
@@ -153,9 +145,7 @@ def test_a_damaged_series_alone_is_not_served(bench: Bench, tmp_path: Path, stat
     assert [entry.metric.name for entry, _ in found] == ["kept"]
 
 
-def test_days_are_closed_again_after_a_defect(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_days_are_closed_again_after_a_defect(bench, monkeypatch) -> None:
     """A chore that raised anything once was never done again."""
     calls: list[int] = []
 
@@ -178,9 +168,7 @@ def test_days_are_closed_again_after_a_defect(
     assert '"kind": "TypeError"' in said.getvalue()
 
 
-def test_a_row_of_no_series_is_told(
-    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_of_no_series_is_told(bench, tmp_path, capsys) -> None:
     change(tmp_path, "series_id = 'text'", 0)
     url = f"sqlite:///{tmp_path}/c.sqlite"
     command = ["archive", "export", str(tmp_path / "archive"), "--database", url]

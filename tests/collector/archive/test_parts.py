@@ -251,9 +251,7 @@ def test_a_metric_whose_definition_changed(tmp_path: Path) -> None:
         summed(tmp_path, params_id="0" * 32)
 
 
-def test_row_groups_split_and_tasks_sum_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_row_groups_split_and_tasks_sum_them(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(parquet, "MAX_ROWS", 16)
     block = make_block(count=100)
     move(tmp_path, block)

@@ -82,14 +82,10 @@ def random_world(seed: int) -> World:
 
 
 def random_policy(rng: np.random.Generator) -> ReleasePolicy:
-    return policy(
-        min_low=float(rng.choice([0.02, 0.05])),
-        rounding=Decimal(str(rng.choice(["0.001", "0.01"]))),
-        reports_rounding=int(rng.choice([1, 100, 500])),
-        total=bool(rng.random() < 0.3),
-        strata=("region", "slot", "district"),
-        within=WITHIN,
-    )
+    low, rounding = float(rng.choice([0.02, 0.05])), Decimal(str(rng.choice(["0.001", "0.01"])))
+    reports, total = int(rng.choice([1, 100, 500])), bool(rng.random() < 0.3)
+    return policy(min_low=low, rounding=rounding, reports_rounding=reports, total=total,
+                  strata=("region", "slot", "district"), within=WITHIN)  # fmt: skip
 
 
 def random_tables(
@@ -100,10 +96,7 @@ def random_tables(
     regions = sorted({REGION_OF[one] for one in districts})
     slots = sorted({part[1] for part in world.parts})
     last = max(part[2] for part in world.parts)
-    splits: list[list[dict[str, str]]] = [
-        [{}],
-        [{"district": one} for one in districts],
-    ]
+    splits: list[list[dict[str, str]]] = [[{}], [{"district": one} for one in districts]]
     if len(regions) > 1:  # one value alone is no split, and tells nobody that it is all
         splits.append([{"region": one} for one in regions])
     if len(slots) > 1:

@@ -11,17 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disclosure.errors import PolicyError, ReleaseError, TableError
-from disclosure.release import CellTable, Release, build_release
-from disclosure.release.build import audit_releases
+from disclosure.release import CellTable, Release, audit_releases, build_release
 from disclosure.release.tables import decimals, round_down, round_nearest, round_up
-from tests.disclosure.release.support import DAY, ISSUED, policy, shown, table
+from tests.disclosure.release.support import (
+    DAY,
+    FOUR,
+    ISSUED,
+    as_published,
+    policy,
+    region,
+    shown,
+    table,
+)
 
-FOUR = {"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05}
+
+def day(number: int) -> date:
+    return DAY + timedelta(days=number)
 
 
-def as_published(made: Release) -> Release:
-    """As it is read back: with the digest of a manifest."""
-    return replace(made, digest="ab" * 32)
+def reports(made: Release) -> list[int | None]:
+    return [one.reports for one in made.tables]
 
 
 def test_small_ends_are_suppressed_others_rounded_outwards() -> None:
@@ -74,6 +83,10 @@ def test_strata_and_days_outside_the_policy_are_refused() -> None:
             build_release([table(FOUR)], policy(**bound), ISSUED)
     with pytest.raises(ReleaseError, match="given twice"):
         build_release([table(FOUR), table(FOUR)], policy(), ISSUED)
+    with pytest.raises(PolicyError, match="names 'region' twice"):
+        policy(strata=("region", "region"))
+    with pytest.raises(PolicyError, match="reports_rounding = 5000 is above min_reports = 1000"):
+        policy(reports_rounding=5000)
 
 
 @pytest.mark.parametrize(
@@ -98,34 +111,9 @@ def test_strata_that_only_spelling_tells_apart_are_refused(values: list[str], to
             build_release(tables[1:], policy(), ISSUED, earlier=[first])
 
 
-def test_policies_that_contradict_themselves_are_refused() -> None:
-    with pytest.raises(PolicyError, match="names 'region' twice"):
-        policy(strata=("region", "region"))
-    with pytest.raises(PolicyError, match="reports_rounding = 5000 is above min_reports = 1000"):
-        policy(reports_rounding=5000)
-
-
 def test_a_rare_string_is_not_even_named() -> None:
     made = build_release([table({**FOUR, "rare": 0.011}, listed=False)], policy(), ISSUED)
     assert shown(made) == FOUR
-
-
-def test_an_empty_decoding_makes_an_empty_table() -> None:
-    made = build_release([table({})], policy(total=True), ISSUED)
-    assert made.tables[0].cells == ()
-    assert made.tables[0].reports == 10_000
-    assert build_release([], policy(), ISSUED).tables == ()
-
-
-def test_what_is_no_table_is_refused() -> None:
-    with pytest.raises(TableError, match="not finite"):
-        table({"a": float("nan")})
-    with pytest.raises(TableError, match="appears twice"):
-        replace(table({"a": 0.1, "b": 0.2}), cells=["a", "a"])
-    with pytest.raises(TableError, match="upside down"):
-        replace(table({"a": 0.1}), low=np.array([0.9]))
-    with pytest.raises(TableError, match=r"the interval 0\.6 to 0\.5 is upside down"):
-        replace(table({"a": 0.5}), low=np.array([0.6]), high=np.array([0.5]))
 
 
 @pytest.mark.parametrize(
@@ -139,10 +127,12 @@ def test_what_is_no_table_is_refused() -> None:
         ({"std_error": np.array([0.0, 0.1])}, "'a': standard error 0 is not above 0"),
         ({"num_reports": 10**30}, f"{10**30} reports, where 0 to {10**15} can be"),
         ({"level": 1.0}, "level = 1.0 must lie in"),
+        ({"estimate": np.array([np.nan, 0.1])}, "not finite"),
+        ({"cells": ["a", "a"]}, "appears twice"),
+        ({"low": np.array([0.6, 0.0])}, r"the interval 0\.6 to 0\.31 is upside down"),
     ],
 )
 def test_numbers_of_no_decoding_are_refused(changes: dict[str, Any], told: str) -> None:
-    """`TableError` names the cell: ends may be cut at 0 and 1, where the estimate is not."""
     cut = {"low": np.array([0.29, 0.0]), "high": np.array([0.31, 0.2])}
     good = table({"a": 0.3, "b": -0.01}, **cut)
     with pytest.raises(TableError, match=told):
@@ -165,7 +155,6 @@ def test_honest_extremes_are_tables() -> None:
      (-3.0, 0.004, False), (5.5, 0.004, False)],
 )  # fmt: skip
 def test_what_is_no_share_is_refused(estimate: float, error: float, detected: bool) -> None:
-    """Where the interval goes along with the estimate; also what is hidden, as it is added up."""
     ends = {"low": np.array([min(estimate, 0.9)]), "high": np.array([1e301])}
     wrong = table({"a": estimate}, error, detected=np.array([detected]), **ends)
     with pytest.raises(TableError, match=r"'a': estimate .* is no share of the reports"):
@@ -212,45 +201,6 @@ def test_large_suppressed_cells_hide_each_other() -> None:
     assert shown(made) == {**cells, "b": "u", **hidden}
 
 
-def test_whole_tables_do_not_reveal_cells_of_parts() -> None:
-    """`c` of the north is all of it less the south's: one of the two is hidden with it."""
-    whole = table({"a": 0.5, "b": 0.3, "c": 0.1})
-    north = table({"a": 0.6, "b": 0.299, "c": 0.001}, strata=(("region", "north"),),
-                  num_reports=4000)  # fmt: skip
-    south = table({"a": 0.43, "b": 0.30, "c": 0.166}, strata=(("region", "south"),),
-                  num_reports=6000)  # fmt: skip
-    made = build_release([whole, north, south], policy(), ISSUED)
-    hidden = [
-        (one.strata, cell)
-        for one in made.tables
-        for cell, flag in zip(one.cells, one.is_shown, strict=True)
-        if not flag
-    ]
-    assert sorted(hidden) == [((("region", "north"),), "c"), ((("region", "south"),), "c")]
-    alone = build_release([north, south], policy(), ISSUED)
-    assert [one.symbols for one in alone.tables] == [("", "", "u"), ("", "", "")]
-
-
-def test_small_parts_are_not_found_by_subtraction() -> None:
-    """300 reports of the east: the smallest other part is withheld as well."""
-    parts = [("north", 4000), ("south", 5700), ("east", 300)]
-    tables = [table(FOUR)] + [
-        table(FOUR, strata=(("region", name),), num_reports=count) for name, count in parts
-    ]
-    made = build_release(tables, policy(), ISSUED)
-    assert [one.reports for one in made.tables] == [10_000, None, 5700, None]
-    missing = build_release(tables[:3], policy(), ISSUED)
-    assert [one.reports for one in missing.tables] == [10_000, None, 5700]
-
-
-def region(name: str, reports: int, shares: dict[str, float] = FOUR, **changes: Any) -> CellTable:
-    return table(shares, strata=(("region", name),), num_reports=reports, **changes)
-
-
-def reports(made: Release) -> list[int | None]:
-    return [one.reports for one in made.tables]
-
-
 @pytest.mark.parametrize(("rounding", "withheld"), [(1, 2), (100, 2), (1000, 1)])
 def test_rounded_reports_hide_a_withheld_region(rounding: int, withheld: int) -> None:
     """11 regions of 1,500 and one of 500, beside all of them; in thousands it may be anything."""
@@ -265,11 +215,9 @@ def test_rounded_reports_hide_a_withheld_region(rounding: int, withheld: int) ->
 @pytest.mark.parametrize("order", [1, -1])
 def test_windows_of_parts_hide_the_rest(order: int) -> None:
     """10,000 reports of eight days less 9,900 of the north in two halves are 100 others."""
-    whole = table(FOUR, last_day=DAY + timedelta(days=7))
-    halves = [
-        region("n", 5000, last_day=DAY + timedelta(days=3)),
-        region("n", 4900, first_day=DAY + timedelta(days=4), last_day=DAY + timedelta(days=7)),
-    ]
+    whole = table(FOUR, last_day=day(7))
+    halves = [region("n", 5000, last_day=day(3)),
+              region("n", 4900, first_day=day(4), last_day=day(7))]  # fmt: skip
     made = build_release([whole, *halves][::order], policy(), ISSUED)
     assert reports(made)[::order] == [10_000, 5000, None]
     first = as_published(build_release([whole], policy(), ISSUED))
@@ -277,14 +225,14 @@ def test_windows_of_parts_hide_the_rest(order: int) -> None:
 
 
 def test_releases_tell_nothing_of_the_day_between() -> None:
-    week = table(FOUR, last_day=DAY + timedelta(days=6), num_reports=70_000)
+    week = table(FOUR, last_day=day(6), num_reports=70_000)
     first = as_published(build_release([week], policy(), ISSUED))
-    longer = table(FOUR, last_day=DAY + timedelta(days=7), num_reports=70_500)
+    longer = table(FOUR, last_day=day(7), num_reports=70_500)
     made = build_release([longer], policy(), ISSUED, earlier=[first])
     assert made.tables[0].withheld == "c"
     enough = replace(longer, num_reports=71_000)
     assert build_release([enough], policy(), ISSUED, earlier=[first]).tables[0].reports == 71_000
-    next_week = table(FOUR, first_day=DAY + timedelta(days=7), last_day=DAY + timedelta(days=13))
+    next_week = table(FOUR, first_day=day(7), last_day=day(13))
     made = build_release([next_week], policy(), ISSUED, earlier=[first])
     assert made.tables[0].reports == 10_000
     assert made.earlier == ("ab" * 32,)
@@ -308,7 +256,6 @@ def test_districts_are_judged_within_their_region() -> None:
 
 
 def test_a_shown_cell_stays_as_it_was() -> None:
-    """Another rounding, or another decoding, would narrow it down."""
     first = as_published(build_release([table(FOUR)], policy(rounding=Decimal("0.01")), ISSUED))
     again = table({"a": 0.502, "b": 0.299, "c": 0.15, "d": 0.012, "new": 0.1})
     made = build_release([again], policy(), ISSUED, earlier=[first])
@@ -321,27 +268,18 @@ def test_a_shown_cell_stays_as_it_was() -> None:
     assert shown(revised)["d"] == "u"
 
 
-def test_suppressed_cells_stay_and_gone_ones_are_kept() -> None:
-    four = {**FOUR, "a": 0.4}
-    first = as_published(build_release([table({**four, "e": 0.012})], policy(), ISSUED))
-    again = table({"a": 0.4, "b": 0.3, "c": 0.15, "e": 0.3})
-    made = build_release([again], policy(), ISSUED, earlier=[first])
-    assert shown(made) == {**four, "e": "u"}
-
-
 def test_unnamed_strings_are_not_found_by_subtraction() -> None:
     """`x` is rare in the north, which does not name it; all of it less the south's would tell."""
     whole = table({"a": 0.5, "x": 0.1}, listed=False)
-    north = table({"a": 0.6}, strata=(("region", "north"),), num_reports=4000, listed=False)
-    south = table({"a": 0.5, "x": 0.166}, strata=(("region", "south"),), num_reports=6000,
-                  listed=False)  # fmt: skip
+    north = region("north", 4000, {"a": 0.6}, listed=False)
+    south = region("south", 6000, {"a": 0.5, "x": 0.166}, listed=False)
     made = build_release([whole, north, south], policy(), ISSUED)
     assert [one.symbols for one in made.tables] == [("", ""), ("",), ("", "u")]
 
 
 def test_later_wholes_do_not_undo_earlier_parts() -> None:
-    north = table({"a": 0.6, "c": 0.001}, strata=(("region", "north"),), num_reports=4000)
-    south = table({"a": 0.5, "c": 0.166}, strata=(("region", "south"),), num_reports=6000)
+    north = region("north", 4000, {"a": 0.6, "c": 0.001})
+    south = region("south", 6000, {"a": 0.5, "c": 0.166})
     first = as_published(build_release([north, south], policy(), ISSUED))
     whole = table({"a": 0.5, "c": 0.1})
     made = build_release([whole], policy(), ISSUED, earlier=[first])
@@ -356,25 +294,7 @@ def test_what_earlier_releases_give_away_is_said() -> None:
     assert "1 numbers that are not shown can be inferred" in made.notes[-1]
 
 
-def test_reports_are_rounded_down() -> None:
-    made = build_release([table(FOUR, num_reports=1999)], policy(reports_rounding=500), ISSUED)
-    assert made.tables[0].reports == 1500
-
-
-def test_strata_of_two_splits_are_not_recovered() -> None:
-    """A whole alongside parts by region and slot, nothing in between: 400 of the south by night."""
-    shares = {"a": 0.2, "b": 0.1, "c": 0.7}
-    sizes = {("n", "day"): 4000, ("n", "night"): 2600, ("s", "day"): 3000, ("s", "night"): 400}
-    parts = [
-        table(shares, strata=(("region", one), ("slot", other)), num_reports=size)
-        for (one, other), size in sizes.items()
-    ]
-    made = build_release([table(shares), *parts], policy(), ISSUED)
-    assert reports(made) == [10_000, 4000, None, 3000, None]
-
-
 def test_rounded_numbers_have_no_exact_bits() -> None:
-    """Each is the float nearest to the decimal, as a reader of the text would make it."""
     step = Decimal("0.003")
     exact = np.linspace(0, 1, 1001)
     for number in round_nearest(exact, step).tolist():
@@ -382,3 +302,95 @@ def test_rounded_numbers_have_no_exact_bits() -> None:
         assert number == float(multiple)
     assert decimals(step) == 3
     assert decimals(Decimal("0.5")) == 1
+
+
+WHOLE: dict[str, float] = {"010": 0.5, "011": 0.3, "120": 0.14, "121": 0.06}
+NORTH: dict[str, float] = {"010": 0.4, "011": 0.3, "120": 0.15, "121": 0.15}  # all of 121
+
+
+def test_remainders_are_judged_as_tables() -> None:
+    """10,000 of 121 .06 less 4,000 in the north .15: nobody of the other 6,000 is of 121."""
+    whole = table({**WHOLE, "010": 0.4})  # a tenth of the reports are of values without a name
+    north = region("north", 4000, {**NORTH, "010": 0.3})
+    made = build_release([whole, north], policy(), ISSUED)
+    assert [shown(made, index)["121"] for index in (0, 1)].count("u") == 1
+    assert [list(shown(made, index).values()).count("u") for index in (0, 1)] in ([0, 1], [1, 0])
+    for first, second in ((whole, north), (north, whole)):
+        before = as_published(build_release([first], policy(), ISSUED))
+        later = build_release([second], policy(), ISSUED, earlier=[before])
+        assert shown(later)["121"] == "u"
+        assert shown(before) == shown(build_release([first], policy(), ISSUED))
+
+
+def test_parts_that_leave_enough_are_shown() -> None:
+    whole = {"010": 0.5, "011": 0.3, "120": 0.2}
+    made = build_release([table(whole), region("north", 4000, whole)], policy(), ISSUED)
+    assert all("u" not in shown(made, index).values() for index in (0, 1))
+
+
+def test_revised_numbers_are_still_known() -> None:
+    """120 is hidden now; its earlier number, 121 of now and the sum 1 would give 130."""
+    rules = policy(min_low=0.09, on_change="revise")
+    shares = {"010": 0.5, "011": 0.3, "120": 0.099, "121": 0.097, "130": 0.004}
+    first = build_release([table(shares, complete=True)], rules, ISSUED)
+    assert [cell for cell, value in shown(first).items() if value == "u"] == ["121", "130"]
+    swapped = table({**shares, "120": 0.097, "121": 0.099}, complete=True)
+    second = build_release([swapped], rules, ISSUED, earlier=[as_published(first)])
+    assert [cell for cell, value in shown(second).items() if value == "u"] == ["120", "121", "130"]
+    third = build_release(
+        [swapped], rules, ISSUED, earlier=[as_published(first), as_published(second)]
+    )
+    assert shown(third) == shown(second)
+
+
+def counted(held: dict[str, int], **strata: str) -> CellTable:
+    """A table of so many persons of each value."""
+    size = sum(held.values())
+    shares = {value: count / size for value, count in held.items()}
+    return table(shares, 0.002, strata=tuple(sorted(strata.items())), num_reports=size)
+
+
+def test_a_whole_less_parts_by_several_strata_is_judged() -> None:
+    """21,510 less 17,500 by night less 4,000 of the south by day: 10 of the north and the west."""
+    tables = [
+        counted({"a": 10_508, "b": 7_002, "c": 4_000}),
+        counted({"a": 8_500, "b": 5_700, "c": 3_300}, slot="night"),
+        counted({"a": 2_000, "b": 1_300, "c": 700}, slot="day", region="south"),
+        counted({"a": 200, "b": 100, "c": 100}, region="north"),
+        counted({"a": 100, "b": 100, "c": 100}, region="west"),
+    ]
+    rules = policy(rounding=Decimal("0.01"), min_low=0.05)
+    made = build_release(tables, rules, ISSUED)
+    assert [one.reports is None for one in made.tables].count(True) > 2  # two have few reports
+    assert audit_releases([made]).findings == ()
+    free = replace(rules, min_reports=1, min_low=1e-9)
+    told = build_release(tables[:3], free, ISSUED).tables
+    few = build_release(tables[3:], rules, ISSUED).tables
+    (found,) = audit_releases([Release(rules, ISSUED, (*told, *few))]).findings[:1]
+    assert not found.published
+    assert (found.low, found.high) == (10, 10)
+
+
+def test_everybody_who_shares_say_is_there_is_asked_about() -> None:
+    """60 of 10,060 reports are in no named region, all of c; rounded, numbers leave nobody."""
+    whole = {"a": 6_000, "b": 4_000, "c": 60}
+    tables = [
+        counted(whole),
+        counted({"a": 4_000, "b": 1_000}, region="north"),
+        counted({"a": 2_000, "b": 3_000}, region="south"),
+    ]
+    rules = policy(reports_rounding=100, rounding=Decimal("0.0001"), min_low=0.001)
+    made = build_release(tables, rules, ISSUED)
+    assert not any("contradict" in note for note in made.notes)
+
+
+def test_errors_do_not_tell_the_reports_that_are_rounded() -> None:
+    rules = policy(reports_rounding=1_000, rounding=Decimal("0.00001"))
+    errors = [
+        build_release([table({"a": 0.5, "b": 0.3}, 0.5 / size**0.5, num_reports=size)],
+                      rules, ISSUED).tables[0]
+        for size in (2_000, 2_400, 2_999)
+    ]  # fmt: skip
+    assert [one.reports for one in errors] == [2_000] * 3
+    assert len({tuple(one.std_error) for one in errors}) == 1
+    assert len({(*one.low, *one.high) for one in errors}) == 1

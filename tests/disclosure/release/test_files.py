@@ -5,7 +5,7 @@ import json
 import os
 import stat
 import sys
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from errno import ENOSPC
 from hashlib import sha256
 from pathlib import Path
@@ -31,35 +31,24 @@ from disclosure.release import (
     write_release,
 )
 from disclosure.release.files import release_from_json, release_to_plain
-from disclosure.release.tables import ReleasedTable
-from rappor_core.text import safe_cell
 from tests.disclosure.release.support import ISSUED, policy, table
 
+Keys = tuple[Path, Path]
 HOSTILE = {
-    "=HYPERLINK(1)": 0.1,
-    "+1": 0.1,
-    "-1": 0.1,
-    "@SUM(A1)": 0.1,
-    "\t=1": 0.1,
-    "'quoted": 0.1,
-    "<script>alert(1)</script>": 0.1,
-    "\u202egnp.exe": 0.1,
-    'a,"b"\nc': 0.1,
-    "\x1b[2J": 0.1,
+    **dict.fromkeys(["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "'quoted"], 0.1),
+    **dict.fromkeys(["<script>alert(1)</script>", "\u202egnp.exe", 'a,"b"\nc', "\x1b[2J"], 0.1),
     "": 0.05,
 }
 
 
 @pytest.fixture
-def keys(tmp_path: Path) -> tuple[Path, Path]:
-    folder = tmp_path / "keys"
-    folder.mkdir()
-    private, public, _ = make_keys(folder)
+def keys(tmp_path: Path) -> Keys:
+    private, public, _ = make_keys(tmp_path / "keys")
     return private, public
 
 
 @pytest.fixture
-def folder(tmp_path: Path, keys: tuple[Path, Path]) -> Path:
+def folder(tmp_path: Path, keys: Keys) -> Path:
     private = load_private_key(keys[0])
     made = build_release([table(HOSTILE), table({"a": 0.5, "b": 0.001}, metric="two")],
                          policy(), ISSUED)  # fmt: skip
@@ -85,9 +74,7 @@ def test_csv_parquet_and_json_say_the_same(folder: Path) -> None:
     assert "u" in package["symbols"]
 
 
-def test_without_pyarrow_there_is_no_parquet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pyarrow_there_is_no_parquet(tmp_path, monkeypatch) -> None:
     """The extra `publication` does not install it."""
     made = build_release([table({"a": 0.5})], policy(), ISSUED)
     for name in [one for one in sys.modules if one.partition(".")[0] == "pyarrow"]:
@@ -98,18 +85,6 @@ def test_without_pyarrow_there_is_no_parquet(
     assert "release.parquet" not in files
 
 
-def same_table(one: ReleasedTable, other: ReleasedTable) -> bool:
-    """Whether two tables publish the same numbers."""
-    for each in fields(ReleasedTable):
-        first, second = getattr(one, each.name), getattr(other, each.name)
-        if isinstance(first, np.ndarray):
-            if not np.array_equal(first, second, equal_nan=True):
-                return False
-        elif first != second:
-            return False
-    return True
-
-
 def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
     rules = policy(total=True, first_day=ISSUED.replace(month=1), reports_rounding=7)
     made = build_release([table(HOSTILE, strata=(("region", "x"),)),
@@ -118,7 +93,8 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
                          rules, ISSUED)  # fmt: skip
     write_release(made, tmp_path / "out")
     back = read_release(tmp_path / "out")
-    assert all(map(same_table, back.tables, made.tables))
+    for one, other in zip(back.tables, made.tables, strict=True):
+        np.testing.assert_equal(asdict(one), asdict(other))
     assert back.policy.to_dict() == made.policy.to_dict()
     assert (back.issued, back.notes) == (made.issued, made.notes)
     assert back.digest == sha256((tmp_path / "out/manifest.json").read_bytes()).hexdigest()
@@ -169,35 +145,15 @@ def test_no_text_is_formula_bidi_or_markup(folder: Path) -> None:
     assert "\r" not in text
 
 
-@pytest.mark.parametrize(
-    ("text", "safe"),
-    [
-        ("\uff1d1", "'\uff1d1"), ("\uff0b1", "'\uff0b1"), ("\uff0d1", "'\uff0d1"),
-        ("\uff20x", "'\uff20x"), (' "=1', "' \"=1"), ("a;=1", "a;'=1"), ("a; +1", "a;' +1"),
-        ("a|-1", "a|'-1"), ("a-b;c=d", "a-b;c=d"), ("-1", "-1"), ("+.5e3", "+.5e3"),
-        ("-1+1", "'-1+1"), ("-cmd", "'-cmd"),
-    ],
-)  # fmt: skip
-def test_formulas_of_any_kind_are_texts(text: str, safe: str) -> None:
-    assert safe_cell(text) == safe
-
-
 def test_a_release_is_never_written_over(folder: Path) -> None:
     with pytest.raises(ReleaseError, match="never written over"):
         write_release(build_release([], policy(), ISSUED), folder)
     assert not list(folder.parent.glob(".*.part"))
 
 
-def test_verify_accepts_what_was_signed(folder: Path, keys: tuple[Path, Path]) -> None:
-    found = verify_release(folder, [load_public_key(keys[1])])
-    assert found.signed
-    assert "release.parquet" in found.files
-    assert not verify_release(folder, []).signed
-
-
 @pytest.mark.parametrize("name", ["release.csv", "release.json", "index.html", "release.parquet",
                                   "datapackage.json"])  # fmt: skip
-def test_an_edited_file_is_found(name: str, folder: Path, keys: tuple[Path, Path]) -> None:
+def test_an_edited_file_is_found(name: str, folder: Path, keys: Keys) -> None:
     path = folder / name
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 2] ^= 1
@@ -206,9 +162,7 @@ def test_an_edited_file_is_found(name: str, folder: Path, keys: tuple[Path, Path
         verify_release(folder, [load_public_key(keys[1])])
 
 
-def test_lost_added_or_linked_files_are_found(
-    folder: Path, keys: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_lost_added_or_linked_files_are_found(folder: Path, keys: Keys, tmp_path: Path) -> None:
     public = [load_public_key(keys[1])]
     (folder / "note.txt").write_text("x")
     with pytest.raises(VerificationError, match=r"'note\.txt', which nobody signed"):
@@ -222,10 +176,7 @@ def test_lost_added_or_linked_files_are_found(
         verify_release(folder, public)
 
 
-def test_one_of_several_keys_suffices(
-    folder: Path, keys: tuple[Path, Path], tmp_path: Path
-) -> None:
-    """After a change of key both public keys are given: old releases and new ones are verified."""
+def test_one_of_several_keys_suffices(folder: Path, keys: Keys, tmp_path: Path) -> None:
     new = load_public_key(make_keys(tmp_path / "new")[1])
     assert verify_release(folder, [new, load_public_key(keys[1])]).signed
     with pytest.raises(VerificationError, match="nor of another one given"):
@@ -260,7 +211,7 @@ def test_replayed_releases_are_known(tmp_path: Path) -> None:
         check_latest(verify_release(tmp_path / "1", []), memory)
 
 
-def test_an_edited_manifest_needs_the_key(folder: Path, keys: tuple[Path, Path]) -> None:
+def test_an_edited_manifest_needs_the_key(folder: Path, keys: Keys) -> None:
     """Whoever changes a file and its digest passes the digests, and not the signature."""
     path = folder / "release.csv"
     path.write_text(path.read_text().replace("0.05", "0.06"))
@@ -274,13 +225,9 @@ def test_an_edited_manifest_needs_the_key(folder: Path, keys: tuple[Path, Path])
 
 
 @pytest.mark.parametrize("signature", [b"", b"!!!", b"AAAA", b"\xff" * 88])
-def test_a_broken_or_foreign_signature_is_refused(
-    signature: bytes, folder: Path, keys: tuple[Path, Path], tmp_path: Path
-) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
+def test_a_broken_or_foreign_signature_is_refused(signature, folder, keys, tmp_path) -> None:
     with pytest.raises(VerificationError, match="not of this key"):
-        verify_release(folder, [load_public_key(make_keys(other)[1])])
+        verify_release(folder, [load_public_key(make_keys(tmp_path / "other")[1])])
     (folder / "manifest.sig").write_bytes(signature)
     with pytest.raises(VerificationError, match="not of this key"):
         verify_release(folder, [load_public_key(keys[1])])
@@ -293,9 +240,7 @@ def test_a_broken_or_foreign_signature_is_refused(
     "name", ["../release.csv", "/etc/passwd", "a/b.csv", "..", ".hidden", "", "manifest.json",
              "C:\\x.csv", "release.csv\n"]
 )  # fmt: skip
-def test_signed_manifests_name_no_file_elsewhere(
-    name: str, folder: Path, keys: tuple[Path, Path]
-) -> None:
+def test_signed_manifests_name_no_file_elsewhere(name: str, folder: Path, keys: Keys) -> None:
     made = json.loads((folder / "manifest.json").read_text())
     made["files"][name] = made["files"]["release.csv"]
     text = json.dumps(made).encode()
@@ -317,7 +262,6 @@ def test_what_is_no_manifest_is_refused(text: str, folder: Path) -> None:
 
 
 def test_full_disks_leave_no_half_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before, an empty file was left, and the next `keygen` refused to write over it."""
     with monkeypatch.context() as broken:
         broken.setattr(Path, "chmod", Mock(side_effect=OSError(ENOSPC, "No space left on device")))
         with pytest.raises(ReleaseError, match="no space left"):
@@ -326,9 +270,10 @@ def test_full_disks_leave_no_half_key(tmp_path: Path, monkeypatch: pytest.Monkey
     assert make_keys(tmp_path / "keys")[0].stat().st_size
 
 
-def test_a_private_key_is_for_its_owner_only(keys: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_private_key_is_for_its_owner_only(keys: Keys, tmp_path: Path) -> None:
     private, public = keys
     assert stat.S_IMODE(private.stat().st_mode) == 0o600
+    assert make_keys(tmp_path / "new" / "keys")[0].parent.stat().st_mode & 0o077 == 0
     secret = private.read_text().splitlines()[1]
     with pytest.raises(ReleaseError, match="never written over"):
         make_keys(private.parent)

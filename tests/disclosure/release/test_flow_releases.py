@@ -14,16 +14,8 @@ from decoder.kinds.flow import KIND
 from decoder.kinds.result import Question
 from decoder.kinds.run import write_result
 from decoder.progress import silent
+from disclosure import release
 from disclosure.errors import PolicyError, ReleaseError
-from disclosure.release import (
-    CellTable,
-    Release,
-    audit_releases,
-    build_release,
-    read_release,
-    read_source,
-    write_release,
-)
 from disclosure.release.inference import protection as search
 from disclosure.release.inference.facts import TableVersion
 from disclosure.release.inference.protection import protect
@@ -49,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def between(name: str, shares: dict[str, float], **changes: Any) -> CellTable:
+def between(name: str, shares: dict[str, float], **changes: Any) -> release.CellTable:
     """Flows between the cells, or the zones, of two zones of two cells."""
     held = {
         f"{one}>{two}": tuple(f"{a}>{b}" for a in ZONES[one] for b in ZONES[two])
@@ -61,7 +53,7 @@ def between(name: str, shares: dict[str, float], **changes: Any) -> CellTable:
     return table(shares, 0.001, **fields | changes)
 
 
-def small_city(told: float) -> list[CellTable]:
+def small_city(told: float) -> list[release.CellTable]:
     """All but `told` of the flows from zone A to zone B are from a to d, and are told."""
     cells = {f"{a}>{b}": 0.0 for a in "abcd" for b in "abcd"}
     cells |= {"a>a": 0.3, "b>b": 0.2, "c>c": 0.2, "d>d": 0.2, "a>d": told, "b>c": 0.1 - told}
@@ -70,7 +62,7 @@ def small_city(told: float) -> list[CellTable]:
 
 
 def test_what_is_told_is_shown_and_nothing_else(folder: Path, tmp_path: Path) -> None:
-    made = build_release(read_source(folder), RULES, ISSUED)
+    made = release.build_release(release.read_source(folder), RULES, ISSUED)
     found = json.loads((folder / "results.json").read_text())
     with (folder / "flows.csv").open(encoding="utf-8", newline="") as file:
         flows = [row | {"detected": row["detected"] == "true"} for row in csv.DictReader(file)]
@@ -80,28 +72,30 @@ def test_what_is_told_is_shown_and_nothing_else(folder: Path, tmp_path: Path) ->
         assert all(told[cell] for cell, seen in zip(one.cells, one.is_shown, strict=True) if seen)
         assert 0 < one.is_shown.sum() < len(one.cells)
         assert np.nanmin(one.low) >= RULES.min_low
-    assert not audit_releases([made]).findings
+    assert not release.audit_releases([made]).findings
     assert any("between zones is the sum" in note for note in made.notes)
-    write_release(made, tmp_path / "release")
-    again = read_release(tmp_path / "release")
+    release.write_release(made, tmp_path / "release")
+    again = release.read_release(tmp_path / "release")
     assert again.tables[0].members == made.tables[0].members
-    assert audit_releases([again]).hidden == sum(int((~one.is_shown).sum()) for one in made.tables)
+    assert release.audit_releases([again]).hidden == sum(
+        int((~one.is_shown).sum()) for one in made.tables
+    )
 
 
 @pytest.mark.parametrize(("told", "is_shown"), [(0.08, True), (0.0985, False)])
 def test_a_flow_is_not_what_its_zones_leave(told: float, is_shown: bool) -> None:
     """Of .1 between two zones one flow has .0985: the other three would be known to be nearly 0."""
-    made = build_release(small_city(told), RULES, ISSUED)
+    made = release.build_release(small_city(told), RULES, ISSUED)
     zones, cells = shown(made), shown(made, 1)
     assert zones["B>A"] == cells["b>d"] == "u"
     both = isinstance(zones["A>B"], float) and isinstance(cells["a>d"], float)
     assert both <= is_shown
     assert isinstance(cells["a>d"], float) >= is_shown
     assert isinstance(cells["a>a"], float)
-    assert audit_releases([made]).findings == ()
+    assert release.audit_releases([made]).findings == ()
 
 
-def drawn(rng: np.random.Generator) -> Release:
+def drawn(rng: np.random.Generator) -> release.Release:
     """A random city of four zones, published before anybody judged it, by exact shares."""
     cells = {f"{a}>{b}": 0.0 for a in "abcd" for b in "abcd"}
     cells |= dict(zip(cells, rng.dirichlet(np.full(16, 0.3)).round(3), strict=True))
@@ -113,16 +107,13 @@ def drawn(rng: np.random.Generator) -> Release:
     }
     whole = [between("zones", zones), between("cells", cells)]
     free = replace(RULES, min_low=1e-9)
-    made = build_release([replace(one, detected=one.estimate > 0.02) for one in whole], free,
-                         ISSUED)  # fmt: skip
+    made = release.build_release([replace(one, detected=one.estimate > 0.02) for one in whole],
+                         free, ISSUED)  # fmt: skip
     return replace(made, policy=RULES)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_indistinguishable_values_are_judged_as_one(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same findings, of every value, as of all values one by one."""
+def test_indistinguishable_values_are_judged_as_one(seed, monkeypatch) -> None:
     made = drawn(np.random.default_rng(seed))
 
     def known() -> list[tuple[Any, ...]]:
@@ -137,14 +128,14 @@ def test_indistinguishable_values_are_judged_as_one(
 
 def test_flows_that_cannot_be_released_are_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="does not publish the stratum 'between'"):
-        build_release(read_source(folder), policy(), ISSUED)
+        release.build_release(release.read_source(folder), policy(), ISSUED)
     with pytest.raises(ReleaseError, match="the stratum 'between' of flows is zones or cells"):
-        read_source(folder, {"between": "districts"})
+        release.read_source(folder, {"between": "districts"})
     with pytest.raises(ReleaseError, match="published as tables"):
         row_sources.read_estimates(folder)
     pooled = replace(RULES, roll_up={"commute": RollUp("cells")})
     with pytest.raises(PolicyError, match=r"added up by zones already; leave roll_up\.commute"):
-        build_release(read_source(folder), pooled, ISSUED)
+        release.build_release(release.read_source(folder), pooled, ISSUED)
     for name in ("results.json", "flows.csv"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     found = json.loads((tmp_path / "results.json").read_text())
@@ -152,25 +143,4 @@ def test_flows_that_cannot_be_released_are_refused(folder: Path, tmp_path: Path)
                           ({"first_day": None}, "do not say their days")):  # fmt: skip
         (tmp_path / "results.json").write_text(json.dumps(found | changes))
         with pytest.raises(ReleaseError, match=said):
-            read_source(tmp_path)
-
-
-def test_damaged_flows_name_file_and_place(folder: Path, tmp_path: Path) -> None:
-    def told(name: str, text: str) -> str:
-        for one in ("results.json", "flows.csv"):
-            (tmp_path / one).write_bytes((folder / one).read_bytes())
-        (tmp_path / name).write_text(text)
-        with pytest.raises(ReleaseError, match="make the flows again with rappor flows -o") as seen:
-            read_source(tmp_path)
-        return str(seen.value)
-
-    results, flows = json.loads((folder / "results.json").read_text()), tmp_path / "flows.csv"
-    text = (folder / "flows.csv").read_text()
-    origin = text.splitlines()[1].split(",")[0].strip('"')
-    assert f"{flows}: line 2, column 'origin': 'x' is no cell" in told(
-        "flows.csv", text.replace(origin, "x", 1)
-    )
-    results["zones"][0]["estimate"] = 5.5
-    said = told("results.json", json.dumps(results))
-    assert f"{tmp_path / 'results.json'}: commute, between=zones, " in said
-    assert "estimate 5.5 lies outside its interval" in said
+            release.read_source(tmp_path)

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from disclosure.errors import ReleaseError
 from disclosure.release import ReleasedTable, ReleasePolicy, audit_releases
+from disclosure.release.inference import targets as asked
 from disclosure.release.inference.atoms import TableScope, find_atoms
 from disclosure.release.inference.component import Component, model_of
 from disclosure.release.inference.facts import TableVersion, is_under, public_tables
@@ -18,13 +19,6 @@ from disclosure.release.inference.intervals import DisclosureJudge
 from disclosure.release.inference.programs import LinearProgram
 from disclosure.release.inference.protection import assume_nobody_left, components_of
 from disclosure.release.inference.single import exposed_rows, sum_intervals
-from disclosure.release.inference.targets import (
-    Target,
-    ValueRange,
-    hidden_shares,
-    naming_tables,
-    withheld_reports,
-)
 from tests.disclosure.release.attack import Reader, random_world
 from tests.disclosure.release.support import DAY, policy
 
@@ -46,16 +40,16 @@ def released(
 
 def judged(
     tables: list[ReleasedTable], rules: ReleasePolicy
-) -> tuple[Component, Iterator[tuple[Target, ValueRange]]]:
+) -> tuple[Component, Iterator[tuple[asked.Target, asked.ValueRange]]]:
     """All targets of one component, with their exact intervals in the model of everything."""
     (component,) = components_of(public_tables(TableVersion(one, rules, False) for one in tables))
     assume_nobody_left(component)
     leaves = [leaf for group in component.leaf_groups() for leaf in group]
     judge = DisclosureJudge(model_of(component, leaves), [])
-    naming = naming_tables(component)
-    targets = [*withheld_reports(component)]
+    naming = asked.naming_tables(component)
+    targets = [*asked.withheld_reports(component)]
     for index in range(len(component.tables)):
-        targets += hidden_shares(component, index, naming)
+        targets += asked.hidden_shares(component, index, naming)
     return component, ((target, judge.interval(target)) for target in targets)
 
 
@@ -137,7 +131,7 @@ def test_the_closed_form_is_the_optimum(seed: int) -> None:
     judge = DisclosureJudge(model_of(component, list(cells)), [])
     judge.model.cone.widen()
     _, least, most = exposed_rows(public)
-    for target in hidden_shares(component, 0, {}):
+    for target in asked.hidden_shares(component, 0, {}):
         exact = judge.interval(target)
         assert (least[target.row], most[target.row]) == pytest.approx(exact, abs=0.0101)
         if sum(share for share in cells.values() if share == share) <= 1:
@@ -156,13 +150,11 @@ def test_shares_have_the_ends_that_a_single_program_gives(seed: int) -> None:
                 continue
             judge = DisclosureJudge(model_of(component, leaves), [])
             judge.model.cone.widen()
-            cone, naming = judge.model.cone, naming_tables(component)
+            cone, naming = judge.model.cone, asked.naming_tables(component)
             for index in range(len(component.tables)):
-                for target in hidden_shares(component, index, naming):
+                for target in asked.hidden_shares(component, index, naming):
                     top, base = cone.row_of(judge._top(target)), tuple(judge._base(target))
                     least, most = cone.minimize(top, base), cone.minimize(-top, base)
-                    assert least is not None
-                    assert most is not None
                     ends = least.value / cone.unit, -most.value / cone.unit
                     assert judge.interval(target) == pytest.approx(ends, abs=1e-6)
                     checked += 1
@@ -177,7 +169,6 @@ def test_the_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     for sign, end in ((1, 5.0), (-1, -7.5)):
         program.set_costs(sign * np.array([2.0, 1.0]))
         found = program.solve()
-        assert found is not None
         assert found.value == pytest.approx(end)
     assert "".join(capfd.readouterr()) == ""
 
@@ -191,10 +182,8 @@ def test_an_unbounded_part_leaves_the_others_their_bounds() -> None:
 
 
 def test_atoms_are_what_tables_tell_apart() -> None:
-    whole, week = (
-        TableScope({}, DAY, DAY),
-        [TableScope({"region": name}, DAY, DAY) for name in "ns"],
-    )
+    whole = TableScope({}, DAY, DAY)
+    week = [TableScope({"region": name}, DAY, DAY) for name in "ns"]
     found = find_atoms([whole, *week])
     assert dict(zip(found.tables, found.residual, strict=True)) == {1: True, 3: False, 5: False}
     assert [sorted(one) for one in found.components()] == [[0, 1, 2]]
@@ -271,14 +260,12 @@ def narrow(seed: int) -> list[str]:
     return found
 
 
-def test_nothing_is_narrower_than_promised() -> None:
-    assert {seed: told for seed in range(1) if (told := narrow(seed))} == {}
-
-
 @pytest.mark.parametrize(
-    "seed", [143, 535, *(pytest.param(one, marks=pytest.mark.long) for one in (13, 56, 59, 1492))]
+    "seed",
+    [0, 143, 535, *(pytest.param(one, marks=pytest.mark.long) for one in (13, 56, 59, 1492))],
 )
-def test_worlds_that_told_more_are_not_narrower(seed: int) -> None:
+def test_nothing_is_narrower_than_promised(seed: int) -> None:
+    """All but the first told more once."""
     assert narrow(seed) == []
 
 
