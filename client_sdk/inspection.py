@@ -121,10 +121,10 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
 def _places(state: SqliteState) -> list[dict[str, Any]]:
     """How many places are kept for answers to come, by metric; which they are is not said."""
     rows = state.rows("SELECT name, text FROM notes WHERE name LIKE ? ORDER BY 1", (f"{VISITS}%",))
-    return [_kept(name.removeprefix(VISITS), text) for name, text in rows]
+    return [_places_account(name.removeprefix(VISITS), text) for name, text in rows]
 
 
-def _kept(metric: str, text: str) -> dict[str, Any]:
+def _places_account(metric: str, text: str) -> dict[str, Any]:
     try:
         saved = json.loads(text)
         present, num_known = len(saved["dwell"]), len(saved.get("known", ()))

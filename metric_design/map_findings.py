@@ -42,10 +42,10 @@ def map_findings(
             until_end = (metric.expires - today).days / MEAN_DAYS[metric.period]
             number = periods or max(1, round(until_end))
             yield Finding("note", metric.base_name,
-                          _said(metric, cells, population, number, places))  # fmt: skip
+                          _text(metric, cells, population, number, places))  # fmt: skip
 
 
-def _said(metric: Metric, cells: int, population: int, periods: int, places: int | None) -> str:
+def _text(metric: Metric, cells: int, population: int, periods: int, places: int | None) -> str:
     location = metric.location
     assert location is not None  # noqa: S101 (of location metrics alone)
     slots, levels = len(location.slots), len(location.grid.levels)

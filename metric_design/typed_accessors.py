@@ -224,15 +224,15 @@ def _parts(file: MetricsFile) -> str:
     """Return the function `parts`: options of the client by name."""
     rows, places = [], _place_options(file)
     if parts := _kind_parts(file):
-        calls = ", ".join(f"{part}({_given(options)})" for part, options in parts.items())
+        calls = ", ".join(f"{part}({_object(options)})" for part, options in parts.items())
         rows.append(f"  kinds: [{calls}],\n")
     if places is not None:
-        rows.append(f"  places: places({_given(places)}),\n")
+        rows.append(f"  places: places({_object(places)}),\n")
     body = f"\n{''.join(rows)}" if rows else ""
     return f"export const parts = () => ({{{body}}});\n"
 
 
-def _given(options: Iterable[str]) -> str:
+def _object(options: Iterable[str]) -> str:
     listed = ", ".join(options)
     return f"{{ {listed} }}" if listed else ""
 

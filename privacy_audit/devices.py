@@ -53,7 +53,7 @@ class Lives:
         runs = np.concatenate([runs[:, 1:], np.full((len(runs), 1), number)], axis=1)
         return np.asarray(np.minimum.accumulate(runs[:, ::-1], axis=1)[:, ::-1])
 
-    def held(self, hold: int) -> Integers:
+    def answers(self, hold: int) -> Integers:
         """Each answer: the last cell, at most `hold` periods old, or `NONE`, (n, S, T)."""
         answers, last = np.full_like(self.values, NONE), np.full_like(self.values[..., 0], NONE)
         age = np.zeros_like(last)
@@ -66,7 +66,7 @@ class Lives:
     @property
     def changes(self) -> NDArray[np.bool_]:
         """In which slots and periods the last known cell changed or became known, (n, S, T)."""
-        last = self.held(self.values.shape[2])
+        last = self.answers(self.values.shape[2])
         before = np.concatenate([np.full_like(last[..., :1], NONE), last[..., :-1]], axis=2)
         return np.asarray(last != before)
 

@@ -138,14 +138,14 @@ def find_by_life(
     with threadpool_limits(1):
         for _ in range(cohorts):
             lives = draw_lives(world, crowd, slots, drawn, rng, cells)
-            shares += _found(metric, lives, periods, min(targets, crowd), rng) / cohorts
+            shares += _hit_shares(metric, lives, periods, min(targets, crowd), rng) / cohorts
     return [
         FoundByLife(number, crowd, *map(float, row))
         for number, row in zip(periods, shares, strict=True)
     ]
 
 
-def _found(
+def _hit_shares(
     metric: Metric, lives: Lives, periods: Sequence[int], targets: int, rng: np.random.Generator
 ) -> Floats:
     """Shares found in one cohort, by times and by lives: (periods, 2)."""
@@ -214,7 +214,7 @@ def _memoized(
         hashed = np.arange(values)[None]
     else:
         hashed = rng.integers(params.num_bits, size=(params.num_hashes, values))
-    answers = lives.held(0 if metric.location is None else metric.location.hold)
+    answers = lives.answers(0 if metric.location is None else metric.location.hold)
     other = int(hashed[0, -1]) if params.scheme.symbols else values - 1
     bits = hashed[0][answers] if params.scheme.symbols else answers % values
     unknown = unknown_values(lives, answers, other)

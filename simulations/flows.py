@@ -187,7 +187,7 @@ def flow_coverage(
     results: list[FlowDecoding] = []
     for _ in range(draws):
         result = decode_flows(draw_flows(metric, matrix, devices, rng))
-        for name, flags in _held(result, matrix):
+        for name, flags in _hits(result, matrix):
             flags_of[name].append(flags)
         results.append(result)
         advance(1)
@@ -245,7 +245,7 @@ def off(guess: Floats, truth: Floats) -> float:
     return float(0.5 * np.abs(guess - truth).sum())
 
 
-def _held(fit: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:
+def _hits(fit: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:
     """By quantity, which intervals of a decoding hold."""
     space = FlowSpace.of(fit.flow)
     matrix = truth.reshape(space.num_sides, -1)

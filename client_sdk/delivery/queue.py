@@ -113,12 +113,12 @@ class ReportQueue:
     def trim(self) -> None:
         """Hold the bounds on count and size: the oldest goes, batches before the queue."""
         most, most_bytes = self._delivery.max_queued, self._delivery.max_queued_bytes
-        number, size, _ = self._held()
+        number, size, _ = self._waiting()
         if number <= most and size <= most_bytes:
             return
         with self._state.transaction() as database:
             while True:
-                number, size, batches = self._held()
+                number, size, batches = self._waiting()
                 if number <= most and size <= most_bytes:
                     return
                 if batches:
@@ -131,7 +131,7 @@ class ReportQueue:
                     dropped = self._take_out(oldest, (excess,))
                 self._count("dropped:queue_full", dropped)
 
-    def _held(self) -> tuple[int, int, int]:
+    def _waiting(self) -> tuple[int, int, int]:
         """Reports and bytes that wait, and how many batches are among them; nobody waits for it."""
         query = "SELECT count(*), coalesce(sum(length(bits)), 0) FROM queue"
         ((queued, bits),) = self._state.rows_aside(query)

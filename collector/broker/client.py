@@ -60,7 +60,7 @@ def make_producer(settings: Settings, log: Log) -> Any:
         "message.max.bytes": largest_message(settings),
         "queue.buffering.max.kbytes": 2 * (settings.max_queued_bytes >> 10),
     }
-    return _made("Producer", {"linger.ms": 1}, required, settings, log)
+    return _make_client("Producer", {"linger.ms": 1}, required, settings, log)
 
 
 def make_consumer(settings: Settings, log: Log) -> Any:
@@ -77,7 +77,7 @@ def make_consumer(settings: Settings, log: Log) -> Any:
         "fetch.wait.max.ms": _FETCH_MS,
         "queued.max.messages.kbytes": _QUEUED_KB,
     }
-    return _made("Consumer", {"session.timeout.ms": _SESSION_MS}, required, settings, log)
+    return _make_client("Consumer", {"session.timeout.ms": _SESSION_MS}, required, settings, log)
 
 
 def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> list[int]:
@@ -125,7 +125,7 @@ def reason_of(error: Exception) -> str:
     return str(cause.str()) if hasattr(cause, "str") else type(error).__name__
 
 
-def _made(
+def _make_client(
     kind: str, defaults: dict[str, Any], required: dict[str, Any], settings: Settings, log: Log
 ) -> Any:
     """Return a client. given: properties that may be set otherwise.  own: those on which we rely.

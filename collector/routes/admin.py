@@ -110,7 +110,7 @@ def pause_metric(request: Request, who: Admin, name: str, resume: bool = False) 
 @router.get("/v1/keys", operation_id="listKeys", response_model=Keys)
 def get_keys(request: Request, _who: Admin) -> dict[str, Any]:
     """All keys, without their secrets."""
-    return {"keys": [access.shown(row) for row in parts_of(request).collector.list_keys()]}
+    return {"keys": [access.public_fields(row) for row in parts_of(request).collector.list_keys()]}
 
 
 @router.post(

@@ -217,18 +217,18 @@ def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt
     doubts: list[Doubt | None] = [
         None
         if row.is_possible and row.last_day <= closed_through
-        else Doubt(f"{_said(row)} cannot be", is_sure=True)
+        else Doubt(f"{_name_of(row)} cannot be", is_sure=True)
         for row in rows
     ]
     if any(doubts):
         return doubts  # nothing reveals what follows what
     for place, (first, second) in enumerate(pairwise(rows)):
         if first.last_day + 1 != second.first_day:
-            reason = f"{_said(first)} and {_said(second)} do not follow each other"
+            reason = f"{_name_of(first)} and {_name_of(second)} do not follow each other"
             doubts[place] = doubts[place] or Doubt(reason, is_sure=False)
             doubts[place + 1] = Doubt(reason, is_sure=False)
         if not first.sealed:
-            reason = f"{_said(first)} is not sealed, and another follows"
+            reason = f"{_name_of(first)} is not sealed, and another follows"
             doubts[place] = Doubt(reason, is_sure=True)
     return doubts
 
@@ -240,5 +240,5 @@ def count_strays(connection: Connection) -> int:
     return int(connection.execute(statement).scalar_one())
 
 
-def _said(row: BlockRow) -> str:
+def _name_of(row: BlockRow) -> str:
     return f"the block with first_day {row.first_day!a:.40} and last_day {row.last_day!a:.40}"

@@ -21,7 +21,7 @@ from decoder.estimation.ep_iterations import (
     EpIteration,
     EpResult,
     FitProblem,
-    left,
+    free_part,
     run_ep,
     warm_start,
 )
@@ -184,7 +184,7 @@ def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
     columns = centerd_columns(problem.positions[members], problem.random)
     variance = sites.variance[members]
     shares = sites.mean[members] + variance * (columns.T @ solution.residual.ravel())
-    directions = solution.weigh(columns) / left(variance, solution.information[worth])
+    directions = solution.weigh(columns) / free_part(variance, solution.information[worth])
     scores = left_out_scores(solution.residual, columns, directions, shares, problem.random)
     z[members] = scores * now.fitted.slack
     return z

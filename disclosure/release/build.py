@@ -96,7 +96,7 @@ def build_release(
     draft = [
         withhold(table.key, table.level, policy)
         if not policy.has_enough(table.num_reports) and table.key not in before
-        else reconcile(_shown(table, policy), before.get(table.key), policy)
+        else reconcile(_as_released(table, policy), before.get(table.key), policy)
         for table in pooled
     ]
     versions = [TableVersion(table, policy, is_draft=True) for table in draft]
@@ -166,7 +166,7 @@ def _pooled(
     return replace(table, cells=cells, members=members, complete=False, unbiased=None, **columns)
 
 
-def _shown(table: CellTable, policy: ReleasePolicy) -> ReleasedTable:
+def _as_released(table: CellTable, policy: ReleasePolicy) -> ReleasedTable:
     """Rounded, with a symbol where the lower end is too small."""
     kinds = ["merged" if cell in table.members else "cell" for cell in table.cells]
     if policy.total and len(table.cells):

@@ -117,7 +117,7 @@ def _chosen(
     best, chosen = -1.0, Attack(ATTACKS[0], "both", 0.0)
     for name, score in scores.items():
         for side in SIDES:
-            mask = _taken(score, side)
+            mask = _guessable(score, side)
             size = np.abs(score[mask])
             order = np.argsort(-size, kind="stable")
             size, right = size[order], np.cumsum(correct[name][mask][order])
@@ -137,7 +137,7 @@ def _judged(
     chosen: Attack, score: Floats, world: Integers, claim: float, level: float
 ) -> AttackResult:
     """One of two judgments, at half of the level: its p-value is doubled."""
-    mask = _taken(score, chosen.side) & (np.abs(score) >= chosen.threshold)
+    mask = _guessable(score, chosen.side) & (np.abs(score) >= chosen.threshold)
     guesses, right = int(mask.sum()), int(((score > 0) == (world == 0))[mask].sum())
     reached = max(0.0, math.log((right + 0.5) / (guesses - right + 0.5))) if guesses else 0.0
     needed = detectable(guesses, claim, level / 2)
@@ -164,7 +164,7 @@ def _scores(table: NDArray[np.float32], world: Integers, cut: int) -> dict[str, 
     return scores
 
 
-def _taken(score: Floats, side: Side) -> NDArray[np.bool_]:
+def _guessable(score: Floats, side: Side) -> NDArray[np.bool_]:
     """Where a guess can be made."""
     if side == "both":
         return np.asarray(score != 0)

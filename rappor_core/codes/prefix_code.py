@@ -155,9 +155,9 @@ class PrefixCode(Frozen):
 
     def _words(self, history: bytes) -> list[_Word]:
         context = self._context(history)
-        words = self._known.get(context)
+        words = self._code_words.get(context)
         if words is None:
-            words = self._known[context] = _canonical(self.contexts[context])
+            words = self._code_words[context] = _canonical(self.contexts[context])
         return words
 
     def _tree(self, history: bytes) -> Mapping[_Word, int]:
@@ -179,7 +179,7 @@ class PrefixCode(Frozen):
         return {byte: place for place, byte in enumerate(self.symbols)}
 
     @cached_property
-    def _known(self) -> dict[bytes, list[_Word]]:
+    def _code_words(self) -> dict[bytes, list[_Word]]:
         return {}
 
     @cached_property
