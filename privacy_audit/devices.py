@@ -54,7 +54,7 @@ class Lives:
         return np.asarray(np.minimum.accumulate(runs[:, ::-1], axis=1)[:, ::-1])
 
     def answers(self, hold: int) -> Integers:
-        """Each answer: the last cell, at most `hold` periods old, or `NONE`, (n, S, T)."""
+        """Return each answer, (n, S, T): the last cell, at most `hold` periods old, or `NONE`."""
         answers, last = np.full_like(self.values, NONE), np.full_like(self.values[..., 0], NONE)
         age = np.zeros_like(last)
         for period in range(self.values.shape[2]):

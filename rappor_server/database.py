@@ -216,11 +216,8 @@ def check_commits(connection: Connection, lock: str = "") -> None:
 
 def _hang_up(connection: Any) -> None:
     """End the wait of another thread for a server that does not answer."""
-    with (
-        suppress(OSError, psycopg.Error),
-        socket.socket(fileno=os.dup(connection.fileno())) as sock,
-    ):
-        sock.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)
 
 
 class Database:

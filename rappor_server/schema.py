@@ -31,7 +31,7 @@ def prepare(database: Database) -> None:
 
 
 def migrate(database: Database) -> tuple[str | None, str]:
-    """Migrate a database to the newest revision, in one transaction; return the known before
+    """Migrate a database to the newest revision, in one transaction; return the revisions before
     and after. Raises SchemaError for a newer one, or one of something else unless the program may
     share it."""
     program = database.program
@@ -86,6 +86,6 @@ def _config(program: Program, connection: Connection | None = None) -> Config:
 
 @cache
 def _revisions(program: Program) -> list[str]:
-    """Return the program's known, newest first; read once a process."""
+    """Return the program's revisions, newest first; read once a process."""
     scripts = ScriptDirectory.from_config(_config(program))
     return [script.revision for script in scripts.walk_revisions()]

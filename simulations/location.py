@@ -81,9 +81,20 @@ def map_coverage(
     rng: np.random.Generator,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Coverage:
-    """Draw and decode `maps` maps of one slot and level, one report a device.
+    """Draw and decode maps of one slot and level, one report a device.
 
-    Raises ParameterError for a metric that is not of places, and for one of trips.
+    Args:
+        metric: A metric of places.
+        devices: Devices of each map.
+        maps: Number of maps.
+        rng: Source of the populations and their noise.
+        advance: Called with 1 after each map.
+
+    Returns:
+        How many intervals of cells hold the true shares.
+
+    Raises:
+        ParameterError: The metric is not of places, or of trips.
     """
     if metric.location is None or not has_map(metric):
         raise ParameterError(f"metric {metric.name!r} has no map: give one of places, not of trips")

@@ -93,7 +93,19 @@ class Collector:
         return date_of(day)
 
     def close_day(self, day: date, actor: str, metric: str | None = None) -> closing.Closed:
-        """Close a day and all earlier ones permanently."""
+        """Close a day and all earlier ones permanently.
+
+        Args:
+            day: The last day to close.
+            actor: Who closes it, for the audit log.
+            metric: The declared name of the only metric to close; all metrics if None.
+
+        Returns:
+            The metrics that were closed, and the number of days whose counters were folded.
+
+        Raises:
+            CollectorError: The day has not come, or there is no such metric.
+        """
         cached, today = self.registry(), self.today
         with self.database.change() as connection:
             registry = load_registry(connection, cached)
@@ -160,8 +172,19 @@ class Collector:
         return max(spans, default=0)
 
     def read_aggregate(self, actor: str, name: str, **window: Unpack[ServedWindow]) -> Aggregate:
-        """Return the aggregate of a window of closed days. The audit log has the read before it is
-        returned."""
+        """Return the aggregate of a window of closed days.
+
+        Args:
+            actor: Who reads it; the audit log has the read before it is returned.
+            name: The metric, or a slot and level of a location metric.
+            window: The version, and the first and last day.
+
+        Returns:
+            The sum of the counts of the window.
+
+        Raises:
+            NotServedError: The days are not closed, or have too few reports.
+        """
         return self._read_window(aggregates.read_aggregate, actor, "aggregate", name, window)
 
     def export_reports(
@@ -212,7 +235,17 @@ class Collector:
         weaken: bool = False,
         revive: bool = False,
     ) -> changes.Push:
-        """Declare metrics, or new versions; what is retired only with `revive`."""
+        """Declare metrics, or new versions of them.
+
+        Args:
+            metrics: The metrics of a file.
+            actor: Who declares them, for the audit log.
+            weaken: Allow versions that reveal more about a device.
+            revive: Accept reports of retired versions again.
+
+        Returns:
+            The names of what was added, changed, weakened, and is still retired.
+        """
         today = self.today
         with self.database.change() as connection:
             push = changes.push_metrics(
@@ -230,7 +263,16 @@ class Collector:
         return push
 
     def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
-        """Accept no more reports of a metric or of one of its versions."""
+        """Accept no more reports of a metric or of one of its versions.
+
+        Args:
+            name: The declared name.
+            actor: Who retires it, for the audit log.
+            params_id: The only version to retire; all versions if None.
+
+        Returns:
+            The params_ids of the versions that are now retired.
+        """
         with self.database.change() as connection:
             retired = changes.change_state(connection, "retire", name, params_id, retired=True)
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
@@ -245,7 +287,16 @@ class Collector:
         return params_ids
 
     def create_key(self, scope: Scope, label: str, actor: str) -> NewCollectorKey:
-        """Make a key. The audit log holds its id, scope and label."""
+        """Make a key. The audit log holds its id, scope and label.
+
+        Args:
+            scope: What the key allows.
+            label: A text by which people recognize it.
+            actor: Who makes it, for the audit log.
+
+        Returns:
+            The key, whose text is stored nowhere.
+        """
         today = self.today
         with self.database.change() as connection:
             key = access.create_key(connection, scope, label, today, self._random_bytes)

@@ -73,7 +73,18 @@ def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
 
 
 def create_relay_key(file: Path, today: date) -> RelayKey:
-    """Add a new key to the file, or begin one. Raises RequestError where it holds MAX_KEYS."""
+    """Add a new key to a file of relay keys, or begin the file.
+
+    Args:
+        file: The file of keys.
+        today: The day on which the key is made.
+
+    Returns:
+        The new key.
+
+    Raises:
+        RequestError: The file already holds MAX_KEYS keys.
+    """
     rows = read_relay_keys(file) if file.exists() else ()
     key_ids = {row.key_id for row in rows if row.private is not None}
     if len(key_ids) >= MAX_KEYS:

@@ -379,7 +379,17 @@ def flow_symbol(params: RapporParams, question: str, class_index: int, cohort: i
 
 
 def flow_symbols(params: RapporParams, flow: Flow, question: str, cohort: int) -> list[int]:
-    """Return the symbols of all classes of a question in a cohort, by class."""
+    """List the symbols of all classes of a question in a cohort.
+
+    Args:
+        params: Parameters of the metric.
+        flow: Its cells, zones and bands.
+        question: The question that the cohort answers.
+        cohort: The cohort, from 0.
+
+    Returns:
+        The symbol of each class, in the order of classes.
+    """
     classes = range(flow.num_classes(question))
     return [flow_symbol(params, question, class_, cohort) for class_ in classes]
 

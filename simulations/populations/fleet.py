@@ -112,7 +112,18 @@ def deliver(
     randomness: Randomness = system_randomness,
     progress: Callable[[int], None] = lambda _: None,
 ) -> FleetDelivery:
-    """Send reports in batches; `progress` hears how many went with each."""
+    """Send reports in batches.
+
+    Args:
+        reports: The reports, in the order of their batches.
+        transport: What sends a batch and returns the answer.
+        batch_size: Reports of a batch; the last one has fewer.
+        randomness: Source of the ids of batches.
+        progress: Called with the number of reports of each batch that was sent.
+
+    Returns:
+        How many batches were sent, and how many reports were accepted or refused.
+    """
     delivery = FleetDelivery()
     remaining = iter(reports)
     while group := tuple(islice(remaining, batch_size)):
