@@ -373,7 +373,7 @@ class Client:
         return self._not_recorded(f"trouble:{type(error).__name__}", detail_of(error))
 
     def _not_recorded(self, reason: str, detail: str = "", full_reason: str = "") -> bool:
-        """Count a reason, and keep it for `last_refusal`. shown: the reason with more to it."""
+        """Count a reason, and keep it for `last_refusal`. full_reason: with more to it."""
         self._life.count(reason)
         before, self._refused = self._refused, (full_reason or reason, detail)
         if self._setup.development and before != self._refused:

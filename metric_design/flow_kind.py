@@ -28,7 +28,7 @@ def class_variance(num_symbols: int, keep: float) -> float:
     """Variance of the share of one rare class, times the reports of its question.
 
     Local hashing (Wang et al. 2017): every other class falls on the symbol of this one in 1 of g
-    cohorts.  kept: P(a device reports its own symbol).
+    cohorts.  keep: P(a device reports its own symbol).
     """
     others = 1 / num_symbols
     return others * (1 - others) / (keep - others) ** 2

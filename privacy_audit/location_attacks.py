@@ -70,7 +70,7 @@ def relinked(
 ) -> float:
     """Share of devices whose later reports score best for their earlier ones; ties are drawn.
 
-    score: (n, n); changed where groups tell devices apart.  own: the column of each row's own
+    score: (n, n); changed where groups tell devices apart.  places: the column of each row's own
         device; None: pairs on the diagonal.
     """
     if groups > 1:

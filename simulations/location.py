@@ -129,7 +129,7 @@ def covered_part(hits: Floats, counted: Floats) -> tuple[float | None, float | N
     """Return the share of true values in intervals, its Monte-Carlo error, and that of the worst
     map.
 
-    held, counted: cells of each map, (maps,). The error is that of a ratio of two sums over maps
+    hits, counted: cells of each map, (maps,). The error is that of a ratio of two sums over maps
     (Cochran 1977, section 6.3): cells of one map are not independent. None if unknown.
     """
     total, maps = counted.sum(), len(counted)

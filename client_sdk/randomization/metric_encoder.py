@@ -335,7 +335,7 @@ def _trailing_zeros(threshold: int) -> int:
 class SymbolCoin:
     """The randomized response of a round over g symbols, each one set bit of a word.
 
-    kept: P(the symbol itself); lie: P(each other one); over 2**16, kept + (g - 1) * lie = 2**16.
+    keep: P(the symbol itself); lie: P(each other one); over 2**16, kept + (g - 1) * lie = 2**16.
     num_bytes: how many random bytes one `toss` takes. (Kairouz, Bonawitz, Ramage 2016, "Discrete
     distribution estimation under local privacy": k-ary randomized response.)
     """

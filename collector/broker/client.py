@@ -128,7 +128,7 @@ def reason_of(error: Exception) -> str:
 def _make_client(
     kind: str, defaults: dict[str, Any], required: dict[str, Any], settings: Settings, log: Log
 ) -> Any:
-    """Return a client. given: properties that may be set otherwise.  own: those on which we rely.
+    """Return a client. defaults: what may be set otherwise.  required: properties we rely on.
 
     The library names the property that it refuses, with its value: a password, maybe. Only names
     are repeated.

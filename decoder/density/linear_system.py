@@ -112,7 +112,7 @@ def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any
 
 
 class Misfit:
-    """The weighted equations of a window, whose precisions are those at the map `held` (n,)."""
+    """The weighted equations of a window, whose precisions are those at the map `shares` (n,)."""
 
     def __init__(self, readings: Sequence[LevelEquations], shares: Floats) -> None:
         self.size = len(shares)

@@ -274,7 +274,7 @@ def _estimate(
     quieter: float = 1.0,
     **more: Any,
 ) -> Estimate:
-    """Intervals, prior and posteriors of the scores. held: shares of the fit, 0 outside it, (M,).
+    """Intervals, prior and posteriors of the scores. all_shares: of the fit, 0 outside it, (M,).
     quieter: part of the errors that scores scatter by, where a selection took noise out of the
     rest: with the whole errors all look like shares.  more: fields of the estimate."""
     null_z, random = tail.deviate(z), observed.noise.random

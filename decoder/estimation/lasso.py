@@ -282,7 +282,7 @@ class _Without:
         return centerd_columns(self.problem.positions[[self.left]], self.problem.random)
 
     def solve(self, share: float) -> Solution:
-        """Select and refit in y - a - b z_i, of a share b that is `share` out of the data."""
+        """Select and refit in y - a - b z_i, with the share b = `share` out of the data."""
         problem, fit, noise = self.problem, self.selected.fit, self.selected.noise
         random = problem.random
         missing = self.selected.fitted.balance.missing + max(self.expected - share, 0.0) ** 2

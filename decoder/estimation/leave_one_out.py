@@ -155,8 +155,8 @@ def _until_converged(
 def _doubtful(
     problem: FitProblem, freedom: float, deviates: Floats, weights: Floats | None
 ) -> Indices:
-    """Candidates to be tested against fits that never saw them, weakest first, (D,). left: part of
-    the rows' freedom that the fit leaves over."""
+    """Candidates to be tested against fits that never saw them, weakest first, (D,). freedom: what
+    the fit leaves over, as a part of that of the rows."""
     if problem.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
     alone = len(problem.positions) == 1  # without it there is nothing that could respond to it

@@ -151,7 +151,7 @@ def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int
     covariance = curve.covariance * scale[:, None] * scale[None, :]
 
     def score(first: int, end: int) -> float:
-        """Return the p-value of "the share at or above is `wanted`", pooled over questions."""
+        """Return the p-value of "the share at or above is `target`", pooled over questions."""
         weights = np.zeros(size)
         weights[first:end] = curve.reports[first:end] / curve.reports[first:end].sum()
         variance = float(weights @ covariance @ weights)

@@ -156,7 +156,7 @@ class _Greedy:
     ) -> None:
         """rows: distinct, in order; counts: (m,); suppressible: rows that may be left out.
 
-        said: (m, values) of a sensitive column; rule: of it.
+        table: (m, values) of a sensitive column; rule: of it.
         """
         self.rows, self.counts, self.k, self.suppressible = rows, counts, k, suppressible
         self.said, self.rule = table, rule

@@ -187,7 +187,7 @@ def _exact(what: str, wrong: list[str], number: int) -> Check:
 
 
 def _alike(first: Sequence[bytes], second: Sequence[bytes], when: str) -> Iterator[Check]:
-    """Check that files of devices with two values are alike. one, other: bytes of each device."""
+    """Check that files of devices with two values are alike. first, second: of each device."""
     for length in LENGTHS:
         p_value, text = most_distinct(first, second, length)
         yield test(

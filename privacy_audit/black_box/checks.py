@@ -152,7 +152,7 @@ def exact(metric: str, what: str, part: str, wrong: str, smallest: Smallest | No
 def counted(
     metric: str, what: str, part: str, wrong: int, finding: str, number: int, noun: str
 ) -> Check:
-    """Make an exact check that none of `number` things (`noun`) is wrong. found: if some are."""
+    """Make an exact check that none of `number` things (`noun`) is wrong. finding: if some are."""
     return exact(metric, what, part, finding if wrong else "", one_of(number, noun))
 
 

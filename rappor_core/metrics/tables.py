@@ -22,7 +22,7 @@ _AS_DECLARED = {key.name for key in COMMON_KEYS} | {
 class MetricTable:
     """A table of a metric. `table[key]` is the value given, or else the key's default.
 
-    name: of the metric.  given: keys and values as in the file.
+    name: of the metric.  table: keys and values as in the file.
 
     Raises MetricsFileError for a key that its kind does not have, and for a missing one.
     """
