@@ -98,10 +98,10 @@ class Problem(NamedTuple):
 
     def ours(self) -> np.ndarray:
         """Return the shares of all candidates, (M,), from the index tensor."""
-        seen, random = self.observed, Uncentered(PARAMS.num_bits, PARAMS.num_hashes)
-        found = fit_lasso(seen.bit_shares, seen.positions, self.weights, random, self.penalty)
-        shares = np.zeros(len(seen.positions))
-        shares[found.selected] = found.shares
+        observed, random = self.observed, Uncentered(PARAMS.num_bits, PARAMS.num_hashes)
+        fit = fit_lasso(observed.bit_shares, observed.positions, self.weights, random, self.penalty)
+        shares = np.zeros(len(observed.positions))
+        shares[fit.selected] = fit.shares
         return shares
 
     def scikit_learn(self) -> np.ndarray:

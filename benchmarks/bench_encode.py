@@ -55,8 +55,8 @@ def per_bit(declared: Metric) -> Callable[[str], Report]:
         return (bits & ~lies) | (uniform & lies)
 
     def encode(value: str) -> Report:
-        kept = permanent(declared.value_bits(value, cohort))
-        report = (coins(params.prob_p) & ~kept) | (coins(params.prob_q) & kept)
+        memo = permanent(declared.value_bits(value, cohort))
+        report = (coins(params.prob_p) & ~memo) | (coins(params.prob_q) & memo)
         whole = report.to_bytes(params.report_bytes, "little")
         return Report("homepage", declared.params_id, cohort, DAY, whole)
 

@@ -52,8 +52,8 @@ pytestmark = pytest.mark.skipif(not PICKUPS.exists(), reason=f"no file of pickup
 def load(level: int) -> tuple[Places, np.ndarray]:
     """Cells of three levels, the last is `level`, and the shares of the pickups in them."""
     grid = Grid("h3", BOX, (level - 2, level - 1, level))
-    values = tuple((*grid.cells(one), OTHER) for one in grid.levels)
-    index = [{value: i for i, value in enumerate(one)} for one in values]
+    values = tuple((*grid.cells(step), OTHER) for step in grid.levels)
+    index = [{value: i for i, value in enumerate(names)} for names in values]
     parents = tuple(
         np.array([above[OTHER if v == OTHER else parent_cell(grid, v, coarse)] for v in below])
         for above, below, coarse in zip(index, values[1:], grid.levels, strict=False)
@@ -90,19 +90,19 @@ def once_ours(places: Places, shares: np.ndarray, epsilon: float, rng: Any) -> M
 
 def once_rivals(_: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps:
     """multi-freq-ldpy's clients, report by report."""
-    held = np.repeat(np.arange(len(shares)), rng.multinomial(USERS, shares))
-    found = {}
+    cells = np.repeat(np.arange(len(shares)), rng.multinomial(USERS, shares))
+    maps = {}
     for name in ("L_SUE", "L_OSUE"):
         module = import_module(f"multi_freq_ldpy.long_freq_est.{name}")
         client: Callable[..., Any] = getattr(module, f"{name}_Client")
         counts = np.zeros(len(shares))
-        for value in held:
+        for value in cells:
             counts += client(int(value), len(shares), 2 * epsilon, epsilon)
         make = TwoRoundMechanism.symmetric if name == "L_SUE" else TwoRoundMechanism.optimized
         params = RapporParams(len(shares), 1, 1, make(2 * epsilon, epsilon), "one_hot")
         plain = (counts / USERS - params.p_star) / (params.q_star - params.p_star)
-        found[f"multi-freq-ldpy {name}, simplex"] = project_simplex(plain)
-    return found
+        maps[f"multi-freq-ldpy {name}, simplex"] = project_simplex(plain)
+    return maps
 
 
 def budget_ours(places: Places, shares: np.ndarray, budget: float, rng: Any) -> Maps:
@@ -122,13 +122,13 @@ def budget_rivals(_: Places, shares: np.ndarray, budget: float, rng: Any) -> Map
         "BiLOLOHA": (USERS, two.q_star, 0.5),
         "L-OSUE, 3 values": (USERS, capped.q_star, capped.p_star),
     }
-    found = {}
-    for name, (users, held, others) in designs.items():
+    maps = {}
+    for name, (users, own_bit, others) in designs.items():
         holders = rng.multinomial(users, shares)
-        counts = rng.binomial(holders, held) + rng.binomial(users - holders, others)
-        plain = (counts / users - others) / (held - others)
-        found[f"{name}, simplex"] = project_simplex(plain)
-    return found
+        counts = rng.binomial(holders, own_bit) + rng.binomial(users - holders, others)
+        plain = (counts / users - others) / (own_bit - others)
+        maps[f"{name}, simplex"] = project_simplex(plain)
+    return maps
 
 
 WAYS: dict[str, tuple[Callable[..., Maps], Callable[..., Maps]]] = {
@@ -154,8 +154,8 @@ def bench_location(comparison: Comparison, level: int, way: str, epsilon: float,
 
     def distance(seed: int) -> float:
         with threadpool_limits(1):
-            found = make(places, shares, epsilon, np.random.default_rng(seed))
-        off = {name: float(0.5 * np.abs(one - shares).sum()) for name, one in found.items()}
+            maps = make(places, shares, epsilon, np.random.default_rng(seed))
+        off = {name: float(0.5 * np.abs(map_ - shares).sum()) for name, map_ in maps.items()}
         best.append(min(off, key=lambda name: off[name]))
         return off[best[-1]]
 

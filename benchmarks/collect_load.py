@@ -74,7 +74,7 @@ def make_requests(load: Load, count: int) -> list[bytes]:
     frames, as_text = make_frames(load), load.form == "json"
     ids = (os.urandom(16) for _ in range(count))
     written_ids = (number.hex().encode() if as_text else number for number in ids)
-    return [one.join(frames[number % len(frames)]) for number, one in enumerate(written_ids)]
+    return [text.join(frames[number % len(frames)]) for number, text in enumerate(written_ids)]
 
 
 def whole_answer(received: bytes) -> bytes | None:
@@ -134,16 +134,16 @@ async def drive(
     loop = asyncio.get_running_loop()
     queue = iter(requests)
     started = time.perf_counter()
-    made = [
+    clients = [
         await loop.create_connection(
             lambda: Connection(queue, started + seconds), "127.0.0.1", port
         )
         for _ in range(connections)
     ]
-    errors = await asyncio.gather(*(connection.done for _, connection in made))
+    errors = await asyncio.gather(*(connection.done for _, connection in clients))
     elapsed = time.perf_counter() - started
     for error in filter(None, errors):
         raise error
     if next(queue, None) is None:
         raise SystemExit("the requests ran out before the time was over; make more of them")
-    return sum(connection.answers for _, connection in made) / elapsed
+    return sum(connection.answers for _, connection in clients) / elapsed

@@ -35,8 +35,8 @@ def server(kind: str, database: str, folder: Path) -> Iterator[int]:
             "RAPPOR_LOG_LEVEL": "error",
             "PYTHONPATH": str(Path(__file__).parent.parent),
         }
-        port, held = listener.getsockname()[1], [listener.fileno()]
-        process = subprocess.Popen(command, env=environment, pass_fds=held)
+        port, descriptors = listener.getsockname()[1], [listener.fileno()]
+        process = subprocess.Popen(command, env=environment, pass_fds=descriptors)
         try:
             _await(port, process)
             yield port

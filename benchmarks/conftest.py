@@ -40,16 +40,16 @@ class Comparison:
 
     def values(self, measure: Callable[[int], float], rounds: int, unit: str) -> None:
         """Record figures that are not times, one a round, which gets its number."""
-        found: list[float] = []
+        figures: list[float] = []
         numbers = iter(range(rounds))
-        self._benchmark.pedantic(lambda: found.append(measure(next(numbers))), rounds=rounds)
-        self._benchmark.extra_info.update(values=found, unit=unit)
+        self._benchmark.pedantic(lambda: figures.append(measure(next(numbers))), rounds=rounds)
+        self._benchmark.extra_info.update(values=figures, unit=unit)
 
     def cuts(self, places: Mapping[str, float]) -> None:
         """Record quantiles of the times of all rounds, one row each."""
         data = self._benchmark.stats.stats.sorted_data
-        found = {name: data[int(len(data) * place)] for name, place in places.items()}
-        self._benchmark.extra_info.update(cuts=found)
+        figures = {name: data[int(len(data) * place)] for name, place in places.items()}
+        self._benchmark.extra_info.update(cuts=figures)
 
 
 @pytest.fixture

@@ -53,31 +53,32 @@ def two_linked_answers(draw: FlowDraw) -> Floats:
     matrix = draw.matrix.reshape(sides, sides)
     origins, destinations = matrix.sum(axis=1, keepdims=True), matrix.sum(axis=0, keepdims=True)
     symbols = _symbols(draw.epsilon / 2)
-    kept = math.exp(draw.epsilon / 2) / (math.exp(draw.epsilon / 2) + symbols - 1)
+    keep = math.exp(draw.epsilon / 2) / (math.exp(draw.epsilon / 2) + symbols - 1)
     hit = 1 / symbols
     both = np.zeros((2, 2, sides, sides))  # devices by support of the origin, the destination
     groups = (
-        (kept, kept, matrix),
-        (kept, hit, origins - matrix),
-        (hit, kept, destinations - matrix),
+        (keep, keep, matrix),
+        (keep, hit, origins - matrix),
+        (hit, keep, destinations - matrix),
         (hit, hit, 1 - origins - destinations + matrix),
     )
-    shares = np.clip(np.stack([np.broadcast_to(one, matrix.shape) for *_, one in groups], -1), 0, 1)
+    parts = [np.broadcast_to(part, matrix.shape) for *_, part in groups]
+    shares = np.clip(np.stack(parts, -1), 0, 1)
     numbers = draw.rng.multinomial(draw.devices, shares / shares.sum(axis=-1, keepdims=True))
     for group, (first, second, _) in enumerate(groups):
         chances = [first * second, first * (1 - second), (1 - first) * second,
                    (1 - first) * (1 - second)]  # fmt: skip
         drawn = draw.rng.multinomial(numbers[..., group], chances)
         both += np.moveaxis(drawn, -1, 0).reshape(2, 2, sides, sides)
-    weights = np.array([1 - hit, -hit]) / (kept - hit)
+    weights = np.array([1 - hit, -hit]) / (keep - hit)
     estimate = np.einsum("ab,abod->od", np.outer(weights, weights), both) / draw.devices
     return project_simplex(estimate.ravel())
 
 
 def gravity_of_margins(draw: FlowDraw) -> Floats:
     """Each device answers for its night cell, work cell or distance; the gravity model alone."""
-    asked = frozenset((HOME, WORK, DISTANCE))
-    counts = draw_flows(draw.metric, draw.matrix, draw.devices, draw.rng, asked=asked)
+    questions = frozenset((HOME, WORK, DISTANCE))
+    counts = draw_flows(draw.metric, draw.matrix, draw.devices, draw.rng, questions=questions)
     return decode_flows(counts).gravity
 
 
@@ -99,17 +100,17 @@ def start_end_and_steps(draw: FlowDraw) -> Floats:
     links = np.argwhere(_neighbors(flow))
     third = draw.devices // 3
     sums = [
-        np.clip(_local_hashing(one, third, draw.epsilon, draw.rng), 0, None)
-        for one in (inside.sum(axis=1), inside.sum(axis=0), steps[tuple(links.T)] / walked)
+        np.clip(_local_hashing(part, third, draw.epsilon, draw.rng), 0, None)
+        for part in (inside.sum(axis=1), inside.sum(axis=0), steps[tuple(links.T)] / walked)
     ]
     moves = np.zeros_like(steps)
     moves[tuple(links.T)] = sums[2] * walked
-    left = moves.sum(axis=1) + sums[1]
-    chances = moves / np.maximum(left, 1e-12)[:, None]
+    visited = moves.sum(axis=1) + sums[1]
+    chances = moves / np.maximum(visited, 1e-12)[:, None]
     visits = np.linalg.solve(np.eye(cells) * (1 + 1e-9) - chances.T, np.diag(sums[0]))
     guess = matrix.copy()
-    found = visits.T * (sums[1] / np.maximum(left, 1e-12))[None, :]
-    guess[:cells, :cells] = inside.sum() * found / max(found.sum(), 1e-12)
+    pairs = visits.T * (sums[1] / np.maximum(visited, 1e-12))[None, :]
+    guess[:cells, :cells] = inside.sum() * pairs / max(pairs.sum(), 1e-12)
     return guess.ravel()
 
 
@@ -130,10 +131,10 @@ def _local_hashing(
 ) -> Floats:
     """Unbiased estimates of shares (C,), of which a device has one class."""
     symbols = _symbols(epsilon)
-    kept = math.exp(epsilon) / (math.exp(epsilon) + symbols - 1)
-    own = rng.binomial(devices, np.clip(shares, 0, 1))
-    supports = rng.binomial(own, kept) + rng.binomial(devices - own, 1 / symbols)
-    return np.asarray((supports / devices - 1 / symbols) / (kept - 1 / symbols))
+    keep = math.exp(epsilon) / (math.exp(epsilon) + symbols - 1)
+    holders = rng.binomial(devices, np.clip(shares, 0, 1))
+    supports = rng.binomial(holders, keep) + rng.binomial(devices - holders, 1 / symbols)
+    return np.asarray((supports / devices - 1 / symbols) / (keep - 1 / symbols))
 
 
 def _neighbors(flow: Flow) -> Floats:

@@ -69,8 +69,8 @@ class Row:
             missed = ratio is not None and ratio < self.target
             target = number_text(self.target) + ", missed" * missed
         rival = f"{self.rival}: {figures_text(self.theirs, self.unit)}" if self.rival else ""
-        own = figures_text(self.ours, self.unit)
-        return [self.measured, own, rival, "" if ratio is None else number_text(ratio),
+        ours = figures_text(self.ours, self.unit)
+        return [self.measured, ours, rival, "" if ratio is None else number_text(ratio),
                 target, self.note]  # fmt: skip
 
 
@@ -78,21 +78,22 @@ def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
     """Yield the rows of a run of pytest-benchmark: each of ours alongside each rival of its
     group."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for one in run["benchmarks"]:
-        groups.setdefault(one["group"], []).append(one)
+    for bench in run["benchmarks"]:
+        groups.setdefault(bench["group"], []).append(bench)
     for measured, members in groups.items():
-        own = next((member for member in members if member["extra_info"]["who"] == OURS), None)
-        if own is None:  # only rivals were chosen
+        base = next((member for member in members if member["extra_info"]["who"] == OURS), None)
+        if base is None:  # only rivals were chosen
             continue
-        rivals = [member for member in members if member is not own]
-        match = re.search(r"bench_(\w+)\.py", own["fullname"])
+        rivals = [member for member in members if member is not base]
+        match = re.search(r"bench_(\w+)\.py", base["fullname"])
         part = match[1] if match else ""
-        more = {key: own["extra_info"][key] for key in ("more", "note") if key in own["extra_info"]}
-        for cut, unit, ours in _figures(own):
+        extra = base["extra_info"]
+        more = {key: extra[key] for key in ("more", "note") if key in extra}
+        for cut, unit, ours in _figures(base):
             name = f"{measured}, {cut}" if cut else measured
             for rival in rivals:
                 info = rival["extra_info"]
-                theirs = next(found for their, _, found in _figures(rival, unit) if their == cut)
+                theirs = next(row for their, _, row in _figures(rival, unit) if their == cut)
                 yield Row(part, name, unit, ours, info["who"], theirs, state=state,
                           target=info.get("target"), **more)  # fmt: skip
             if not rivals:
@@ -100,19 +101,19 @@ def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
 
 
 def _figures(
-    one: Mapping[str, Any], unit: str | None = None
+    bench: Mapping[str, Any], unit: str | None = None
 ) -> Iterator[tuple[str, str, Sequence[float]]]:
     """Yield the name of a quantile or nothing, unit, and median, least and most of a benchmark."""
-    info, stats = one["extra_info"], one["stats"]
+    info, stats = bench["extra_info"], bench["stats"]
     if "values" in info:
         values = info["values"]
         yield "", info["unit"], (statistics.median(values), min(values), max(values))
         return
     times = [("", (stats["median"], stats["min"], stats["max"]))]
     times = [(name, (time,)) for name, time in info["cuts"].items()] if "cuts" in info else times
-    for name, found in times:
-        scale = unit or next((u for u in ("s", "ms") if found[0] >= _SECONDS[u]), "us")
-        yield name, scale, tuple(time / _SECONDS[scale] for time in found)
+    for name, figures in times:
+        scale = unit or next((u for u in ("s", "ms") if figures[0] >= _SECONDS[u]), "us")
+        yield name, scale, tuple(time / _SECONDS[scale] for time in figures)
 
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
@@ -124,11 +125,11 @@ def page_of(machine: str, rows: Sequence[Row]) -> str:
         raise ValueError(f"{len(rows)} rows are more than the {MAX_ROWS} that the page may have")
     lines = [ABOUT, machine]
     for part in dict.fromkeys(row.part for row in rows):
-        own = [row for row in rows if row.part == part]
-        states = ", ".join(dict.fromkeys(row.state for row in own))
+        members = [row for row in rows if row.part == part]
+        states = ", ".join(dict.fromkeys(row.state for row in members))
         lines += ["", f"## {part}", "", f"`make bench BENCH={part}`, {states}.", ""]
         lines += [_line(HEADINGS), _line(["---"] * len(HEADINGS))]
-        lines += [_line(row.cells()) for row in own]
+        lines += [_line(row.cells()) for row in members]
     return "\n".join(lines) + "\n"
 
 
@@ -153,8 +154,8 @@ def _line(cells: Iterable[str]) -> str:
 
 def read_rows() -> tuple[str, list[Row]]:
     """Return the machine and the rows of docs/benchmarks.json."""
-    held = json.loads(ROWS.read_text(encoding="utf-8"))
-    return held["machine"], [Row(**row) for row in held["rows"]]
+    content = json.loads(ROWS.read_text(encoding="utf-8"))
+    return content["machine"], [Row(**row) for row in content["rows"]]
 
 
 def write(machine: str, rows: Sequence[Row]) -> None:
@@ -173,12 +174,12 @@ def main(path: Path) -> None:
     commit = subprocess.run(git, cwd=ROOT, capture_output=True, text=True).stdout.strip()
     new = list(rows_of(run, f"at {commit or 'an unknown commit'}, {run['datetime'][:10]}"))
     _, old = read_rows()
-    kept = [row for row in old if row.part not in {one.part for one in new}]
+    others = [row for row in old if row.part not in {one.part for one in new}]
     machine = (
         f"Machine: {cpu.get('brand_raw', info['machine'])}, {cpu.get('count', '?')} cores, "
         f"{info['system']} {info['release'].split('-')[0]}, Python {info['python_version']}."
     )
-    write(machine, sorted([*kept, *new], key=lambda row: row.part))
+    write(machine, sorted([*others, *new], key=lambda row: row.part))
 
 
 if __name__ == "__main__":

@@ -146,14 +146,14 @@ class Client:
 
         reason, detail = self._refused
         metrics = self._setup.metrics
-        known = {**metrics.metrics, **{metric.base_name: metric for metric in metrics.declared}}
+        declared = {**metrics.metrics, **{metric.base_name: metric for metric in metrics.declared}}
         if not reason:
             return ""
         session, budget = self._life.session, None
         if session is not None and reason.startswith("closed:"):
             with suppress(StateError, sqlite3.Error, OSError):  # held: said without the number
                 budget = session.recorder.budget
-        return sentence(reason, known, self._setup.level, detail, budget)
+        return sentence(reason, declared, self._setup.level, detail, budget)
 
     def record(self, name: str, value: object) -> bool:
         """Record a value of a metric. True when a report was queued.
@@ -342,7 +342,7 @@ class Client:
             return True
         if outcome not in ("queued", "queued_fallback"):
             why = session.recorder.why_closed(name) if outcome == "closed" else ""
-            return self._not_recorded(f"{outcome}:{name}", shown=f"{outcome}:{name}:{why}")
+            return self._not_recorded(f"{outcome}:{name}", full_reason=f"{outcome}:{name}:{why}")
         worker = session.worker
         if worker.idle:
             worker.notify()
@@ -365,17 +365,17 @@ class Client:
 
     def _trouble(self, session: Session, error: Exception) -> bool:
         """Count it; where the state is damaged, stop using it."""
-        found = trouble(session.state.path, error)
-        if isinstance(found, StateBusyError):
+        failure = trouble(session.state.path, error)
+        if isinstance(failure, StateBusyError):
             return self._not_recorded("not_recorded:busy")
-        session.trouble = f"Not recorded: {found}"
-        self._life.fail(session, found)
+        session.trouble = f"Not recorded: {failure}"
+        self._life.fail(session, failure)
         return self._not_recorded(f"trouble:{type(error).__name__}", detail_of(error))
 
-    def _not_recorded(self, reason: str, detail: str = "", shown: str = "") -> bool:
-        """Count a reason, and keep it for `last_refusal`. shown: the reason with more to it."""
+    def _not_recorded(self, reason: str, detail: str = "", full_reason: str = "") -> bool:
+        """Count a reason, and keep it for `last_refusal`. full_reason: with more to it."""
         self._life.count(reason)
-        before, self._refused = self._refused, (shown or reason, detail)
+        before, self._refused = self._refused, (full_reason or reason, detail)
         if self._setup.development and before != self._refused:
             from logging import getLogger  # only where a developer looks
 

@@ -16,12 +16,12 @@ class ClientError(RapporError):
 class UnknownMetricError(ClientError, KeyError):
     """A name that the metrics file does not declare."""
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
+    def __init__(self, name: str, declared: Iterable[str]) -> None:
         """Say which names there are."""
-        names = sorted(known)
+        names = sorted(declared)
         message = f"metric {name!r} is not declared{meant(name, names)}; declared are "
         message += ", ".join(names) or "none"
-        if any(one.startswith(f"{name}/") for one in names):
+        if any(other.startswith(f"{name}/") for other in names):
             message = f"metric {name!r} is of places: use record_location, or record_trip for pairs"
         super().__init__(message)
 

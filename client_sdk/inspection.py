@@ -81,7 +81,7 @@ def render(account: dict[str, Any]) -> str:
         *(f"  {name}: {number}" for name, number in sorted(account["counters"].items())),
         "",
         *(line["sentence"] for line in account["metrics"]),
-        *(kept["sentence"] for kept in account["places"]),
+        *(place["sentence"] for place in account["places"]),
         *(stop["sentence"] for stop in account["stopped"]),
         "",
         account["device"]["sentence"],
@@ -121,25 +121,25 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
 def _places(state: SqliteState) -> list[dict[str, Any]]:
     """How many places are kept for answers to come, by metric; which they are is not said."""
     rows = state.rows("SELECT name, text FROM notes WHERE name LIKE ? ORDER BY 1", (f"{VISITS}%",))
-    return [_kept(name.removeprefix(VISITS), text) for name, text in rows]
+    return [_places_account(name.removeprefix(VISITS), text) for name, text in rows]
 
 
-def _kept(metric: str, text: str) -> dict[str, Any]:
+def _places_account(metric: str, text: str) -> dict[str, Any]:
     try:
         saved = json.loads(text)
-        present, known = len(saved["dwell"]), len(saved.get("known", ()))
+        present, num_known = len(saved["dwell"]), len(saved.get("known", ()))
         which = "first" if "since" in saved else "last known"
-        said = (
+        summary = (
             f"kept for answers to come, and none is sent as it is: places of the time that runs: "
-            f"{present}; {which} ones: {known}"
+            f"{present}; {which} ones: {num_known}"
         )
     except (ValueError, LookupError, TypeError, AttributeError):
-        present, known, said = None, None, "what is kept of places cannot be read"
+        present, num_known, summary = None, None, "what is kept of places cannot be read"
     return {
         "metric": metric,
         "places_of_period": present,
-        "last_known_places": known,
-        "sentence": f"{metric}: {said}.",
+        "last_known_places": num_known,
+        "sentence": f"{metric}: {summary}.",
     }
 
 

@@ -207,8 +207,8 @@ class Lifecycle:
         counters = account.get("counters", {})
         for reason, number in dict(self._counted).items():  # what could not be written yet
             counters[reason] = counters.get(reason, 0) + number
-        held = 0 if session is None else len(session.overflow.calls)
-        return {"held": held, **account, "counters": counters}
+        num_held = 0 if session is None else len(session.overflow.calls)
+        return {"held": num_held, **account, "counters": counters}
 
     def at_exit(self) -> None:
         """End all threads (see `fork_hooks`); values can still be recorded."""

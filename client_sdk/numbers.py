@@ -201,27 +201,27 @@ class Collected:
 
     def take(self, number: float) -> None:
         """Count one number, which the metric takes, into the period."""
-        kept = self.kept
+        values = self.kept
         match self._number.of_period:
             case "sum":
-                kept = [_bounded(sum(kept) + number)]
+                values = [_bounded(sum(values) + number)]
             case "count":
-                kept = [sum(kept) + 1]
+                values = [sum(values) + 1]
             case "max":
-                kept = [max([*kept, number])]
+                values = [max([*values, number])]
             case "last":
-                kept = [number]
+                values = [number]
             case "mean":
-                many, total = kept or (0.0, 0.0)
-                kept = [many + 1, _bounded(total + number)]
+                many, total = values or (0.0, 0.0)
+                values = [many + 1, _bounded(total + number)]
             case "median":  # the upper of two middle numbers is at a cut where half of all are
                 cuts = self._device.cuts()
-                many, *above = kept or [0.0] * (len(cuts) + 1)
-                kept = [
+                many, *above = values or [0.0] * (len(cuts) + 1)
+                values = [
                     many + 1,
                     *(n + (number >= cut) for n, cut in zip(above, cuts, strict=True)),
                 ]
-        self.kept = kept
+        self.kept = values
 
     def bits(self) -> int:
         """Return the bits B of the period's number, or of no data."""

@@ -48,9 +48,9 @@ def init(
     """
     with _LOCK:
         if _OPEN:
-            (known, client), *_ = _OPEN.items()
-            if known != app:
-                raise ParameterError(f"app = {app!r}: this process has the client of {known!r}")
+            (open_app, client), *_ = _OPEN.items()
+            if open_app != app:
+                raise ParameterError(f"app = {app!r}: this process has the client of {open_app!r}")
             client.set_consent(consent)
             return client
         _OPEN[app] = client = Client.open(

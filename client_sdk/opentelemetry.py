@@ -83,8 +83,8 @@ class DeclaredMeterProvider(MeterProvider):
         with self._reading:
             for name, observe, act in self._gauges:
                 try:
-                    for seen in observe():
-                        act(seen.value, seen.attributes)
+                    for observation in observe():
+                        act(observation.value, observation.attributes)
                 except Exception as error:  # the app's own: a metric must not end it
                     self.warn(f"observable gauge {name!r} could not be read", repr(error))
         return True

@@ -219,9 +219,9 @@ class Session:
     def end_overflow(self, seconds: float) -> None:
         """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
         end = time.monotonic() + seconds
-        while self.overflow.calls and (left := end - time.monotonic()) > 0:
+        while self.overflow.calls and (remaining := end - time.monotonic()) > 0:
             with suppress(StateBusyError):
-                self.overflow.write_out(left)
+                self.overflow.write_out(remaining)
         for _ in range(self.overflow.forget()):
             self._count("not_recorded:busy")
 

@@ -97,17 +97,17 @@ class MemoryCollector:
         """Count a batch, once however often it comes; refuse its id with another body."""
         digest = sha256(body).digest()
         with self._lock:
-            seen = self._seen.get(batch.batch_id)
-            if seen is not None and seen[0] != digest:
+            earlier = self._seen.get(batch.batch_id)
+            if earlier is not None and earlier[0] != digest:
                 return 409, {"title": "batch id used before with another body"}
-            if seen is None:
+            if earlier is None:
                 results = [self._result(report) for report in batch.reports]
                 self._seen[batch.batch_id] = digest, results
             else:
                 self.duplicates += 1
-                results = seen[1]
+                results = earlier[1]
         answer = {"version": 1, "batch_id": batch.batch_id, "results": results}
-        return 200, {**answer, "duplicate": seen is not None}
+        return 200, {**answer, "duplicate": earlier is not None}
 
     def _result(self, report: Report) -> dict[str, str]:
         if self.metrics is not None:
@@ -137,12 +137,12 @@ class ObservedClient(Client):
         self.recorded: list[Recorded] = []
 
     def _do(self, act: Callable[..., str | None], name: str, *rest: object) -> bool:
-        taken = super()._do(act, name, *rest)
+        is_queued = super()._do(act, name, *rest)
         value = rest[0]
         if act is Session.take and isinstance(value, tuple) and len(value) == 1:
             (value,) = value  # the point of a fix; of a trip both
-        self.recorded.append(Recorded(name, value, "" if taken else self.last_refusal))
-        return taken
+        self.recorded.append(Recorded(name, value, "" if is_queued else self.last_refusal))
+        return is_queued
 
 
 class ObservedApp:
@@ -187,12 +187,12 @@ class ObservedApp:
     def assert_recorded(self, metric: str, *values: object) -> None:
         """Raise AssertionError unless exactly these values were taken, in this order."""
         mine = [record for record in self.client.recorded if record.metric == metric]
-        for one in mine:
-            if one.refusal:
-                raise AssertionError(f"not recorded: {metric!r}, {one.value!r}: {one.refusal}")
-        found = tuple(one.value for one in mine)
-        if found != values:
-            raise AssertionError(f"of {metric!r} {found!r} was recorded, not {values!r}")
+        for call in mine:
+            if call.refusal:
+                raise AssertionError(f"not recorded: {metric!r}, {call.value!r}: {call.refusal}")
+        recorded = tuple(call.value for call in mine)
+        if recorded != values:
+            raise AssertionError(f"of {metric!r} {recorded!r} was recorded, not {values!r}")
 
     def assert_nothing_sent(self) -> None:
         """Raise AssertionError if a report left, or waits."""

@@ -61,10 +61,10 @@ def serve(settings: Settings) -> None:
 
 def environment_of(settings: Settings) -> dict[str, str]:
     """Environment variables from which a worker process reads the same settings."""
-    given = settings.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    values = settings.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     return {
         f"{PREFIX}{name.upper()}": value if isinstance(value, str) else json.dumps(value)
-        for name, value in given.items()
+        for name, value in values.items()
     }
 
 

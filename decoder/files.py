@@ -151,12 +151,12 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def row_of(kind: type[Row], given: Mapping[str, Any], may_lack: Collection[str] = ()) -> Row:
+def row_of(kind: type[Row], values: Mapping[str, Any], may_lack: Collection[str] = ()) -> Row:
     """A row of a JSON file that `finite` wrote, as the dataclass `kind`: null is NaN again, but in
     columns that `may_lack` a value. Files of earlier versions lack columns with a default."""
     names = [field.name for field in fields(kind)  # type: ignore[arg-type]
-             if field.default is MISSING or field.name in given]  # fmt: skip
-    return kind(**{name: math.nan if given[name] is None and name not in may_lack else given[name]
+             if field.default is MISSING or field.name in values]  # fmt: skip
+    return kind(**{name: math.nan if values[name] is None and name not in may_lack else values[name]
                    for name in names})  # fmt: skip
 
 

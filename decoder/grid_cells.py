@@ -20,10 +20,10 @@ def num_cells(grid: Grid, level: int) -> int:
 
 def parent_cell(grid: Grid, name: str, level: int) -> str:
     """Find the cell of a coarser level that holds a cell. Raises ParameterError."""
-    cell, own = grid.system.parse(name)
-    if level > own:
-        raise ParameterError(f"level {level} is finer than cell {name!r} of level {own}")
-    return grid.system.name(grid.system.parent(cell, own, level), level)
+    cell, finer = grid.system.parse(name)
+    if level > finer:
+        raise ParameterError(f"level {level} is finer than cell {name!r} of level {finer}")
+    return grid.system.name(grid.system.parent(cell, finer, level), level)
 
 
 def cell_outline(grid: Grid, name: str) -> tuple[Point, ...]:

@@ -100,8 +100,8 @@ def _decoded(
         alone=reserved[first],
     )
     intervals = selected_intervals(estimate, decision, options)
-    given = aggregate, candidates, options, group
-    return assemble(StepResults(*given, observed, estimate, decision, intervals))
+    inputs = aggregate, candidates, options, group
+    return assemble(StepResults(*inputs, observed, estimate, decision, intervals))
 
 
 def _fitted(
@@ -143,16 +143,16 @@ def _with_repetition(
         scores = cohort_scores(observed, estimate, observed.noise_of(estimate.shrunken))
         odd, reports = odd_cohorts(scores, PLAINLY), observed.noise.reports
         few_are_odd = len(odd) and may_be_left_out(odd, reports, float(reports.sum()))
-        shown = undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
-        differs = shown > 1 and not few_are_odd
+        rho = undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
+        differs = rho > 1 and not few_are_odd
     else:  # a bound is lowered to what the noise shows, plus two standard errors
-        left = (observed.centered.size - len(observed.centered)) * estimate.unfitted
-        ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left)) if left >= 1 else 1.0
+        freedom = (observed.centered.size - len(observed.centered)) * estimate.unfitted
+        ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / freedom)) if freedom >= 1 else 1.0
         differs = ratio < 1
-        shown = min(observed.noise.repetition_of(ratio), observed.noise.repetition)
+        rho = min(observed.noise.repetition_of(ratio), observed.noise.repetition)
     if not differs:
         return observed, estimate
-    observed = observed.repeated(shown)
+    observed = observed.repeated(rho)
     return observed, fit(observed)
 
 

@@ -110,8 +110,8 @@ def to_plain(value: object) -> dict[str, Any]:
 
 def to_json(value: object, *, indent: int, exclude_none: bool = False) -> str:
     """Return the fields of a dataclass as JSON, a line at the end."""
-    made = _adapter(type(value)).dump_json(value, indent=indent, exclude_none=exclude_none)
-    return made.decode() + "\n"
+    data = _adapter(type(value)).dump_json(value, indent=indent, exclude_none=exclude_none)
+    return data.decode() + "\n"
 
 
 def parse_toml(kind: type[T], text: str, refusal: type[PublicationError]) -> T:
@@ -136,8 +136,8 @@ def parse(kind: type[T], text: str | bytes, refusal: type[PublicationError]) -> 
     try:
         if isinstance(text, bytes):
             parse_strict_json(text)
-        made: T = _adapter(kind).validate_json(text)
-        return made
+        value: T = _adapter(kind).validate_json(text)
+        return value
     except WireFormatError as error:
         raise refusal(str(error)) from None
     except ValidationError as error:
@@ -153,15 +153,15 @@ def read_json(file: Path, kind: type[T]) -> T:
             raise TableError(file_problem(error)) from None
 
 
-def _problem(found: Mapping[str, Any]) -> str:
+def _problem(item: Mapping[str, Any]) -> str:
     """What is wrong with a value, in a line that names it."""
-    cause, place = found.get("ctx", {}).get("error"), ".".join(map(str, found["loc"]))[:MAX_TEXT]
+    cause, place = item.get("ctx", {}).get("error"), ".".join(map(str, item["loc"]))[:MAX_TEXT]
     if isinstance(cause, PublicationError):
         return str(cause)
-    message = found["msg"].removeprefix("Value error, ")
-    if found["type"] in ("missing", "unexpected_keyword_argument"):
+    message = item["msg"].removeprefix("Value error, ")
+    if item["type"] in ("missing", "unexpected_keyword_argument"):
         return f"{visible(place)}: {message}"
-    return f"{visible(place)} = {shown(found['input'])}: {message}" if place else message
+    return f"{visible(place)} = {shown(item['input'])}: {message}" if place else message
 
 
 def read_columns(file: Path, columns: Sequence[str]) -> dict[str, list[str]]:

@@ -67,11 +67,11 @@ def _count(values: Iterable[bytes], order: int, lower_case: bool) -> _Counts:
 
 def _probabilities(counts: _Counts, context: bytes, every: list[int]) -> list[float]:
     """P(symbol | context), interpolated with the shorter context; the last with a flat one."""
-    own = counts[context]
-    total, kinds = own.total(), len(own)
+    here = counts[context]
+    total, kinds = here.total(), len(here)
     below = _probabilities(counts, context[1:], every) if context else [1 / len(every)] * len(every)
     return [
-        (own[symbol] + kinds * p) / (total + kinds) for symbol, p in zip(every, below, strict=True)
+        (here[symbol] + kinds * p) / (total + kinds) for symbol, p in zip(every, below, strict=True)
     ]
 
 

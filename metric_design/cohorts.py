@@ -14,11 +14,11 @@ def numbers_of_cohorts(devices: int, step: int = 1, most: int = 160) -> list[int
         step: of which each number is a multiple.
         most: cohorts worth having.
     """
-    found, number = [], min(devices // CROWD, most) // step * step
+    numbers, number = [], min(devices // CROWD, most) // step * step
     while number >= step:
-        found.append(number)
+        numbers.append(number)
         number = number // 4 // step * step
-    return found or [step]
+    return numbers or [step]
 
 
 def powers_of_cohorts(devices: int, levels: int = 1, most: int = 1 << 16) -> list[int]:

@@ -93,7 +93,7 @@ def _spectrum(setting: PlanSetting) -> _Spectrum:
     noise = BitNoise.of(params.mechanism)
     random = RandomString(params.num_bits, params.num_hashes)
     share = np.array([random.mean])
-    own = float(noise.mechanism_variance(share, rho)[0])
+    same = float(noise.mechanism_variance(share, rho)[0])
     other = 0.0
     if params.scheme.symbols:
         pair = np.full((1, 2), random.mean)
@@ -102,7 +102,7 @@ def _spectrum(setting: PlanSetting) -> _Spectrum:
     apart = random.variance - random.covariance
     along = max(random.variance + (k - 1) * random.covariance, 0.0)
     of_values = np.array([apart, along if along > 1e-12 else 0.0])
-    rounds = np.array([own - other, max(own + (k - 1) * other, 1e-12)])
+    rounds = np.array([same - other, max(same + (k - 1) * other, 1e-12)])
     return _Spectrum(of_values, rounds + rho * of_values, np.array([k - 1.0, 1.0]))
 
 
@@ -129,7 +129,7 @@ def interference(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) ->
     if setting.params.scheme.own_bits or not (shares > 0).any():
         return unlisted
     return fixed_point_sum(
-        lambda left: 1 / information(setting, left), shares, setting.candidates, unlisted,
+        lambda tau: 1 / information(setting, tau), shares, setting.candidates, unlisted,
         full=_all_take_part(setting),
     )  # fmt: skip
 
@@ -193,12 +193,12 @@ def theory(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> Theor
         shares: of the listed values, largest first, (n,).
         unlisted: sum of squared shares of values that are held and not listed.
     """
-    held = shares[:COUNTED]
-    left = interference(setting, held, unlisted + float((shares[COUNTED:] ** 2).sum()))
-    return Theory(left, _level(setting, held, left))
+    top = shares[:COUNTED]
+    tau = interference(setting, top, unlisted + float((shares[COUNTED:] ** 2).sum()))
+    return Theory(tau, _level(setting, top, tau))
 
 
-def _level(setting: PlanSetting, held: Floats, left: float) -> float:
+def _level(setting: PlanSetting, shares: Floats, unlisted: float) -> float:
     """Return the level of the correction, for the expected number of values that it accepts.
 
     The rules of false discovery rates accept p-values up to alpha R / (M pi), where R p-values of M
@@ -207,10 +207,10 @@ def _level(setting: PlanSetting, held: Floats, left: float) -> float:
     """
     if setting.correction == "bonferroni":
         return setting.first_level
-    candidates, others = setting.candidates, max(setting.candidates - len(held), 0)
+    candidates, others = setting.candidates, max(setting.candidates - len(shares), 0)
 
     def accepted(level: float) -> float:
-        return float(detection(setting, held, Theory(left, level)).sum()) + others * level
+        return float(detection(setting, shares, Theory(unlisted, level)).sum()) + others * level
 
     null, scheme = 1.0, setting.params.scheme
     storey = scheme.own_bits or setting.params.num_cohorts > FEW_COHORTS
@@ -226,19 +226,19 @@ def _level(setting: PlanSetting, held: Floats, left: float) -> float:
     return min(max(level, setting.first_level), STOREY_LAMBDA)
 
 
-def detection(setting: PlanSetting, shares: Floats, given: Theory) -> Floats:
+def detection(setting: PlanSetting, shares: Floats, effect: Theory) -> Floats:
     """Return the probability that a value of each share is found, (n,).
 
     Args:
         setting: what is decoded.
         shares: in [0, 1], (n,).
-        given: what the other values do.
+        effect: what the other values do.
     """
     if setting.params.scheme.own_bits:
-        return _own_bit(setting, shares, given.level)
-    level = information(setting, given.unlisted)
+        return _own_bit(setting, shares, effect.level)
+    level = information(setting, effect.unlisted)
     deviation = np.sqrt(1 / level + shares * (1 - shares) / setting.devices)
-    needed = _needed(setting.params, given.level)
+    needed = _needed(setting.params, effect.level)
     return np.asarray(ndtr((shares - needed / math.sqrt(level)) / deviation))
 
 
@@ -262,8 +262,8 @@ def _needed(params: RapporParams, level: float) -> float:
         return math.inf
     quantile = -float(ndtri(level))
     rows = params.num_cohorts * (params.num_bits - 1)
-    left = 1 - quantile**2 / max(rows, 1)
-    return quantile / math.sqrt(left) if left > 0 else math.inf
+    rest = 1 - quantile**2 / max(rows, 1)
+    return quantile / math.sqrt(rest) if rest > 0 else math.inf
 
 
 def floor_rank(setting: PlanSetting) -> int:
@@ -306,7 +306,7 @@ def _least_count(level: float, total: int, chance: float) -> float:
     return float(bisect_left(range(total + 2), True, key=enough))
 
 
-def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float | None:
+def detectable_share(setting: PlanSetting, power: float, effect: Theory) -> float | None:
     """The smallest share that is found with probability `power`; None if even a share of 1 is not.
 
     By a level up to `alpha`: where next to all values of a list are found, rules of false discovery
@@ -315,15 +315,15 @@ def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float
     Args:
         setting: what is decoded.
         power: in (0, 1).
-        given: what the other values do.
+        effect: what the other values do.
     """
     if not 0 < power < 1:
         raise DecodeError(f"power = {power:g} is not between 0 and 1")
 
-    given = replace(given, level=min(given.level, setting.alpha))
+    effect = replace(effect, level=min(effect.level, setting.alpha))
 
     def found(share: float) -> bool:
-        return float(detection(setting, np.array([share]), given)[0]) >= power
+        return float(detection(setting, np.array([share]), effect)[0]) >= power
 
     if not found(1.0):
         return None
@@ -334,7 +334,7 @@ def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float
     return float(np.exp(high))
 
 
-def half_width(setting: PlanSetting, share: float, given: Theory) -> float:
+def half_width(setting: PlanSetting, share: float, effect: Theory) -> float:
     """Half of the width of a 95 % interval of a value, before it allows for the choice."""
-    variance = 1 / information(setting, given.unlisted) + share * (1 - share) / setting.devices
+    variance = 1 / information(setting, effect.unlisted) + share * (1 - share) / setting.devices
     return 1.96 * math.sqrt(variance)

@@ -38,7 +38,7 @@ class DiscoverDesign(KindDesign):
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
         """Return the smallest share."""
-        return _found(precision)
+        return _success(precision)
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
         """What is hashed of a string."""
@@ -57,7 +57,7 @@ class DiscoverDesign(KindDesign):
         if population:
             with suppress(ModuleNotFoundError):  # the check names what is missing
                 share = self.precision(metric, population)
-                yield "note", f"with {population:,} devices you {_found(share)}"
+                yield "note", f"with {population:,} devices you {_success(share)}"
         groups = metric.details
         code, most = groups.code, groups.code_bits
         if max(code.symbols) >= _ASCII:
@@ -73,7 +73,7 @@ class DiscoverDesign(KindDesign):
         )
 
 
-def _found(share: float) -> str:
+def _success(share: float) -> str:
     return (
         f"find a string that {100 * share:.3g} % of the devices hold, without a list, 19 times in "
         "20"

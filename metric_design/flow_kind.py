@@ -20,49 +20,49 @@ OTHER_BANDS = 3  # own cell, beyond the last edge, other
 
 def question_share(question: str) -> float:
     """Share of the cohorts that answer a question of `QUESTIONS`."""
-    asked = [question_of(cohort) for cohort in range(COHORT_STEP)]
-    return asked.count(question) / COHORT_STEP
+    questions = [question_of(cohort) for cohort in range(COHORT_STEP)]
+    return questions.count(question) / COHORT_STEP
 
 
-def class_variance(num_symbols: int, kept: float) -> float:
+def class_variance(num_symbols: int, keep: float) -> float:
     """Variance of the share of one rare class, times the reports of its question.
 
     Local hashing (Wang et al. 2017): every other class falls on the symbol of this one in 1 of g
-    cohorts.  kept: P(a device reports its own symbol).
+    cohorts.  keep: P(a device reports its own symbol).
     """
     others = 1 / num_symbols
-    return others * (1 - others) / (kept - others) ** 2
+    return others * (1 - others) / (keep - others) ** 2
 
 
-def band_variance(num_symbols: int, kept: float, share: float) -> float:
+def band_variance(num_symbols: int, keep: float, share: float) -> float:
     """Variance of the share of a distance band, which is sent without a hash, times the reports
     of its question. share: of people in the band."""
-    lie = (1 - kept) / (num_symbols - 1)
-    shown = lie + (kept - lie) * share
-    return shown * (1 - shown) / (kept - lie) ** 2
+    lie = (1 - keep) / (num_symbols - 1)
+    rate = lie + (keep - lie) * share
+    return rate * (1 - rate) / (keep - lie) ** 2
 
 
 def _symbols(metric: Metric) -> tuple[Level, str]:
     """What other numbers of symbols would cost."""
     params, epsilon = metric.params, metric.epsilon_one
     bands = metric.details.num_classes("distance")
-    own = class_variance(params.num_bits, params.prob_q)
+    here = class_variance(params.num_bits, params.prob_q)
     best = best_symbols(epsilon, bands)
     tried = sorted({max(params.num_bits // 2, bands), best, min(2 * params.num_bits, MAX_SYMBOLS)})
     costs = {}
     for symbols in tried:
         try:
-            kept = TwoRoundMechanism.one_symbol(symbols, epsilon).p2 / (1 << 16)
+            keep = TwoRoundMechanism.one_symbol(symbols, epsilon).p2 / (1 << 16)
         except InformationLostError:
             continue
-        costs[symbols] = class_variance(symbols, kept)
+        costs[symbols] = class_variance(symbols, keep)
     costs.pop(params.num_bits, None)
-    listed = ", ".join(f"{one}: {cost:.2g}" for one, cost in costs.items())
+    listed = ", ".join(f"{size}: {cost:.2g}" for size, cost in costs.items())
     message = (
-        f"num_symbols = {params.num_bits}: the variance of one flow is {own:.2g} over the reports "
+        f"num_symbols = {params.num_bits}: the variance of one flow is {here:.2g} over the reports "
         f"of its question; with others {listed}"
     )
-    if costs.get(best, own) * AS_GOOD >= own:
+    if costs.get(best, here) * AS_GOOD >= here:
         return "note", message
     return "warning", f"{message}; use num_symbols = {best}"
 
@@ -90,7 +90,7 @@ def least_flow(metric: Metric, reports: float) -> float:
 def _errors(metric: Metric, reports: int) -> str:
     """Standard errors by each question alone, and the smallest flow that it detects."""
     params = metric.params
-    flow_error, zone_error = (class_error(metric, one, reports) for one in ("pair", "zones"))
+    flow_error, zone_error = (class_error(metric, name, reports) for name in ("pair", "zones"))
     band = band_variance(params.num_bits, params.prob_q, LARGE_BAND)
     band_error = math.sqrt(band / (question_share("distance") * reports))
     return (

@@ -64,42 +64,42 @@ def fixed_point_sum(
         unlisted: sum of squared shares of values that are held and not listed.
         full: all candidates take part in the fit, not the probable ones alone.
     """
-    held = shares[shares > 0]
-    noise = _drawn(len(held), max(candidates - len(held), 0))
-    left, prior = unlisted + float((held**2).sum()), None
+    values = shares[shares > 0]
+    noise = _drawn(len(values), max(candidates - len(values), 0))
+    tau, prior = unlisted + float((values**2).sum()), None
     for _ in range(_ROUNDS):
-        error = float(np.sqrt(variance_of(left)))
-        cells = _cells(held, noise, error)
+        error = float(np.sqrt(variance_of(tau)))
+        cells = _cells(values, noise, error)
         prior, sums = _fitted(prior, cells, error, full=full)
         now = unlisted + float(sums.mean())
-        if abs(now - left) <= _TOLERANCE * max(now, left):
+        if abs(now - tau) <= _TOLERANCE * max(now, tau):
             return now
-        left = now if now < left else (left + now) / 2
-    return left
+        tau = now if now < tau else (tau + now) / 2
+    return tau
 
 
-def _drawn(held: int, nobody: int) -> _Noise:
+def _drawn(num_values: int, nobody: int) -> _Noise:
     """Return the noise of the estimates of all lists."""
     rng = np.random.default_rng(0)
     chances = np.diff(ndtr(np.arange(-_FARTHEST, _FARTHEST + _CELL / 2, _CELL)))
     counts = rng.multinomial(nobody, chances / chances.sum(), _LISTS)
-    return _Noise(rng.standard_normal((held, _LISTS)), counts.T.astype(np.float64))
+    return _Noise(rng.standard_normal((num_values, _LISTS)), counts.T.astype(np.float64))
 
 
-def _cells(held: Floats, noise: _Noise, error: float) -> _Cells:
+def _cells(values: Floats, noise: _Noise, error: float) -> _Cells:
     """Return the estimates of all lists, in units of a share, sorted into cells."""
-    known = np.floor(held[:, None] / (error * _CELL) + noise.deviates / _CELL).astype(np.int64)
+    places = np.floor(values[:, None] / (error * _CELL) + noise.deviates / _CELL).astype(np.int64)
     others = np.arange(len(noise.nobody)) - round(_FARTHEST / _CELL)
-    used, place = np.unique(np.concatenate([known.ravel(), others]), return_inverse=True)
-    index = place[: known.size] * _LISTS + np.tile(np.arange(_LISTS), len(held))
-    shares = np.repeat(held, _LISTS)
+    used, place = np.unique(np.concatenate([places.ravel(), others]), return_inverse=True)
+    index = place[: places.size] * _LISTS + np.tile(np.arange(_LISTS), len(values))
+    shares = np.repeat(values, _LISTS)
 
     def summed(column: Floats) -> Floats:
         sums = np.bincount(index, column, len(used) * _LISTS).reshape(-1, _LISTS)
         return sums.astype(np.float64)
 
-    counts = summed(np.ones(known.size))
-    counts[place[known.size :]] += noise.nobody
+    counts = summed(np.ones(places.size))
+    counts[place[places.size :]] += noise.nobody
     return _Cells((used + 0.5) * _CELL * error, counts, summed(shares), summed(shares**2))
 
 

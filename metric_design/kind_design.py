@@ -69,8 +69,8 @@ class Question:
     @property
     def platforms(self) -> tuple[Platform, ...]:
         """Those that are given, without unknown ones; of a table that does not say, an app."""
-        given = self.given.get("platforms", [APP])
-        return tuple(p for p in (APP, WEB) if isinstance(given, list) and p in given)
+        names = self.given.get("platforms", [APP])
+        return tuple(p for p in (APP, WEB) if isinstance(names, list) and p in names)
 
     @property
     def lives(self) -> int:
@@ -119,8 +119,8 @@ def check_number(name: str, value: object) -> None:
     least, most = _RANGES[name]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:  # type: ignore[operator]
-        said = f"{value:g}" if isinstance(value, float) else repr(value)
-        raise PlanError(f"{name} = {said} is not from {least:g} to {most:g}")
+        text = f"{value:g}" if isinstance(value, float) else repr(value)
+        raise PlanError(f"{name} = {text} is not from {least:g} to {most:g}")
     if name in ("devices", "candidates", "periods", "values") and value != int(value):  # type: ignore[call-overload]
         raise PlanError(f"{name} = {value:g} is not a whole number")
 

@@ -101,8 +101,8 @@ class ListDesign(KindDesign):
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
         """How many of the values expected are seen, and how often."""
-        said: str = import_module("metric_design.list_forecast").finding(question, precision)
-        return said
+        text: str = import_module("metric_design.list_forecast").finding(question, precision)
+        return text
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
         """Return the shares that are expected, and the rule of the decoder."""
@@ -155,12 +155,12 @@ def _shapes(question: Question, encoding: Encoding) -> Iterator[tuple[int, int]]
 
 
 def _values(
-    question: Question, encoding: Encoding, bits: int, held: int | None
+    question: Question, encoding: Encoding, bits: int, cap_given: int | None
 ) -> Mapping[str, Any]:
     """The cap, and what is sent above it. Categories without names are `value-1`, and so on."""
     if encoding.single_bit:
         return {}
-    cap = held or held_values(question)
+    cap = cap_given or held_values(question)
     if encoding.hashed:
         return {"max_memoized_values": cap, "fallback": "other"}
     names = [*(f"value-{i}" for i in range(1, bits)), "other"]
@@ -170,15 +170,15 @@ def _values(
 
 def _noises(question: Question, encoding: Encoding, hashes: int) -> Sequence[Mapping[str, Any]]:
     """Mechanisms of the mode asked for that keep within the epsilon."""
-    found: list[Mapping[str, Any]] = []
+    noises: list[Mapping[str, Any]] = []
     if question.mode != "memo":
-        found += _of_one_report(question.life, hashes, single_bit=encoding.single_bit)
+        noises += _of_one_report(question.life, hashes, single_bit=encoding.single_bit)
     if question.mode != "once":
         for name in ("rappor",) if encoding.single_bit else ("rappor", "l-osue"):
-            found += _memoized(
+            noises += _memoized(
                 question.life / held_values(question), hashes, name, encoding.single_bit
             )
-    return found
+    return noises
 
 
 def _of_one_report(life: float, hashes: int, *, single_bit: bool) -> Iterator[Mapping[str, Any]]:
@@ -201,11 +201,11 @@ def _memoized(
     """RAPPOR's rounds, or those of L-OSUE; none if they would keep nothing."""
     share = 2.0 if single_bit else 1 / hashes
     infinity = rounded_down(min(MAX_PAIR / share, epsilon))
-    one = rounded_down(EPSILON_RATIO * infinity)
+    first = rounded_down(EPSILON_RATIO * infinity)
     make = TwoRoundMechanism.optimized if name == "l-osue" else TwoRoundMechanism.symmetric
     try:
-        make(infinity * share, one * share)
+        make(infinity * share, first * share)
     except ParameterError:
         return
     mechanism = {} if name == "rappor" else {"mechanism": name}
-    yield {**mechanism, "epsilon_infinity": infinity, "epsilon_one": one}
+    yield {**mechanism, "epsilon_infinity": infinity, "epsilon_one": first}

@@ -55,10 +55,10 @@ def rank(metric: Metric, question: Question) -> float:
     setting = setting_of(metric, question)
     shares = expected_shares(question, setting.candidates)
     squares = shares[:COUNTED] ** 2
-    left = rest = float((shares[COUNTED:] ** 2).sum())
+    tau = rest = float((shares[COUNTED:] ** 2).sum())
     for _ in range(_ROUNDS):
-        left = rest + float(np.minimum(squares, 1 / information(setting, left)).sum())
-    return _FAR * floor_rank(setting) - math.log(information(setting, left)) / 2
+        tau = rest + float(np.minimum(squares, 1 / information(setting, tau)).sum())
+    return _FAR * floor_rank(setting) - math.log(information(setting, tau)) / 2
 
 
 def detected_share(metric: Metric, question: Question) -> float:
@@ -70,11 +70,11 @@ def detected_share(metric: Metric, question: Question) -> float:
 
 def finding(question: Question, share: float) -> str:
     """Say which of the values expected are seen, and how often."""
-    seen = int((expected_shares(question, question.listed) >= share * (1 - 1e-9)).sum())
+    number = int((expected_shares(question, question.listed) >= share * (1 - 1e-9)).sum())
     often, least = f"{10 * POWER:g} times in 10", f"of {percent(share)} or more"
-    if seen > 1:
-        return f"see the {seen:,} values {least}, each {often}"
-    if seen:
+    if number > 1:
+        return f"see the {number:,} values {least}, each {often}"
+    if number:
         return f"see the one value {least}, {often}"
     return f"see none of the values expected, but would see one {least}, {often}"
 
@@ -160,15 +160,15 @@ def forecast(metric: Metric, question: Question, share: float) -> ListForecast:
         share: the smallest that is found.
     """
     setting, memo = setting_of(metric, question), metric.max_reports != 1
-    shares, given = expected_shares(question, setting.candidates), _theory(setting, question)
-    chances = detection(setting, shares, given)
+    shares, effect = expected_shares(question, setting.candidates), _theory(setting, question)
+    chances = detection(setting, shares, effect)
     unseen = chances < 0.5
     year = PERIODS_A_YEAR[metric.period]
     return ListForecast(
         setting=setting,
-        theory=given,
-        detectable=tuple(detectable_share(setting, power, given) for power in POWERS),
-        half_width=half_width(setting, share, given),
+        theory=effect,
+        detectable=tuple(detectable_share(setting, power, effect) for power in POWERS),
+        half_width=half_width(setting, share, effect),
         pooled=_pooled(setting, shares) if memo else (),
         expected=float(chances.sum()),
         listed=min(len(shares), setting.candidates),
@@ -183,8 +183,8 @@ def forecast(metric: Metric, question: Question, share: float) -> ListForecast:
 def _pooled(setting: PlanSetting, shares: Floats) -> tuple[tuple[int, float | None], ...]:
     """What one block shows, and what several of them together."""
     merged = merged_periods(setting.devices, setting.params.num_cohorts)
-    found = []
+    pools = []
     for number in sorted({merged, *(periods for periods in POOLED if periods > merged)}):
         several = replace(setting, reports_each=number)
-        found.append((number, detectable_share(several, POWER, theory(several, shares))))
-    return tuple(found)
+        pools.append((number, detectable_share(several, POWER, theory(several, shares))))
+    return tuple(pools)

@@ -23,14 +23,14 @@ def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
     """Warn of mode `memo`, which hides nothing of time; say what a held answer is."""
     location = metric.location
     assert location is not None  # noqa: S101 (of this kind)
-    held = counted(location.hold, metric.period)
+    span = counted(location.hold, metric.period)
     if location.rules.memoizes:
         yield "warning", _unbounded(metric)
     elif location.hold:
         yield (
             "note",
             (
-                f"maps are of where devices were last seen, within {held} of the answer (hold); "
+                f"maps are of where devices were last seen, within {span} of the answer (hold); "
                 "changes lag by as much"
             ),
         )
@@ -39,14 +39,14 @@ def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
 def _unbounded(metric: Metric) -> str:
     """Why mode `memo` is none to start with, and what `hold` changes."""
     assert metric.location is not None  # noqa: S101 (of this kind)
-    held = (
+    effect = (
         "hold makes periods without data rarer, and gives no guarantee for a sequence"
         if metric.location.hold
         else "without hold the answers show in which periods a device had data, too"
     )
     return (
         "mode = 'memo' hides which cell, and nothing of time: epsilon of a whole sequence is none, "
-        f"{sequence_risk(metric).epsilon:.0f} nats or more after a year; {held}; use mode = "
+        f"{sequence_risk(metric).epsilon:.0f} nats or more after a year; {effect}; use mode = "
         "'window' with turn = 'fresh' and hold, under a new name"
     )
 

@@ -39,52 +39,52 @@ def map_findings(
             continue
         cells = num_cells(metric.location.grid, metric.location.grid.finest)
         if 2 <= cells <= MAX_CELLS and math.isfinite(metric.lifetime_epsilon):
-            left = (metric.expires - today).days / MEAN_DAYS[metric.period]
-            asked = periods or max(1, round(left))
+            until_end = (metric.expires - today).days / MEAN_DAYS[metric.period]
+            number = periods or max(1, round(until_end))
             yield Finding("note", metric.base_name,
-                          _said(metric, cells, population, asked, places))  # fmt: skip
+                          _text(metric, cells, population, number, places))  # fmt: skip
 
 
-def _said(metric: Metric, cells: int, population: int, periods: int, places: int | None) -> str:
+def _text(metric: Metric, cells: int, population: int, periods: int, places: int | None) -> str:
     location = metric.location
     assert location is not None  # noqa: S101 (of location metrics alone)
     slots, levels = len(location.slots), len(location.grid.levels)
-    devices, held = max(1, population // levels), _places_of(metric)
+    devices, cap = max(1, population // levels), _places_of(metric)
     if location.every == 0:  # one answer for life
         periods = 1
-    own = map_error(metric, population)
-    wanted = places or held or USUAL_PLACES
+    error = map_error(metric, population)
+    needed = places or cap or USUAL_PLACES
     cohorts = cohorts_affordable(CROWD * levels, population)
     budget = rounded_down(metric.lifetime_epsilon)
     choices = modes(budget, periods, cohorts, metric.no_data is not None)
-    order = predict(choices, devices, cells, wanted, slots)
+    order = predict(choices, devices, cells, needed, slots)
     what = f"slot and {metric.period}" if slots > 1 else metric.period
     each = f"{devices:,} devices" + (f" at each of {levels} levels" if levels > 1 else "")
-    said = (
+    lead = (
         f"a map of one {what} from {each}, {cells:,} cells, is expected to be "
-        f"{own.total_variation:.2f} off in total variation ({own.even:.2f}: as if all cells were "
-        "alike), where the crowd is as uneven as the reference map of docs/method.md"
+        f"{error.total_variation:.2f} off in total variation ({error.even:.2f}: as if all cells "
+        "were alike), where the crowd is as uneven as the reference map of docs/method.md"
     )
-    if held is not None and held < wanted:
-        said += f"; its cap holds {held} of {wanted} places, and the others become `other`"
+    if cap is not None and cap < needed:
+        lead += f"; its cap holds {cap} of {needed} places, and the others become `other`"
     memoizes = metric.params.mechanism.has_permanent_round
     about = f"for maps of {counted(periods, metric.period)}" if periods > 1 else "for one map"
     about += f" with epsilon {budget:.2f} for life"
-    about += f" and {counted(wanted, 'place')} a device"
-    return f"{said}; {about}, {_best(own, memoizes, order, cohorts)}"
+    about += f" and {counted(needed, 'place')} a device"
+    return f"{lead}; {about}, {_best(error, memoizes, order, cohorts)}"
 
 
-def _best(own: MapError, memoizes: bool, order: Sequence[Predicted], cohorts: int) -> str:
+def _best(error: MapError, memoizes: bool, order: Sequence[Predicted], cohorts: int) -> str:
     """Name the best mode, and the others with their errors."""
     if not order:
         return "no mode spends that budget"
-    named = [one for one in order if not one.mode.memoizes]
+    named = [mode for mode in order if not mode.mode.memoizes]
     if not named:
         return "no mode that hides when, too, spends that budget"
     best = named[0]
-    text = ", ".join(f"{one.mode.name} {one.error.total_variation:.2f}" for one in order)
+    text = ", ".join(f"{mode.mode.name} {mode.error.total_variation:.2f}" for mode in order)
     listed = f"with {counted(cohorts, 'cohort')}: {text}"
-    if not memoizes and own.total_variation <= AS_GOOD * best.error.total_variation:
+    if not memoizes and error.total_variation <= AS_GOOD * best.error.total_variation:
         return f"no mode that hides when, too, is better by more than a tenth ({listed})"
     keys = ", ".join(best.mode.keys.strip().split("\n"))
     return f"the best mode that hides when, too, is {best.mode.name} ({listed}): {keys}"

@@ -96,17 +96,17 @@ class NumberDesign(KindDesign):
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
         """Symbols, strata and cohorts."""
-        given, life = question.given, question.life
+        table, life = question.given, question.life
         half = rounded_down(life / 2)  # two answers for life
         dials = {"epsilon_infinity": half, "epsilon_one": rounded_down(SECOND_DIAL * half)}
         ways: list[dict[str, Any]] = [
             {"mode": "once", "num_symbols": symbols, "epsilon": life} for symbols in SYMBOLS
         ]
         for way in (*ways, {"mode": "memo", **dials}):
-            for edges in _edges(given):
+            for edges in _edges(table):
                 design = {**way, **edges}
                 yield design
-                for number in _fewer_cohorts(design | dict(given)):
+                for number in _fewer_cohorts(design | dict(table)):
                     yield design | {"num_cohorts": number}
 
     def precision(self, metric: Metric, devices: float) -> float:
@@ -178,10 +178,10 @@ class NumberDesign(KindDesign):
         yield level, message
 
 
-def _edges(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _edges(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the edges: as they are given; of a mean without `bins` with several numbers of them."""
-    edges = given.get("edges")
-    if given.get("ask") != "mean" or not isinstance(edges, Mapping) or "bins" in edges:
+    edges = table.get("edges")
+    if table.get("ask") != "mean" or not isinstance(edges, Mapping) or "bins" in edges:
         yield {}
         return
     for strata in STRATA:

@@ -76,7 +76,7 @@ class Plan:
         target = question.target
         if target is None or self.solved == self.kind.asks:
             target = self.precision
-        found = self.kind.finding(self.metric, target, question)
+        see = self.kind.finding(self.metric, target, question)
         needs = {
             "devices": f"with {life} you need {devices}",
             "epsilon": f"with {devices} you need {life}",
@@ -86,8 +86,8 @@ class Plan:
             f"{counted(question.together, self.metric.period)} together",
         }
         if self.solved in needs:
-            return f"To {found}, {needs[self.solved]}."
-        return f"With {devices} and {life} you will {found}."
+            return f"To {see}, {needs[self.solved]}."
+        return f"With {devices} and {life} you will {see}."
 
     @property
     def supposed(self) -> str:
@@ -119,10 +119,10 @@ class Plan:
         """What will be found of a list; None where values are not looked for in one."""
         if not self.kind.further:
             return None
-        made: ListForecast = import_module("metric_design.list_forecast").forecast(
+        result: ListForecast = import_module("metric_design.list_forecast").forecast(
             self.metric, self.question, self.precision
         )
-        return made
+        return result
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, for JSON."""
@@ -166,7 +166,7 @@ def check_question(question: Question, target: dict[str, float | None]) -> Quest
     """
     kind, name = question.given["kind"], question.name
     if kind not in DESIGNS or kind_design(kind).asks is None:
-        planned = ", ".join(one for one in DESIGNS if kind_design(one).asks)
+        planned = ", ".join(item for item in DESIGNS if kind_design(item).asks)
         raise PlanError(
             f"kind = {kind!r} is not planned; planned are {planned}. Metrics that a device has "
             "already are given with --metrics"
@@ -207,23 +207,23 @@ def make_plan(
         PlanError: If the question cannot be answered, or the budget does not hold the metric.
         MetricsFileError: A key or a name that no such metric has.
     """
-    known = MetricsFile({}) if existing is None else existing
-    if question.name in {metric.base_name for metric in known.declared}:
+    file = MetricsFile({}) if existing is None else existing
+    if question.name in {metric.base_name for metric in file.declared}:
         raise PlanError(f"metric {question.name!r} is in the file already; choose another name")
     kind = kind_design(question.given["kind"])
-    spent = float(known.lifetime_epsilon)
-    budget = known.budget
+    spent = float(file.lifetime_epsilon)
+    budget = file.budget
     if question.epsilon is not None:
         budget = min(question.epsilon + spent, math.inf if budget is None else budget)
     open_numbers = [name for name in kind.further if getattr(question, name) is None]
     is_asked = question.devices is not None and question.target is not None
     if not is_asked or (question.epsilon is not None and open_numbers):
-        question = replace(question, epsilon=_room(question, budget, known))
+        question = replace(question, epsilon=_room(question, budget, file))
     else:
         question = replace(question, epsilon=None)
     solved, (chosen, *others) = solve(kind, question, review, progress)
     metric = chosen[0].found.metric
-    whole = file_with(known, [metric]).lifetime_epsilon
+    whole = file_with(file, [metric]).lifetime_epsilon
     if budget is not None and whole > budget * (1 + 1e-9):
         raise PlanError(
             f"budget = {budget:g}: the metrics take {whole:.3g} ({question.name} "
@@ -231,7 +231,7 @@ def make_plan(
             "(devices that began with a smaller one keep it without new consent)"
         )
     budget = _rounded_up(budget or whole)
-    parts = [_often(metric), *(_other(kind, solved, *one) for one in others)]
+    parts = [_often(metric), *(_other(kind, solved, *pair) for pair in others)]
     return Plan(
         question=chosen[0].question,
         solved=solved,
@@ -251,7 +251,7 @@ def file_with(existing: MetricsFile, planned: Iterable[Metric]) -> MetricsFile:
     return MetricsFile(dict(existing.metrics) | {metric.name: metric for metric in planned})
 
 
-def _room(question: Question, budget: float | None, known: MetricsFile) -> float:
+def _room(question: Question, budget: float | None, file: MetricsFile) -> float:
     """Return what is left of the budget on the platform with the least."""
     if budget is None:
         asks = kind_design(question.given["kind"]).asks
@@ -261,7 +261,7 @@ def _room(question: Question, budget: float | None, known: MetricsFile) -> float
             f"{' and '.join([*absent, 'epsilon'])} are not known for {question.name}: give "
             f"--epsilon for the life of a device, or --devices and --{asks}"
         )
-    room = min(budget - known.lifetime_epsilon_on(p) for p in question.platforms or (APP,))
+    room = min(budget - file.lifetime_epsilon_on(p) for p in question.platforms or (APP,))
     if room <= 0:
         raise PlanError(
             f"budget = {budget:g}: other metrics take {budget - room:.3g}, and nothing is left for "
@@ -293,9 +293,9 @@ def _other(kind: KindDesign, solved: str, other: Solution, warned: str | None) -
         "candidates": f"allows {about(question.listed)} candidates",
         "periods": f"takes {counted(question.together, metric.period)}",
     }.get(solved, f"would {kind.finding(metric, other.precision, question)}")
-    said = "" if warned is None else f", and `rappor metrics check` warns of it: {warned}"
+    warning = "" if warned is None else f", and `rappor metrics check` warns of it: {warned}"
     series = ", as a series over time needs," if metric.max_reports != 1 else ""
-    return f"mode = {question.mode!r}{series} {takes}{said}"
+    return f"mode = {question.mode!r}{series} {takes}{warning}"
 
 
 def merged_sentence(metric: Metric, devices: float) -> str | None:
@@ -318,9 +318,9 @@ def _weak(kind: KindDesign, chosen: Solution) -> str | None:
     epsilon = risk_of(chosen.found.metric).worst
     if epsilon <= MAX_EPSILON:
         return None
-    said = f"An epsilon of {epsilon:.3g} a life promises next to nothing."
+    text = f"An epsilon of {epsilon:.3g} a life promises next to nothing."
     usual = DesignSearch(kind, chosen.question).solution(epsilon=USUAL_LIFE)
     if usual is None or not math.isfinite(usual.precision):
-        return f"{said} With --epsilon {USUAL_LIFE:g} the same devices show nothing."
-    found = kind.finding(usual.found.metric, usual.precision, usual.question)
-    return f"{said} With --epsilon {USUAL_LIFE:g} the same devices let you {found}."
+        return f"{text} With --epsilon {USUAL_LIFE:g} the same devices show nothing."
+    see = kind.finding(usual.found.metric, usual.precision, usual.question)
+    return f"{text} With --epsilon {USUAL_LIFE:g} the same devices let you {see}."

@@ -89,27 +89,27 @@ def _picture(forecast: ListForecast, share: float) -> dict[str, Any]:
 _LEFT = 1e-2  # nats, above which the rest of a budget is worth a line
 
 
-def plan_lines(made: Plan) -> list[str]:
+def plan_lines(plan: Plan) -> list[str]:
     """Return a plan as lines, its answer first."""
-    lines = [made.answer, made.because, made.supposed]
-    if made.forecast is not None:
-        lines += _forecast_lines(made, made.forecast)
-    elif made.merged:
-        lines.append(made.merged)
-    lines += [*([made.weak] if made.weak else []), made.risk]
-    lines += [] if made.forecast is None else made.forecast.published
-    if made.left > _LEFT:
-        lines.append(f"budget left for later metrics: {made.left:.3g} of {made.budget:.3g}")
+    lines = [plan.answer, plan.because, plan.supposed]
+    if plan.forecast is not None:
+        lines += _forecast_lines(plan, plan.forecast)
+    elif plan.merged:
+        lines.append(plan.merged)
+    lines += [*([plan.weak] if plan.weak else []), plan.risk]
+    lines += [] if plan.forecast is None else plan.forecast.published
+    if plan.left > _LEFT:
+        lines.append(f"budget left for later metrics: {plan.left:.3g} of {plan.budget:.3g}")
     return lines
 
 
-def _forecast_lines(made: Plan, forecast: ListForecast) -> Iterator[str]:
+def _forecast_lines(plan: Plan, forecast: ListForecast) -> Iterator[str]:
     """What of a list will be found, and how often."""
-    params, metric = made.metric.params, made.metric
-    found = zip(POWERS, forecast.detectable, strict=True)
+    params, metric = plan.metric.params, plan.metric
+    pairs = zip(POWERS, forecast.detectable, strict=True)
     yield (
         "smallest share found: "
-        + ", ".join(f"{_share(share)} at {percent(power)}" for power, share in found)
+        + ", ".join(f"{_share(share)} at {percent(power)}" for power, share in pairs)
         + f"; its 95 % interval is {percent(forecast.half_width)} either way"
     )
     yield (
@@ -121,7 +121,7 @@ def _forecast_lines(made: Plan, forecast: ListForecast) -> Iterator[str]:
             f"{_share(share)} in {counted(number, metric.period)}"
             for number, share in forecast.pooled
         )
-        yield f"together: {shares}{f'; {made.merged}' if made.merged else ''}"
+        yield f"together: {shares}{f'; {plan.merged}' if plan.merged else ''}"
     if forecast.rough:
         yield forecast.rough
     yield (

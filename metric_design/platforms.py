@@ -46,15 +46,15 @@ def load_for_devices(path: Path) -> tuple[MetricsFile, str]:
     Raises:
         MetricsFileError: With the same sentences if only keys for browsers are missing.
     """
-    said = ""
+    hints = ""
     if path.suffix != COMPILED_ENDING:
         with suppress(*_BROKEN):
             document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-            said = advice(document, datetime.now(UTC).date())  # else `load_metrics` says why
+            hints = advice(document, datetime.now(UTC).date())  # else `load_metrics` says why
     try:
-        return load_metrics(path), said
+        return load_metrics(path), hints
     except MetricsFileError as error:
-        raise MetricsFileError(f"{error}\n{said}" if said else str(error)) from error
+        raise MetricsFileError(f"{error}\n{hints}" if hints else str(error)) from error
 
 
 def advice(document: Mapping[str, Any], today: date) -> str:
@@ -65,14 +65,14 @@ def advice(document: Mapping[str, Any], today: date) -> str:
     """
     tables, budget = document["metrics"], document.get("budget")
     blocks: dict[str, str] = {}
-    said: list[str] = []
+    hints: list[str] = []
     metrics: list[Metric] = []
     for name, table in tables.items():
         try:
             added, declared = _for_browsers(name, table, tables, today)
         except MetricsFileError as error:
             declared = table_metrics(name, table, tables)
-            said.append(f"a browser cannot run {name}: {error}")
+            hints.append(f"a browser cannot run {name}: {error}")
         else:
             if added:
                 lines = (f"{key} = {json.dumps(value)}" for key, value in added.items())
@@ -83,12 +83,12 @@ def advice(document: Mapping[str, Any], today: date) -> str:
         text = "\n\n".join(blocks.values())
         if budget is not None and file.lifetime_epsilon > budget:
             text = f"budget = {file.lifetime_epsilon + 0.05:.1f}  # was {budget:g}\n\n{text}"
-        said.append(f"{_SILENT.format(names=', '.join(blocks))}\n\n{text}\n")
-    if phones := [name for name, one in tables.items() if APP not in one.get("platforms", [APP])]:
-        said.append(_PHONE.format(names=", ".join(phones)))
+        hints.append(f"{_SILENT.format(names=', '.join(blocks))}\n\n{text}\n")
+    if phones := [name for name, keys in tables.items() if APP not in keys.get("platforms", [APP])]:
+        hints.append(_PHONE.format(names=", ".join(phones)))
     if parts := [m.base_name for m in file.declared if m.location or m.rules.client_part]:
-        said.append(_PARTS.format(names=", ".join(parts)))
-    return "\n".join(said)
+        hints.append(_PARTS.format(names=", ".join(parts)))
+    return "\n".join(hints)
 
 
 def _for_browsers(

@@ -106,9 +106,9 @@ def verdict_on(metric: Metric, findings: Iterable[Finding]) -> tuple[str, list[s
         "ship", "think" or "do not", and the reasons, errors first, without their remedies.
     """
     sure = believed(risk_of(metric).worst)
-    own = [finding for finding in findings if finding.metric == metric.base_name]
+    mine = [finding for finding in findings if finding.metric == metric.base_name]
     errors, warnings = (
-        [each.short or re.split("[:;] ", each.message)[0] for each in own if each.level == level]
+        [each.short or re.split("[:;] ", each.message)[0] for each in mine if each.level == level]
         for level in ("error", "warning")
     )
     bound = [f"a suspicion can rise to {percent_up(sure)}"] if sure > THINK else []
@@ -119,8 +119,8 @@ def verdict_on(metric: Metric, findings: Iterable[Finding]) -> tuple[str, list[s
 
 def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
     """What is to be said of the metric's texts, and what its kind alone knows to say."""
-    own = kind_design(metric.kind).findings(metric, population)
-    for level, message in (*_text_findings(metric), *own):
+    of_kind = kind_design(metric.kind).findings(metric, population)
+    for level, message in (*_text_findings(metric), *of_kind):
         yield Finding(level, metric.base_name, message)
 
 
@@ -191,13 +191,13 @@ def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
     most = cohorts_affordable(CROWD * len(grid.levels), population or 0)
     each = free // params.num_cohorts
     kind = "symbols" if params.scheme.symbols else "bits"
-    said = (
+    sizes = (
         f"{params.num_cohorts} cohorts of {params.num_bits} {kind} are {free:,} equations for "
         f"{cells:,} cells"
     )
     if population is not None and most > params.num_cohorts:
         message = (
-            f"{said}: more devices do not make a finer map than that; {population:,} devices fill "
+            f"{sizes}: more devices do not make a finer map than that; {population:,} devices fill "
             f"{most} cohorts ({most * each:,} equations) with {CROWD:,} each: use num_cohorts = "
             f"{most}"
         )
@@ -205,7 +205,7 @@ def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
     if cells > CELLS_AN_EQUATION * max(free, most * each):
         coarse = max(free, most * each) * CELLS_AN_EQUATION
         message = (
-            f"{said}, {cells / free:.0f} for each: such a map is hardly better than a flat one; "
+            f"{sizes}, {cells / free:.0f} for each: such a map is hardly better than a flat one; "
             f"use {coarse:,} cells or fewer (a coarser level), more cohorts or {kind}, or mode = "
             "'window' or 'once' with num_bits = 32"
         )
@@ -382,13 +382,13 @@ def _small_crowd(metric: Metric, levels: int, population: int) -> str:
     cohorts, groups = metric.params.num_cohorts, metric.params.num_cohorts * levels
     linked = groups * (1 - (1 - 1 / groups) ** population) / population
     step = metric.rules.cohort_step(metric)
-    wanted = cohorts_affordable(CROWD * levels, population) // step * step
-    use = "1 cohort" if wanted == 1 else f"{wanted} cohorts or fewer"
-    if wanted == 0:
+    most = cohorts_affordable(CROWD * levels, population) // step * step
+    use = "1 cohort" if most == 1 else f"{most} cohorts or fewer"
+    if most == 0:
         use = metric.rules.fewer_cohorts(metric)
     elif step > 1:
-        use = f"{use}, a multiple of {step}" if wanted > step else f"{step} cohorts"
-    if wanted and cohorts <= wanted:
+        use = f"{use}, a multiple of {step}" if most > step else f"{step} cohorts"
+    if most and cohorts <= most:
         use = "fewer levels"
     elif levels > 1:
         use += ", or fewer levels"

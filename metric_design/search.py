@@ -73,39 +73,39 @@ class DesignSearch:
         Of candidates that are as good the first in the order of the kind is taken.
         """
         question = replace(self.question, **numbers)  # type: ignore[arg-type]
-        found, error = self._candidates(question)
+        candidates, error = self._candidates(question)
         alike, warned = list[Candidate](), None
-        for one in sorted(found, key=lambda one: one.rank):
-            if alike and one.rank > alike[0].rank + ALIKE:
+        for candidate in sorted(candidates, key=lambda candidate: candidate.rank):
+            if alike and candidate.rank > alike[0].rank + ALIKE:
                 break
-            name = one.metric.base_name
-            warning = objection(with_budget(one.file), name, question.people, reviewed)
+            name = candidate.metric.base_name
+            warning = objection(with_budget(candidate.file), name, question.people, reviewed)
             if warning is None:
-                alike.append(one)
+                alike.append(candidate)
             warned = warned or warning
-        return min(alike, key=found.index) if alike else error or warned
+        return min(alike, key=candidates.index) if alike else error or warned
 
     def reaches(self, target: float, **numbers: float) -> bool:
         """Return whether some design that the review warns of nothing of is as precise as asked."""
-        one = self.best(**numbers)
-        return isinstance(one, Candidate) and self._precision(one, numbers) <= target
+        best = self.best(**numbers)
+        return isinstance(best, Candidate) and self._precision(best, numbers) <= target
 
     def solution(self, **numbers: float) -> Solution | None:
         """Return the best candidate as a solution; None where there is none."""
-        one = self.best(**numbers)
-        if not isinstance(one, Candidate):
+        best = self.best(**numbers)
+        if not isinstance(best, Candidate):
             return None
-        precision = self._precision(one, numbers)
+        precision = self._precision(best, numbers)
         question = replace(self.question, **numbers)  # type: ignore[arg-type]
-        return Solution(one, question, precision, precision)
+        return Solution(best, question, precision, precision)
 
-    def _precision(self, one: Candidate, numbers: Mapping[str, float]) -> float:
+    def _precision(self, candidate: Candidate, numbers: Mapping[str, float]) -> float:
         question = replace(self.question, **numbers)  # type: ignore[arg-type]
-        return self.kind.reached(one.metric, question)
+        return self.kind.reached(candidate.metric, question)
 
     def _candidates(self, question: Question) -> tuple[list[Candidate], MetricsFileError | None]:
         """All candidates in the order of the kind; why none is a metric."""
-        found, refused = list[Candidate](), None
+        candidates, refused = list[Candidate](), None
         tables = [toml_table(question.name, keys) for keys in self.tables(question)]
         for table in dict.fromkeys(tables):
             try:
@@ -114,19 +114,19 @@ class DesignSearch:
                 refused = refused or error
                 continue
             metric = file.declared[0]
-            found.append(Candidate(metric, table, file, self.kind.rank(metric, question)))
-        return found, None if found else refused
+            candidates.append(Candidate(metric, table, file, self.kind.rank(metric, question)))
+        return candidates, None if candidates else refused
 
     def tables(self, question: Question) -> Iterator[dict[str, Any]]:
         """Tables of `metrics.toml`. What is given stays; of an inline table each key."""
-        given = question.given
+        keys = question.given
         for design in self.kind.designs(question):
             inner = {
-                key: {**value, **given[key]}
+                key: {**value, **keys[key]}
                 for key, value in design.items()
-                if isinstance(value, Mapping) and isinstance(given.get(key), Mapping)
+                if isinstance(value, Mapping) and isinstance(keys.get(key), Mapping)
             }
-            table = {**design, **given, **inner}
+            table = {**design, **keys, **inner}
             if question.mode in (None, self.kind.mode(table)):
                 yield {key: table[key] for key in dict.fromkeys((*_FIRST, *table)) if key in table}
 
@@ -149,8 +149,8 @@ def with_budget(file: MetricsFile) -> MetricsFile:
 
 def objection(file: MetricsFile, name: str, population: int, review: Review) -> str | None:
     """What a review warns of because of one metric, or of the file as a whole; None for nothing."""
-    found = review(file, population)
-    return next((f.message for f in found if f.level != "note" and f.metric in (name, "")), None)
+    findings = review(file, population)
+    return next((f.message for f in findings if f.level != "note" and f.metric in (name, "")), None)
 
 
 def complete(kind: KindDesign, question: Question) -> tuple[Question, str]:
@@ -161,11 +161,11 @@ def complete(kind: KindDesign, question: Question) -> tuple[Question, str]:
     """
     asks = str(kind.asks)
     check_number(asks, question.target)
-    given = {**kind.usual, **question.given}
-    mode = given.get("mode", question.mode)
-    question = kind.completed(replace(question, given=given, mode=mode))
-    known = {asks: question.target, "devices": question.devices, "epsilon": question.epsilon}
-    missing = [name for name, value in known.items() if value is None]
+    table = {**kind.usual, **question.given}
+    mode = table.get("mode", question.mode)
+    question = kind.completed(replace(question, given=table, mode=mode))
+    numbers = {asks: question.target, "devices": question.devices, "epsilon": question.epsilon}
+    missing = [name for name, value in numbers.items() if value is None]
     if len(missing) > 1:
         raise PlanError(
             f"{question.name}: {' and '.join(missing)} are not known: one of {asks}, devices and "
@@ -201,19 +201,19 @@ def solve(
     modes = [question.mode] if question.mode else _modes(kind, question)
     for number, mode in enumerate(modes):
         progress("planning", number, len(modes))
-        found = _solved(DesignSearch(kind, replace(question, mode=mode)), solved)
-        if isinstance(found, Solution):
-            solutions.append(found)
-        elif found:
-            refused.append(found)
+        result = _solved(DesignSearch(kind, replace(question, mode=mode)), solved)
+        if isinstance(result, Solution):
+            solutions.append(result)
+        elif result:
+            refused.append(result)
     progress("planning", len(modes), len(modes))
     if not solutions:
         raise PlanError("; ".join(dict.fromkeys(refused)) or "no design")
-    solutions.sort(key=lambda one: (one.cost, one.precision))
+    solutions.sort(key=lambda item: (item.cost, item.precision))
     if len(modes) == 1:
         return solved, [(solutions[0], None)]
     warned = [(solution, _warned(solution, review)) for solution in solutions]
-    warned.sort(key=lambda one: one[1] is not None)
+    warned.sort(key=lambda pair: pair[1] is not None)
     if warned[0][1] is not None:
         raise PlanError(
             f"`rappor metrics check` warns of every plan: {warned[0][1]}; with --mode "
@@ -222,9 +222,9 @@ def solve(
     return solved, warned
 
 
-def _warned(one: Solution, review: Review) -> str | None:
-    file = with_budget(one.found.file)
-    return objection(file, one.question.name, one.question.people, review)
+def _warned(solution: Solution, review: Review) -> str | None:
+    file = with_budget(solution.found.file)
+    return objection(file, solution.question.name, solution.question.people, review)
 
 
 def _modes(kind: KindDesign, question: Question) -> list[str | None]:
@@ -239,10 +239,10 @@ def _solved(search: DesignSearch, solved: str) -> Solution | str:
     question = search.question
     target = math.inf if question.target is None else question.target
     if solved == search.kind.asks:
-        made = search.solution()
-        if made is None or made.precision > target or not math.isfinite(made.precision):
+        solution = search.solution()
+        if solution is None or solution.precision > target or not math.isfinite(solution.precision):
             return _impossible(search, "with these numbers")
-        return made
+        return solution
     numbers, most = _numbers(search, solved), solved == "candidates"
     enough = bisect_left(
         numbers, True, key=lambda number: search.reaches(target, **{solved: number}) != most
@@ -250,9 +250,9 @@ def _solved(search: DesignSearch, solved: str) -> Solution | str:
     place = enough - 1 if most else enough
     if not 0 <= place < len(numbers):
         return _impossible(search, f"by any {solved}", **{solved: numbers[0 if most else -1]})
-    made = search.solution(**{solved: numbers[place]})
-    assert made is not None  # noqa: S101 (the search has seen it)
-    return replace(made, cost=-numbers[place] if most else numbers[place])
+    solution = search.solution(**{solved: numbers[place]})
+    assert solution is not None  # noqa: S101 (the search has seen it)
+    return replace(solution, cost=-numbers[place] if most else numbers[place])
 
 
 def _numbers(search: DesignSearch, solved: str) -> list[float]:
@@ -276,26 +276,26 @@ def _of_three_digits(place: int) -> int:
 def _impossible(search: DesignSearch, how: str, **numbers: float) -> str:
     """Why a target is not reached, and what would reach it."""
     question, kind = replace(search.question, **numbers), search.kind  # type: ignore[arg-type]
-    one = search.best(**numbers)
-    if isinstance(one, MetricsFileError):  # whatever the mode: it is said once
-        return str(one)
+    best = search.best(**numbers)
+    if isinstance(best, MetricsFileError):  # whatever the mode: it is said once
+        return str(best)
     mode = "" if question.mode is None else f" in mode {question.mode!r}"
-    if not isinstance(one, Candidate):
-        return f"{question.name}: no plan{mode} for {about(question.people)} devices: {one}"
-    why, target = kind.limit(one.metric, question), question.target
+    if not isinstance(best, Candidate):
+        return f"{question.name}: no plan{mode} for {about(question.people)} devices: {best}"
+    why, target = kind.limit(best.metric, question), question.target
     if why or target is None:
         return why
     reached = (
         f"{kind.asks} = {target:g} is not reached {how}{mode}: with {about(question.people)} "
-        f"devices and {risk_of(one.metric).for_life} you will "
-        f"{kind.finding(one.metric, kind.reached(one.metric, question), question)}"
+        f"devices and {risk_of(best.metric).for_life} you will "
+        f"{kind.finding(best.metric, kind.reached(best.metric, question), question)}"
     )
     ways, usual = list[str](), search.question.epsilon or USUAL_LIFE
-    asked = search.question
-    if asked.devices is not None:
+    original = search.question
+    if original.devices is not None:
         more = _least(search, "devices", target, epsilon=usual)
         ways += [f"{about(more)} devices with epsilon {usual:g}"] if more else []
-    if asked.devices is not None and asked.epsilon is not None:
+    if original.devices is not None and original.epsilon is not None:
         nats = _least(search, "epsilon", target)
         ways += [f"epsilon {nats:.3g} with these devices"] if nats else []
     would = f"{' or '.join(ways)} would reach it" if ways else "ask for less"
@@ -344,7 +344,7 @@ def toml_value(value: Any) -> str:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        parts = ", ".join(f"{toml_key(key)} = {toml_value(one)}" for key, one in value.items())
+        parts = ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
         return f"{{ {parts} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_value, value))}]"

@@ -168,9 +168,9 @@ def _class_name(attribute: str) -> str:
 
 
 def _python_class(attribute: str, metric: Metric) -> str:
-    said = ascii(" ".join(metric.description.split()))
+    text = ascii(" ".join(metric.description.split()))
     methods = "".join(PYTHON.methods_of(metric))
-    return f"\n\nclass {_class_name(attribute)}(_Metric):\n    {said}\n{methods}"
+    return f"\n\nclass {_class_name(attribute)}(_Metric):\n    {text}\n{methods}"
 
 
 _PACKAGE = "rappor-telemetry-client"
@@ -224,15 +224,15 @@ def _parts(file: MetricsFile) -> str:
     """Return the function `parts`: options of the client by name."""
     rows, places = [], _place_options(file)
     if parts := _kind_parts(file):
-        calls = ", ".join(f"{part}({_given(options)})" for part, options in parts.items())
+        calls = ", ".join(f"{part}({_object(options)})" for part, options in parts.items())
         rows.append(f"  kinds: [{calls}],\n")
     if places is not None:
-        rows.append(f"  places: places({_given(places)}),\n")
+        rows.append(f"  places: places({_object(places)}),\n")
     body = f"\n{''.join(rows)}" if rows else ""
     return f"export const parts = () => ({{{body}}});\n"
 
 
-def _given(options: Iterable[str]) -> str:
+def _object(options: Iterable[str]) -> str:
     listed = ", ".join(options)
     return f"{{ {listed} }}" if listed else ""
 
@@ -254,12 +254,12 @@ def _place_options(file: MetricsFile) -> list[str] | None:
 
 
 def _options(metrics: Iterable[Metric]) -> list[str]:
-    return list(dict.fromkeys(one for m in metrics for one in m.rules.part_options(m)))
+    return list(dict.fromkeys(option for m in metrics for option in m.rules.part_options(m)))
 
 
 def _accessor(metric: Metric) -> str:
     name = json.dumps(metric.base_name)
-    said = " ".join(metric.description.split()).replace("*/", "* /")
-    ascii_said = said.encode("ascii", "backslashreplace").decode("ascii")
+    text = " ".join(metric.description.split()).replace("*/", "* /")
+    ascii_said = text.encode("ascii", "backslashreplace").decode("ascii")
     rows = "".join(f"    {method},\n" for method in TYPESCRIPT.methods_of(metric))
     return f"  /** {ascii_said} */\n  {name}: {{\n{rows}  }},\n"

@@ -63,22 +63,22 @@ class Arrivals:
 
     def draw(self, days: int, devices: int, rng: np.random.Generator) -> Phases:
         """Draw times as points of the unit circle, (days, devices)."""
-        own = rng.uniform(0, self.length, devices)
-        used = own + rng.normal(0, self.habit, (days, devices))
+        usual = rng.uniform(0, self.length, devices)
+        used = usual + rng.normal(0, self.habit, (days, devices))
         sent = used + rng.exponential(self.mean_delay, (days, devices))
         return np.asarray(np.exp(2j * np.pi * sent / self.length))
 
-    def fit(self, tracks: Phases, seen: int, arrived: Phases) -> Floats:
+    def fit(self, tracks: Phases, days: int, arrived: Phases) -> Floats:
         """Log likelihood of each report in each track, but for a constant: (reports, tracks).
 
         Von Mises about the mean time of a track, with the variance of a time and of that mean.
 
         Args:
             tracks: Sums of the points of a track's reports.
-            seen: Reports in each track, 1 or more.
+            days: Reports in each track, 1 or more.
             arrived: Times of the reports to be placed.
         """
-        variance = (self.habit**2 + self.mean_delay**2) * (1 + 1 / seen)
+        variance = (self.habit**2 + self.mean_delay**2) * (1 + 1 / days)
         sharpness = (self.length / (2 * np.pi)) ** 2 / max(variance, 1e-9)
         turn = np.angle(arrived[:, None] * tracks.conj()[None, :])
         return np.asarray(sharpness * (np.cos(turn) - 1))
@@ -110,10 +110,10 @@ def followed_by_address(
     address = changed.cumsum(axis=0)
     shares = []
     for number in days:
-        held = np.zeros((int(address.max()) + 1, devices))
+        reports = np.zeros((int(address.max()) + 1, devices))
         for today in address[:number]:
-            held[today, np.arange(devices)] += 1
-        shares.append(float((held.max(axis=0) >= GATHERED * number).mean()))
+            reports[today, np.arange(devices)] += 1
+        shares.append(float((reports.max(axis=0) >= GATHERED * number).mean()))
     return shares
 
 
@@ -178,11 +178,11 @@ def _gathered(
     times = None if arrivals is None else arrivals.draw(reports, size, rng)
     tracks = _Tracks(params, series, arrivals, times)
     sorted_days = (tracks.sort(rng.permutation(reports)) for _ in range(STARTS))
-    _, likeliest = max(sorted_days, key=lambda one: one[0])
-    held = np.zeros((size, size))  # of each device's reports, by track
-    for own in likeliest:
-        held[own, np.arange(size)] += 1
-    return float((held.max(axis=0) >= GATHERED * reports).mean())
+    _, likeliest = max(sorted_days, key=lambda pair: pair[0])
+    counts = np.zeros((size, size))  # of each device's reports, by track
+    for tracks_of_day in likeliest:
+        counts[tracks_of_day, np.arange(size)] += 1
+    return float((counts.max(axis=0) >= GATHERED * reports).mean())
 
 
 class _Tracks:
@@ -208,8 +208,8 @@ class _Tracks:
         self.clocks = np.zeros(size, dtype=np.complex128)
         self._put(order[0], tracks[order[0]], 1)
         score = total = -np.inf
-        for seen, day in enumerate(order[1:], 1):  # each day given those before it
-            tracks[day], _ = self._assign(day, seen)
+        for number, day in enumerate(order[1:], 1):  # each day given those before it
+            tracks[day], _ = self._assign(day, number)
             self._put(day, tracks[day], 1)
         for _ in range(MAX_PASSES):
             before, total = tracks.copy(), 0.0
@@ -229,23 +229,23 @@ class _Tracks:
         if self.times is not None:
             self.clocks[where] += sign * self.times[day]
 
-    def _assign(self, day: int, seen: int) -> tuple[Integers, float]:
+    def _assign(self, day: int, number: int) -> tuple[Integers, float]:
         """Track of each report of a day, and the log likelihood."""
-        chances, reports = _predicted(self.params, self.counts, seen), self.series[day]
+        chances, reports = _predicted(self.params, self.counts, number), self.series[day]
         fit = reports @ np.log(chances).T
         if not self.params.scheme.symbols:
             fit += (1 - reports) @ np.log1p(-chances).T
         if self.arrivals is not None and self.times is not None:
-            fit += self.arrivals.fit(self.clocks, seen, self.times[day])
+            fit += self.arrivals.fit(self.clocks, number, self.times[day])
         rows, columns = linear_sum_assignment(fit, maximize=True)
         return columns, float(fit[rows, columns].sum())
 
 
-def _predicted(params: RapporParams, counts: Integers, seen: int) -> Floats:
+def _predicted(params: RapporParams, counts: Integers, number: int) -> Floats:
     """Probability that the next report of a track shows each bit, or symbol: (tracks, k)."""
-    logs = log_shown(params, counts, seen) + np.log(np.maximum(state_chances(params), 1e-9))
+    logs = log_shown(params, counts, number) + np.log(np.maximum(state_chances(params), 1e-9))
     chances = np.exp(logs - logs.max(axis=-1, keepdims=True))
     chances /= chances.sum(axis=-1, keepdims=True)
-    kept = chances[:, 0] if params.scheme.symbols else chances[..., 1]
+    ones = chances[:, 0] if params.scheme.symbols else chances[..., 1]
     _, _, p2, q2 = params.mechanism.rates
-    return np.asarray(np.clip(kept * p2 + (1 - kept) * q2, 1e-9, 1 - 1e-9))
+    return np.asarray(np.clip(ones * p2 + (1 - ones) * q2, 1e-9, 1 - 1e-9))

@@ -53,22 +53,22 @@ class Lives:
         runs = np.concatenate([runs[:, 1:], np.full((len(runs), 1), number)], axis=1)
         return np.asarray(np.minimum.accumulate(runs[:, ::-1], axis=1)[:, ::-1])
 
-    def held(self, hold: int) -> Integers:
-        """Each answer: the last cell, at most `hold` periods old, or `NONE`, (n, S, T)."""
+    def answers(self, hold: int) -> Integers:
+        """Return each answer, (n, S, T): the last cell, at most `hold` periods old, or `NONE`."""
         answers, last = np.full_like(self.values, NONE), np.full_like(self.values[..., 0], NONE)
         age = np.zeros_like(last)
         for period in range(self.values.shape[2]):
-            seen, age = self.values[..., period], age + 1
-            last, age = np.where(seen != NONE, seen, last), np.where(seen != NONE, 0, age)
+            now, age = self.values[..., period], age + 1
+            last, age = np.where(now != NONE, now, last), np.where(now != NONE, 0, age)
             answers[..., period] = np.where(age <= hold, last, NONE)
         return answers
 
     @property
     def changes(self) -> NDArray[np.bool_]:
         """In which slots and periods the last known cell changed or became known, (n, S, T)."""
-        known = self.held(self.values.shape[2])
-        before = np.concatenate([np.full_like(known[..., :1], NONE), known[..., :-1]], axis=2)
-        return np.asarray(known != before)
+        last = self.answers(self.values.shape[2])
+        before = np.concatenate([np.full_like(last[..., :1], NONE), last[..., :-1]], axis=2)
+        return np.asarray(last != before)
 
 
 def draw_lives(
@@ -92,8 +92,8 @@ def draw_lives(
     values[away] = rng.choice(cells, size=int(away.sum()), p=shares)
     apart = 1 if world == "rarely" else slots  # that have data in separate periods
     rate = rng.beta(*RATE, size=(people, apart, 1))
-    seen = rng.random((people, apart, periods)) < rate
-    return Lives(np.where(seen, values, NONE), shares, world == "rarely")
+    has_data = rng.random((people, apart, periods)) < rate
+    return Lives(np.where(has_data, values, NONE), shares, world == "rarely")
 
 
 def draw_permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -> Integers:

@@ -69,12 +69,12 @@ def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
     if metric.max_reports == 1:
         return "Each device reports once for life: there is no second report to link it to."
     size = max(2, min(crowd, CROWD))
-    found = attacks_on(metric, PERIODS, size, np.random.default_rng(0))
+    results = attacks_on(metric, PERIODS, size, np.random.default_rng(0))
     what = "value" if metric.location is None else "place"
     parts = [
         f"after {periods} a change of {what} is guessed with AUC {result.change_auc:.2f} and "
         f"{result.relinked:.1%} of devices are re-linked"
-        for periods, result in zip(PERIODS, found, strict=True)
+        for periods, result in zip(PERIODS, results, strict=True)
     ]
     groups, left_out = place_groups(metric), ""
     apart = f", in which level and turn tell {groups} groups apart" if groups > 1 else ""
@@ -102,16 +102,16 @@ def track_findings(
         if metric.location is None or metric.max_reports == 1:
             continue
         places.append(metric)
-        found = attack_file([metric], PERIODS_A_YEAR[metric.period], population, rng)
-        if found.relinked > WORRYING:
-            yield Finding("warning", metric.base_name, _advice(metric, found))
+        result = attack_file([metric], PERIODS_A_YEAR[metric.period], population, rng)
+        if result.relinked > WORRYING:
+            yield Finding("warning", metric.base_name, _advice(metric, result))
     if len(places) > 1:
-        found = attack_file(places, max(PERIODS_A_YEAR[m.period] for m in places), population, rng)
-        if found.relinked > WORRYING:
-            yield Finding("warning", "", _advice_together(places, found, population))
+        result = attack_file(places, max(PERIODS_A_YEAR[m.period] for m in places), population, rng)
+        if result.relinked > WORRYING:
+            yield Finding("warning", "", _advice_together(places, result, population))
 
 
-def _advice(metric: Metric, found: FileAttack) -> str:
+def _advice(metric: Metric, result: FileAttack) -> str:
     location = metric.location
     assert location is not None  # noqa: S101 (of location metrics alone)
     slots = len(location.slots)
@@ -124,18 +124,18 @@ def _advice(metric: Metric, found: FileAttack) -> str:
     )
     every = f" of each of {slots} slots" if slots > 1 and location.num_turns == 1 else ""
     return (
-        f"after a year, {reports_in(metric, found.periods)} reports{every} on each side, "
-        f"{found.relinked:.0%} of devices could be re-linked by an observer who links the reports "
-        f"of each year, {found.by_groups:.0%} by cohort, level and turn alone; use {way}"
+        f"after a year, {reports_in(metric, result.periods)} reports{every} on each side, "
+        f"{result.relinked:.0%} of devices could be re-linked by an observer who links the reports "
+        f"of each year, {result.by_groups:.0%} by cohort, level and turn alone; use {way}"
     )
 
 
-def _advice_together(metrics: Sequence[Metric], found: FileAttack, population: int) -> str:
+def _advice_together(metrics: Sequence[Metric], result: FileAttack, population: int) -> str:
     names = ", ".join(metric.base_name for metric in metrics)
     return (
-        f"the reports of {names} together re-link {found.relinked:.0%} of {population:,} devices "
-        f"after a year, {found.by_groups:.0%} by their cohorts, levels and turns alone "
-        f"({found.groups:,} groups), for an observer who knows which batches are of one device; "
+        f"the reports of {names} together re-link {result.relinked:.0%} of {population:,} devices "
+        f"after a year, {result.by_groups:.0%} by their cohorts, levels and turns alone "
+        f"({result.groups:,} groups), for an observer who knows which batches are of one device; "
         "ask each device for one of them, with fewer cohorts in each, and send through a relay"
     )
 
@@ -192,7 +192,7 @@ def _behind_relay(metric: Metric, population: int, rng: np.random.Generator) -> 
     drawn = min(population, MAX_CROWD * groups)
     dense = Arrivals()
     dense = replace(dense, length=dense.length * drawn / population)
-    bodies, watched = (over_days(metric, drawn, rng, seen) for seen in (None, dense))
+    bodies, watched = (over_days(metric, drawn, rng, arrivals) for arrivals in (None, dense))
     addressed = followed_by_address(DAYS, rng)
 
     def in_words(shares: Sequence[float]) -> str:
@@ -230,7 +230,7 @@ def life_findings(
 
 def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Finding:
     """How often a device is found, by what, and what to do."""
-    found, late = (
+    result, late = (
         find_by_life(
             metric, world, rng, periods=WATCHED[-1:], crowd=crowd, cohorts=COHORTS, targets=TARGETS
         )[0]
@@ -251,17 +251,17 @@ def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Find
             "permanent response (mode = 'once' of numbers), under a new name"
         )
     message = (
-        f"in simulation, an observer who links a device's reports of {found.periods} {unit}s picks "
-        f"the right device out of {found.crowd:,} of its cohort in {found.by_times:.0%} of cases "
-        f"{how}, and in {found.by_life:.0%} if everybody's life is known "
-        f"({1 / found.crowd:.2%} by chance)"
+        f"in simulation, an observer who links a device's reports of {result.periods} {unit}s "
+        f"picks the right device out of {result.crowd:,} of its cohort in {result.by_times:.0%} "
+        f"of cases {how}, and in {result.by_life:.0%} if everybody's life is known "
+        f"({1 / result.crowd:.2%} by chance)"
     )
     if not dates_are_reported(metric):
         message += (
             f"; of an app that runs only when there is data in {late.by_times:.0%} by the dates "
             "of arrival alone"
         )
-    most = max(found.by_times, found.by_life)
+    most = max(result.by_times, result.by_life)
     short = f"linked reports single out a device in {most:.0%} of simulated cases"
     return _finding(metric.base_name, most, f"{message}; {use}", short)
 

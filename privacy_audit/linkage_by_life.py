@@ -138,22 +138,22 @@ def find_by_life(
     with threadpool_limits(1):
         for _ in range(cohorts):
             lives = draw_lives(world, crowd, slots, drawn, rng, cells)
-            shares += _found(metric, lives, periods, min(targets, crowd), rng) / cohorts
+            shares += _hit_shares(metric, lives, periods, min(targets, crowd), rng) / cohorts
     return [
         FoundByLife(number, crowd, *map(float, row))
         for number, row in zip(periods, shares, strict=True)
     ]
 
 
-def _found(
+def _hit_shares(
     metric: Metric, lives: Lives, periods: Sequence[int], targets: int, rng: np.random.Generator
 ) -> Floats:
     """Shares found in one cohort, by times and by lives: (periods, 2)."""
     dates, rows = _dates(metric, lives), list[list[float]]()
-    shown: Integers | None = None
+    reports: Integers | None = None
     if _values_are_scored(metric):
-        params, hashed, own, unknown = _memoized(metric, lives, rng)
-        shown = memoized_reports(params, own[:targets], hashed, rng)
+        params, hashed, bits, unknown = _memoized(metric, lives, rng)
+        reports = memoized_reports(params, bits[:targets], hashed, rng)
         named = np.arange(params.num_bits)[None] if params.scheme.symbols else hashed
     for number in periods:
         times = np.zeros((targets, len(lives.values)))
@@ -162,14 +162,14 @@ def _found(
             times = same_periods(dates[0][:, :number], targets)
             reported = np.nonzero(dates[1][:targets, :number].any(axis=1))[0]
         by_life = times.copy()
-        if shown is not None:
+        if reports is not None:
             near = np.nonzero((times == 0).any(axis=0))[0]  # few others were used on the same days
-            groups = own[near][..., :number]
+            groups = bits[near][..., :number]
             if dates is not None:
                 groups = np.where(dates[1][near, None, :number], groups, _LEFT_OUT)
-            by_life[:, near] += by_groups(params, shown[:, :, :number], groups, named)
+            by_life[:, near] += by_groups(params, reports[:, :, :number], groups, named)
             if dates is None:
-                times = by_groups(params, shown[:, :, :number], unknown[..., :number], named)
+                times = by_groups(params, reports[:, :, :number], unknown[..., :number], named)
         rows.append([relinked(score[reported], 1, rng, reported) for score in (times, by_life)])
     return np.array(rows)
 
@@ -199,8 +199,8 @@ def _dates(metric: Metric, lives: Lives) -> tuple[Bools, Bools] | None:
 def same_periods(used: Bools, targets: int) -> Floats:
     """0 for each device that was used in the same periods as a target, else -inf: (targets, n)."""
     table = used.astype(np.float64)
-    seen = table[:targets]
-    return np.where((1 - seen) @ table.T + seen @ (1 - table).T > 0, -np.inf, 0.0)
+    first = table[:targets]
+    return np.where((1 - first) @ table.T + first @ (1 - table).T > 0, -np.inf, 0.0)
 
 
 def _memoized(
@@ -214,59 +214,59 @@ def _memoized(
         hashed = np.arange(values)[None]
     else:
         hashed = rng.integers(params.num_bits, size=(params.num_hashes, values))
-    answers = lives.held(0 if metric.location is None else metric.location.hold)
+    answers = lives.answers(0 if metric.location is None else metric.location.hold)
     other = int(hashed[0, -1]) if params.scheme.symbols else values - 1
-    own = hashed[0][answers] if params.scheme.symbols else answers % values
+    bits = hashed[0][answers] if params.scheme.symbols else answers % values
     unknown = unknown_values(lives, answers, other)
-    return params, hashed, capped(own, metric.max_memoized_values, other), unknown
+    return params, hashed, capped(bits, metric.max_memoized_values, other), unknown
 
 
-def capped(own: Integers, cap: int, other: int) -> Integers:
+def capped(bits: Integers, cap: int, other: int) -> Integers:
     """Replace what a device memoizes past its cap by `other`, which is one of them: (n, S, T)."""
-    result = own.copy()
+    result = bits.copy()
     for device in result:
-        known = {other}
+        memory = {other}
         for period in range(device.shape[1]):
             for slot in range(device.shape[0]):
                 value = int(device[slot, period])
-                if value in known or len(known) < cap:
-                    known.add(value)
+                if value in memory or len(memory) < cap:
+                    memory.add(value)
                 else:
                     device[slot, period] = other
     return result
 
 
 def memoized_reports(
-    params: RapporParams, own: Integers, hashed: Integers, rng: np.random.Generator
+    params: RapporParams, bits: Integers, hashed: Integers, rng: np.random.Generator
 ) -> Integers:
     """Draw what devices show in each slot and period: (targets, S, T, k), of 0 and 1."""
-    rows, k = own.reshape(len(own), -1), params.num_bits
+    rows, k = bits.reshape(len(bits), -1), params.num_bits
     order = np.arange(k)[None] if params.scheme.symbols else hashed
-    shown = np.zeros((*rows.shape, k), dtype=np.int64)
+    reports = np.zeros((*rows.shape, k), dtype=np.int64)
     _, _, p2, q2 = params.mechanism.rates
     for device, row in enumerate(rows):
         values, index = np.unique(row, return_inverse=True)
         permanent = draw_permanent(order[:, values], params, rng)[index]
         if params.scheme.symbols:
-            kept = rng.random(len(row)) < p2
+            honest = rng.random(len(row)) < p2
             away = rng.integers(1, k, size=len(row))
             symbol = permanent.argmax(axis=1)
-            shown[device, np.arange(len(row)), np.where(kept, symbol, (symbol + away) % k)] = 1
+            reports[device, np.arange(len(row)), np.where(honest, symbol, (symbol + away) % k)] = 1
         else:
             chance = np.where(permanent == 1, p2, q2)
-            shown[device] = rng.random(chance.shape) < chance
-    return shown.reshape(*own.shape, k)
+            reports[device] = rng.random(chance.shape) < chance
+    return reports.reshape(*bits.shape, k)
 
 
-def by_groups(params: RapporParams, seen: Integers, groups: Integers, named: Integers) -> Floats:
+def by_groups(params: RapporParams, reports: Integers, groups: Integers, named: Integers) -> Floats:
     """Log likelihood of each stream by each device, (targets, n): slots and periods of one group
     show one permanent answer, independent of all others.
 
     groups: (n, S, T), an index into `named`, or below 0: unknown, one for each number;
         `_LEFT_OUT` is of no group.
     """
-    targets, k = len(seen), params.num_bits
-    flat = seen.reshape(targets, -1, k).transpose(0, 2, 1).reshape(targets * k, -1)
+    targets, k = len(reports), params.num_bits
+    flat = reports.reshape(targets, -1, k).transpose(0, 2, 1).reshape(targets * k, -1)
     flat = flat.astype(np.float64)
     score = np.zeros((targets, len(groups)))
     for device, row in enumerate(groups.reshape(len(groups), -1)):

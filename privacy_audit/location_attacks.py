@@ -66,18 +66,18 @@ def attack(
 
 
 def relinked(
-    score: Floats, groups: int, rng: np.random.Generator, own: Integers | None = None
+    score: Floats, groups: int, rng: np.random.Generator, places: Integers | None = None
 ) -> float:
     """Share of devices whose later reports score best for their earlier ones; ties are drawn.
 
-    score: (n, n); changed where groups tell devices apart.  own: the column of each row's own
+    score: (n, n); changed where groups tell devices apart.  places: the column of each row's own
         device; None: pairs on the diagonal.
     """
     if groups > 1:
         group = rng.integers(groups, size=len(score))
         score[group[:, None] != group] = -np.inf
     best = score >= score.max(axis=1, keepdims=True)
-    right = np.diag(best) if own is None else best[np.arange(len(best)), own]
+    right = np.diag(best) if places is None else best[np.arange(len(best)), places]
     return float((right / best.sum(axis=1)).mean()) if len(best) else 0.0
 
 
@@ -102,8 +102,8 @@ def _scores(params: RapporParams, reports: int, first: Integers, second: Integer
     counts = np.arange(reports + 1)[:, None]
     table = _log_ratios(params, reports, counts, counts)
     total = np.zeros((len(first), len(second)))
-    for one, other in zip(first.T, second.T, strict=True):
-        total += table[:, other][one]
+    for a, b in zip(first.T, second.T, strict=True):
+        total += table[:, b][a]
     return np.round(total, _DIGITS)
 
 
@@ -112,17 +112,17 @@ def _log_ratios(params: RapporParams, reports: int, first: Integers, second: Int
     logs = [log_shown(params, counts, reports)[:, 0] for counts in (first, second)]
     a, b = (np.exp(log - log.max(axis=1, keepdims=True)) for log in logs)
     prior = state_chances(params)[0]
-    alone = [np.log(np.maximum(one @ prior, 1e-300)) for one in (a, b)]
+    alone = [np.log(np.maximum(law @ prior, 1e-300)) for law in (a, b)]
     joint = (a * prior) @ b.T
     return np.asarray(np.log(np.maximum(joint, 1e-300)) - alone[0][:, None] - alone[1])
 
 
 def reports_in(metric: Metric, periods: int) -> int:
     """At most so many reports of one slot has a device in some periods (1 or more) in a row."""
-    asked = (
+    rules = (
         metric.details if metric.rules.takes_fixes and metric.location is None else metric.location
     )
-    most = periods if asked is None else asked.most_reports_in(periods)
+    most = periods if rules is None else rules.most_reports_in(periods)
     return min(most, metric.max_reports or most)
 
 
@@ -178,8 +178,8 @@ def attack_file(
         for metric in metrics:
             if metric.location is not None and metric.max_reports != 1:
                 score += _metric_scores(metric, periods, size, rng)
-        found = relinked(score, shrunk, rng)
-    return FileAttack(periods, groups, linked_by_groups(groups, population), found)
+        share = relinked(score, shrunk, rng)
+    return FileAttack(periods, groups, linked_by_groups(groups, population), share)
 
 
 def _metric_scores(metric: Metric, periods: int, crowd: int, rng: np.random.Generator) -> Floats:

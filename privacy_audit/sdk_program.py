@@ -62,8 +62,8 @@ class Devices:
         hour = (day * 2_654_435_761 >> 16) % 24
         recorder.record(name, command["value"], day * SECONDS_A_DAY + 3600.0 * hour)
         queued = [
-            one._asdict() | {"day": day_of(one.day), "bits": base64.b64encode(one.bits).decode()}
-            for one in state.take_reports()
+            r._asdict() | {"day": day_of(r.day), "bits": base64.b64encode(r.bits).decode()}
+            for r in state.take_reports()
         ]
         return {"report": queued[0] if queued else None}
 
@@ -114,17 +114,17 @@ def main() -> None:
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a client prints is not an answer
-    asked: Devices | App | None = None
+    subject: Devices | App | None = None
     for line in sys.stdin:
         command = json.loads(line)
         answer: Command = {"ok": True}
         try:
             if command["do"] == "metrics":
-                asked = Devices(command["document"])
+                subject = Devices(command["document"])
             elif command["do"] == "open":
-                asked = App(command)
+                subject = App(command)
             else:
-                answer |= getattr(asked, command["do"])(command)
+                answer |= getattr(subject, command["do"])(command)
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             message = f"{error} ({Path(where.filename).name}, line {where.lineno})"

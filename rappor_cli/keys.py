@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from collector.domain.access import Scope, shown
+from collector.domain.access import Scope, public_fields
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli import options as shared
@@ -53,7 +53,7 @@ def list_(
         keys: list[dict[str, Any]] = ask_json(collector, "/v1/keys", "keys")["keys"]
     else:
         with opened(str(database)) as service:
-            keys = [shown(row) for row in service.list_keys()]
+            keys = [public_fields(row) for row in service.list_keys()]
     print_records(keys, _COLUMNS, as_json=as_json)
 
 

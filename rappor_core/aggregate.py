@@ -72,7 +72,7 @@ class Aggregate:
 
         Adding a window that overlaps this one is refused: its reports would count twice.
         """
-        meanings = [(one.metric, one.params_id, one.params) for one in (self, other)]
+        meanings = [(item.metric, item.params_id, item.params) for item in (self, other)]
         if meanings[0] != meanings[1]:
             raise AggregateError(
                 f"{self.metric!r} ({self.params_id}) and {other.metric!r} ({other.params_id}) "
@@ -136,7 +136,7 @@ class Aggregate:
             wrong = sorted(map(ascii, content.keys() ^ _FIELDS))
             raise WireFormatError(f"missing or unknown fields: {', '.join(wrong[:5])}")
         _check_text(content)
-        found = cls(
+        aggregate = cls(
             metric=content["metric"],
             params=RapporParams.from_dict(content["params"]),
             reports_per_cohort=_row("reports_per_cohort", content["reports_per_cohort"]),
@@ -146,11 +146,11 @@ class Aggregate:
             last_day=day_of_field(content["last_day"]),
             definition=content["definition"],
         )
-        _check_definition(found)
-        return found
+        _check_definition(aggregate)
+        return aggregate
 
 
-_FIELDS = {"version", *(one.name for one in fields(Aggregate))}
+_FIELDS = {"version", *(item.name for item in fields(Aggregate))}
 
 
 def _check_cohort(cohort: int, total: int, row: Sequence[int], num_bits: int) -> None:
@@ -181,24 +181,24 @@ def _check_definition(aggregate: Aggregate) -> None:
             raise AggregateError(f"{name} = {shown(here)}, but the definition says {shown(there)}")
 
 
-def check_apart(one: Any, other: Any) -> None:
+def check_apart(first: Any, second: Any) -> None:
     """Check that two windows do not overlap.
 
     Args:
-        one: an aggregate, or its description: it has metric, first_day and last_day.
-        other: likewise.
+        first: an aggregate, or its description: it has metric, first_day and last_day.
+        second: likewise.
 
     Raises:
         AggregateError: they overlap, or one of them is unknown.
     """
-    if not (one.first_day and one.last_day and other.first_day and other.last_day):
+    if not (first.first_day and first.last_day and second.first_day and second.last_day):
         raise AggregateError(
-            f"{one.metric!r}: a window is not known, so the same reports might count twice"
+            f"{first.metric!r}: a window is not known, so the same reports might count twice"
         )
-    if one.first_day <= other.last_day and other.first_day <= one.last_day:
+    if first.first_day <= second.last_day and second.first_day <= first.last_day:
         raise AggregateError(
-            f"the windows {one.first_day} to {one.last_day} and {other.first_day} to "
-            f"{other.last_day} overlap: reports would count twice"
+            f"the windows {first.first_day} to {first.last_day} and {second.first_day} to "
+            f"{second.last_day} overlap: reports would count twice"
         )
 
 

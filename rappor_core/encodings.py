@@ -224,10 +224,10 @@ class SymbolEncoding(Encoding):
                 f"num_bits = {params.num_bits}, hash = {params.hash!r}: a symbol needs 2 or more, "
                 "mmh3"
             )
-        for kept, lie in ((mechanism.p1, mechanism.q1), (mechanism.p2, mechanism.q2)):
-            if kept + others * lie != PROBABILITY_SCALE:
+        for keep, lie in ((mechanism.p1, mechanism.q1), (mechanism.p2, mechanism.q2)):
+            if keep + others * lie != PROBABILITY_SCALE:
                 raise ParameterError(
-                    f"{kept} + {others} * {lie} is not {PROBABILITY_SCALE}: the chances of the "
+                    f"{keep} + {others} * {lie} is not {PROBABILITY_SCALE}: the chances of the "
                     f"{params.num_bits} symbols must add up to 1; make them with "
                     "TwoRoundMechanism.symbols"
                 )

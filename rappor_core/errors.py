@@ -30,19 +30,19 @@ def shown(value: object) -> str:
     return short.repr(value).encode("ascii", "backslashreplace").decode("ascii")
 
 
-def meant(given: object, known: Iterable[str]) -> str:
+def meant(wrong: object, names: Iterable[str]) -> str:
     """Suggest the known word nearest to a wrong one, for the end of a message.
 
     Args:
-        given: The wrong word.
-        known: Words that would have been right.
+        wrong: The wrong word.
+        names: Words that would have been right.
 
     Returns:
         A hint such as `; did you mean 'day'?`, "" if no word is near.
     """
     from difflib import get_close_matches  # only where something is wrong
 
-    name, words = str(given)[:_SHOWN_CHARACTERS], list(known)
+    name, words = str(wrong)[:_SHOWN_CHARACTERS], list(names)
     cut_short = [word for word in sorted(words) if len(name) > 3 and word.startswith(name)]
     near = sorted(cut_short, key=len) or get_close_matches(name, words, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
@@ -58,13 +58,13 @@ def toml_problem(error: ValueError, text: str = "") -> str:
     Returns:
         The reason, with the line where it is known.
     """
-    said = str(error)
-    where = said.rpartition("(at ")[2].rstrip(")") if "(at " in said else ""
+    message = str(error)
+    where = message.rpartition("(at ")[2].rstrip(")") if "(at " in message else ""
     if not where:
         return "not TOML: a number in it has too many digits"
-    twice = any(word in said for word in ("twice", "overwrite", "mutate"))
+    twice = any(word in message for word in ("twice", "overwrite", "mutate"))
     what = "a key or a table appears twice" if twice else "it cannot be read"
-    if "Invalid date" in said:
+    if "Invalid date" in message:
         what = "there is no such date or time"
     if text and where.startswith("line "):
         line = text.split("\n")[int(where[5:].partition(",")[0]) - 1]

@@ -60,10 +60,10 @@ def _in_plain_words(error: BaseException) -> str:
         where = f"line {getattr(error, 'lineno', 1)}, column {getattr(error, 'colno', 1)}"
         return f"it is not JSON at {where}"
     text = " ".join(str(error).split())
-    if found := _NUMBER.fullmatch(text):
-        return f"{found[1][:60]} is not a number"
-    if found := _PATH.fullmatch(text):
-        return found[1].lower()
+    if match := _NUMBER.fullmatch(text):
+        return f"{match[1][:60]} is not a number"
+    if match := _PATH.fullmatch(text):
+        return match[1].lower()
     if "Exceeds the limit" in text:
         return "a number in it has too many digits"
     return text[:200] or "it cannot be used"
@@ -79,5 +79,5 @@ def failure_sentence(error: BaseException) -> str:
         what = "the input" if isinstance(error, RecursionError | MemoryError) else "a file"
         return f"{what}: {failure_reason(error)}"
     hint = _BY_ERRNO.get(error.errno or 0)
-    said = f"{files or 'the output'}: {failure_reason(error)}"
-    return f"{said}; {hint}" if hint else said
+    sentence = f"{files or 'the output'}: {failure_reason(error)}"
+    return f"{sentence}; {hint}" if hint else sentence

@@ -23,14 +23,14 @@ class Frozen:
     def __init__(self, *values: Any, **named: Any) -> None:
         """Raises TypeError for fields that are missing, unknown, or given twice."""
         fields = self.field_names
-        given = dict(zip(fields, values, strict=False))
-        wrong = [*values[len(fields) :], *(named.keys() - fields), *(named.keys() & given.keys())]
-        given |= named
-        wrong += [name for name in fields if name not in given and not hasattr(self, name)]
+        filled = dict(zip(fields, values, strict=False))
+        wrong = [*values[len(fields) :], *(named.keys() - fields), *(named.keys() & filled.keys())]
+        filled |= named
+        wrong += [name for name in fields if name not in filled and not hasattr(self, name)]
         if wrong:
             kind = type(self).__name__
             raise TypeError(f"{kind} has the fields {', '.join(fields)}; wrong or missing: {wrong}")
-        self.__dict__.update((name, given.get(name, getattr(self, name, None))) for name in fields)
+        self.__dict__.update((name, filled.get(name, getattr(self, name, None))) for name in fields)
         self.__post_init__()
 
     def __post_init__(self) -> None:
@@ -64,5 +64,5 @@ class Frozen:
 
     def __repr__(self) -> str:
         """Write every field."""
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.to_fields().items())
-        return f"{type(self).__name__}({shown})"
+        text = ", ".join(f"{name}={value!r}" for name, value in self.to_fields().items())
+        return f"{type(self).__name__}({text})"

@@ -167,8 +167,8 @@ class TwoRoundMechanism(Frozen):
         p1, q1 = _symbol_round("epsilon_infinity", num_symbols, epsilon_infinity)
         others = num_symbols - 1
         target = math.exp(epsilon_one) / (math.exp(epsilon_one) + others)
-        kept = (target * PROBABILITY_SCALE - q1) / (p1 - q1)
-        q2 = math.ceil(PROBABILITY_SCALE * (1 - kept) / others)
+        keep = (target * PROBABILITY_SCALE - q1) / (p1 - q1)
+        q2 = math.ceil(PROBABILITY_SCALE * (1 - keep) / others)
         if q2 < 0:
             raise ParameterError(
                 f"epsilon_one = {epsilon_one!r} is too close to epsilon_infinity = "
@@ -209,8 +209,8 @@ class TwoRoundMechanism(Frozen):
                 f"{epsilons[0]!r}: no instantaneous response can reach it with probabilities over "
                 "2**16; lower epsilon_one"
             )
-        kept = math.floor(PROBABILITY_SCALE * p2)
-        return cls(p1=p1, q1=q1, p2=kept, q2=PROBABILITY_SCALE - kept)
+        truth = math.floor(PROBABILITY_SCALE * p2)
+        return cls(p1=p1, q1=q1, p2=truth, q2=PROBABILITY_SCALE - truth)
 
     @property
     def rates(self) -> tuple[float, float, float, float]:
@@ -243,10 +243,10 @@ def _symbol_round(name: str, num_symbols: int, epsilon: float) -> tuple[int, int
     if type(num_symbols) is not int or not 2 <= num_symbols <= 256:
         raise ParameterError(f"num_symbols = {num_symbols!r} is not a whole number, 2 to 256")
     lie = math.ceil(PROBABILITY_SCALE / (math.exp(epsilon) + num_symbols - 1))
-    kept = PROBABILITY_SCALE - (num_symbols - 1) * lie
-    if kept <= lie:
+    keep = PROBABILITY_SCALE - (num_symbols - 1) * lie
+    if keep <= lie:
         raise InformationLostError(f"{name} = {epsilon!r} keeps nothing")
-    return kept, lie
+    return keep, lie
 
 
 def _check_certain(epsilon_infinity: float, q1: int) -> None:

@@ -46,8 +46,8 @@ def prefer_own_packages() -> None:
 def foreign_file(name: str) -> str | None:
     """Name what is imported in place of one of our packages; None if ours is."""
     spec = PathFinder.find_spec(name)
-    own = PathFinder.find_spec(name, [FOLDER])
-    found = spec and (spec.origin or next(iter(spec.submodule_search_locations or ()), None))
-    if not found or not own or Path(found).resolve() == Path(str(own.origin)).resolve():
+    own_spec = PathFinder.find_spec(name, [FOLDER])
+    origin = spec and (spec.origin or next(iter(spec.submodule_search_locations or ()), None))
+    if not origin or not own_spec or Path(origin).resolve() == Path(str(own_spec.origin)).resolve():
         return None
-    return found
+    return origin

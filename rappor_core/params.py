@@ -150,8 +150,8 @@ class RapporParams(Frozen):
             missing, unknown = sorted(expected - set(fields)), sorted(set(fields) - expected)
             raise ParameterError(f"parameters lack {missing} and have unknown fields {unknown}")
         mechanism = {name: fields[name] for name in TwoRoundMechanism.field_names}
-        own: dict[str, Any] = {name: fields[name] for name in _OWN}
-        return cls(mechanism=TwoRoundMechanism(**mechanism), **own)
+        scalars: dict[str, Any] = {name: fields[name] for name in _OWN}
+        return cls(mechanism=TwoRoundMechanism(**mechanism), **scalars)
 
 
 _OWN = ("encoding", "hash", "num_bits", "num_hashes", "num_cohorts")

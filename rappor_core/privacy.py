@@ -41,14 +41,14 @@ def epsilon_n(params: RapporParams, num_reports: int) -> float:
         return 0.0
     p1, q1, p2, q2 = params.mechanism.rates
 
-    def shown(weight: float, if_one: float, if_zero: float) -> float:
-        one, zero = (num_reports * _ln(chance) for chance in (if_one, if_zero))
-        return log_sum((weight, one), (1 - weight, zero))
+    def log_chance(weight: float, if_one: float, if_zero: float) -> float:
+        logs = [num_reports * _ln(chance) for chance in (if_one, if_zero)]
+        return log_sum((weight, logs[0]), (1 - weight, logs[1]))
 
-    ones = shown(p1, p2, q2) - shown(q1, p2, q2)
+    ones = log_chance(p1, p2, q2) - log_chance(q1, p2, q2)
     zeros = 0.0
     if not params.scheme.symbols:
-        zeros = shown(q1, 1 - p2, 1 - q2) - shown(p1, 1 - p2, 1 - q2)
+        zeros = log_chance(q1, 1 - p2, 1 - q2) - log_chance(p1, 1 - p2, 1 - q2)
     return _combined(params, ones, zeros)
 
 

@@ -63,23 +63,23 @@ class SequenceRisk(NamedTuple):
                 f"{self.periods:,} {self.unit}s of linked reports, two people whose answers "
                 f"changed at different times {differ}."
             )
-        said = (
+        text = (
             f"Epsilon {self.epsilon:.2f} covers the whole sequence of answers: which value, "
             "whether and when it changed"
         )
         if self.shown:
-            return f"{said}; not {self.shown}, which the reports show."
-        said += ", and whether there was one."
+            return f"{text}; not {self.shown}, which the reports show."
+        text += ", and whether there was one."
         if not self.block:
-            return said
+            return text
         what = f"{self.window:,} {self.unit}s"
         if self.most_in_window > 1:
             twice = self.most_in_window * self.block
             return (
-                f"{said} Epsilon {self.block:.2f} covers each block of {what}, and {twice:.2f} any "
+                f"{text} Epsilon {self.block:.2f} covers each block of {what}, and {twice:.2f} any "
                 f"{what} in a row, which can touch two blocks."
             )
-        return f"{said} Epsilon {self.block:.2f} covers any {what} in a row."
+        return f"{text} Epsilon {self.block:.2f} covers any {what} in a row."
 
 
 def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
@@ -89,16 +89,16 @@ def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
         metric: of a location any slot and level; each slot's reports are a separate sequence.
         periods: for the lower bound of memoized answers; a year where None. 1 or more.
     """
-    shown = _shown_use(metric)
+    use = _shown_use(metric)
     if not metric.params.mechanism.has_permanent_round or metric.max_permanent_responses < 2:
-        return SequenceRisk(metric.lifetime_epsilon, True, shown=shown, **_window_of(metric))
+        return SequenceRisk(metric.lifetime_epsilon, True, shown=use, **_window_of(metric))
     if metric.max_reports == 1:  # one report reveals what it does of any two lives
-        return SequenceRisk(metric.epsilon_one, True, shown=shown)
-    asked = periods or PERIODS_A_YEAR[metric.period]
-    sent = asked * metric.max_reports_per_period
+        return SequenceRisk(metric.epsilon_one, True, shown=use)
+    num_periods = periods or PERIODS_A_YEAR[metric.period]
+    sent = num_periods * metric.max_reports_per_period
     if metric.max_reports is not None:
         sent = min(sent, metric.max_reports)
-    return SequenceRisk(memoized_nats(metric.params, sent), False, asked, metric.period)
+    return SequenceRisk(memoized_nats(metric.params, sent), False, num_periods, metric.period)
 
 
 def _shown_use(metric: Metric) -> str:
@@ -166,8 +166,8 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
     Returns:
         The text, as every page shows it.
     """
-    said = f"{risk_of(metric).sentence} {sequence_risk(metric).sentence}"
-    return said if crowd is None else f"{said} {guess_sentence(metric, crowd)}"
+    text = f"{risk_of(metric).sentence} {sequence_risk(metric).sentence}"
+    return text if crowd is None else f"{text} {guess_sentence(metric, crowd)}"
 
 
 @lru_cache(maxsize=256)  # pages and checks ask again and again, .1 s a time
@@ -210,7 +210,7 @@ def _bits_apart(params: RapporParams, same: int, other: int) -> float:
 def _bit_apart(params: RapporParams, same: int, other: int, was: float, became: float) -> float:
     """Bounds of one bit with chances of a permanent 1 for both values, equal for each value."""
     *_, p2, q2 = params.mechanism.rates
-    shown = ((math.log(q2), math.log(p2)), (math.log(1 - q2), math.log(1 - p2)))
+    bit_logs = ((math.log(q2), math.log(p2)), (math.log(1 - q2), math.log(1 - p2)))
     return max(
         log_sum((was, same * x[1]), (1 - was, same * x[0]))
         + log_sum((became, other * y[1]), (1 - became, other * y[0]))
@@ -218,6 +218,6 @@ def _bit_apart(params: RapporParams, same: int, other: int, was: float, became: 
             (was, same * x[1] + other * y[1]),
             (1 - was, same * x[0] + other * y[0]),
         )
-        for x in shown
-        for y in shown
+        for x in bit_logs
+        for y in bit_logs
     )

@@ -60,21 +60,21 @@ def _sqlite_file(database: str, tools: str) -> Path:
 
 def _copy(source: Path, target: Path, program: Program) -> None:
     make_private(target)
-    found = ""
+    result = ""
     try:
         with (
             closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
             closing(sqlite3.connect(target)) as new,
         ):
             old.backup(new)
-            found = new.execute("PRAGMA integrity_check").fetchone()[0]
-            known = "SELECT count(*) FROM sqlite_master WHERE name = ?"
-            if new.execute(known, (program.table,)).fetchone() == (0,):
-                found = "none of its tables is ours"
+            result = new.execute("PRAGMA integrity_check").fetchone()[0]
+            query = "SELECT count(*) FROM sqlite_master WHERE name = ?"
+            if new.execute(query, (program.table,)).fetchone() == (0,):
+                result = "none of its tables is ours"
     except sqlite3.Error as error:
         raise StorageError(f"{source} could not be copied to {target}: {error}") from error
     finally:
-        if found != "ok":
+        if result != "ok":
             target.unlink(missing_ok=True)
-    if found != "ok":
-        raise StorageError(f"{source} is not a whole database of the {program.name}: {found}")
+    if result != "ok":
+        raise StorageError(f"{source} is not a whole database of the {program.name}: {result}")

@@ -179,7 +179,7 @@ def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
     calls = ", ".join(
         f"set_config('{name}', '{setting}', true)" for name, setting in settings.items()
     )
-    event.listen(engine, "begin", lambda one: one.exec_driver_sql(f"SELECT {calls}"))
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(f"SELECT {calls}"))
     event.listen(engine, "checkout", _refuse_hung_up)
     return engine
 
@@ -216,8 +216,8 @@ def check_commits(connection: Connection, lock: str = "") -> None:
 
 def _hang_up(connection: Any) -> None:
     """End the wait of another thread for a server that does not answer."""
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as own:
-        own.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)
 
 
 class Database:
@@ -234,7 +234,7 @@ class Database:
         self.program = program
         self.is_postgresql = engine.dialect.name == "postgresql"
         if self.is_postgresql:
-            event.listen(engine, "connect", lambda _, one: one.info.update(made=monotonic()))
+            event.listen(engine, "connect", lambda _, record: record.info.update(made=monotonic()))
             event.listen(engine, "checkout", self._refuse_dropped)
         self._is_closed = False
 

@@ -71,8 +71,8 @@ def drop_traces(error: BaseException) -> None:
     seen: set[int] = set()
     behind: list[BaseException | None] = [error]
     while behind:
-        one = behind.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            behind += [one.__cause__, one.__context__]
-            one.__traceback__ = None
+        cause = behind.pop()
+        if cause is not None and id(cause) not in seen:
+            seen.add(id(cause))
+            behind += [cause.__cause__, cause.__context__]
+            cause.__traceback__ = None

@@ -144,15 +144,15 @@ class Problems:
         """Return the answer to an error of FastAPI itself, such as a route that does not exist."""
         if isinstance(error.__cause__, RapporError):  # a body that could not be read
             return self.answer(error.__cause__)
-        known = cast(HTTPException, error)
-        shown = f"{request.method[:20]!a} {request.url.path[:100]!a}".replace("'", "")
-        detail = str(known.detail)
-        if known.status_code == 404:
-            detail = f"there is no {shown}; GET /openapi.json names every route"
-        if known.status_code == 405:
-            methods = (known.headers or {}).get("Allow", "other methods")
-            detail = f"there is no {shown}; this path has {methods}"
-        return problem(known.status_code, "http", detail, headers=known.headers)
+        http_error = cast(HTTPException, error)
+        route = f"{request.method[:20]!a} {request.url.path[:100]!a}".replace("'", "")
+        detail = str(http_error.detail)
+        if http_error.status_code == 404:
+            detail = f"there is no {route}; GET /openapi.json names every route"
+        if http_error.status_code == 405:
+            methods = (http_error.headers or {}).get("Allow", "other methods")
+            detail = f"there is no {route}; this path has {methods}"
+        return problem(http_error.status_code, "http", detail, headers=http_error.headers)
 
     async def _of_error(self, _request: Request, error: Exception) -> Response:
         if isinstance(error, RequestValidationError):

@@ -62,10 +62,10 @@ class BodyBounds:
         It raises BodyTooLargeError, BodyTimeoutError, and RequestError where the body ends early.
         """
         deadline: float | None = None
-        left, is_whole = self.max_bytes, False
+        remaining, is_whole = self.max_bytes, False
 
         async def next_message() -> Message:
-            nonlocal deadline, left, is_whole
+            nonlocal deadline, remaining, is_whole
             if is_whole:
                 return await receive()
             if deadline is None:
@@ -78,9 +78,9 @@ class BodyBounds:
                 raise BodyTimeoutError(text) from None
             if message["type"] == "http.disconnect":
                 raise RequestError("the body ended early")
-            left -= len(message.get("body", b""))
+            remaining -= len(message.get("body", b""))
             is_whole = not message.get("more_body", False)
-            if left < 0:
+            if remaining < 0:
                 raise BodyTooLargeError(f"the body has more than {self.max_bytes} bytes")
             return message
 

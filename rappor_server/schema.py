@@ -41,15 +41,15 @@ def migrate(database: Database) -> tuple[str | None, str]:
         if current is None and is_empty:
             _create(connection, program)
         else:
-            if current not in _known(program):
+            if current not in _revisions(program):
                 check(current, program)
             command.upgrade(_config(program, connection), "head")
-        return current, _known(program)[0]
+        return current, _revisions(program)[0]
 
 
 def check(current: str | None, program: Program) -> None:
     """Raises SchemaError unless `current` is the head."""
-    known = _known(program)
+    known = _revisions(program)
     if current not in known:
         raise SchemaError(
             f"the database has tables at schema {current or 'none'}, and this code knows the "
@@ -85,7 +85,7 @@ def _config(program: Program, connection: Connection | None = None) -> Config:
 
 
 @cache
-def _known(program: Program) -> list[str]:
+def _revisions(program: Program) -> list[str]:
     """Return the program's revisions, newest first; read once a process."""
     scripts = ScriptDirectory.from_config(_config(program))
     return [script.revision for script in scripts.walk_revisions()]

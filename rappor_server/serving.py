@@ -141,8 +141,8 @@ def running(server: Server, listener: socket.socket, host: str, name: str) -> It
                 reason = failures[0] if failures else "see the log"
                 raise ServerError(f"the {name} did not start: {reason}")
             sleep(0.01)
-        shown = f"[{host}]" if ":" in host else host
-        yield f"http://{shown}:{listener.getsockname()[1]}"
+        address = f"[{host}]" if ":" in host else host
+        yield f"http://{address}:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()

@@ -44,11 +44,11 @@ def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySett
     if file and not Path(file).is_file():
         raise SettingsError(f"{kind.FILE_VARIABLE} = {file!r}: there is no such file")
     prefix = kind.model_config["env_prefix"]
-    known = {prefix + name.upper() for name in kind.model_fields}
+    names = {prefix + name.upper() for name in kind.model_fields}
     for name in sorted(os.environ):  # an unknown name with our prefix is a mistake
         ours = name.upper()
-        if ours.startswith(prefix) and ours not in known and not f"{ours}=".startswith(kind.OTHERS):
-            near = difflib.get_close_matches(ours, known, 1)
+        if ours.startswith(prefix) and ours not in names and not f"{ours}=".startswith(kind.OTHERS):
+            near = difflib.get_close_matches(ours, names, 1)
             hint = f"did you mean {near[0]}?" if near else f"{kind.HELP} names them"
             raise SettingsError(f"environment variable {name}: there is no such setting; {hint}")
     try:

@@ -130,14 +130,14 @@ def draw_cohort(fleet: Fleet, sizes: Counts, cohort: int, seed: int, counts: Fle
     periods, bits = len(sizes), fleet.params.num_bits
     devices = np.zeros(periods, dtype=np.int64)
     permanent = np.zeros((periods, bits), dtype=np.int64)
-    for came, left in np.argwhere(sizes):
-        size = sizes[came, left]
-        held = rng.multinomial(size, fleet.shares)
-        truth = bits_set(held[None], positions, bits)[0]
-        kept = rng.binomial(truth, p1) + rng.binomial(size - truth, q1)
-        devices[came:left] += size
-        permanent[came:left] += kept
-        counts.holders[came:left] += held
+    for came, went in np.argwhere(sizes):
+        size = sizes[came, went]
+        holders = rng.multinomial(size, fleet.shares)
+        truth = bits_set(holders[None], positions, bits)[0]
+        set_bits = rng.binomial(truth, p1) + rng.binomial(size - truth, q1)
+        devices[came:went] += size
+        permanent[came:went] += set_bits
+        counts.holders[came:went] += holders
     each = fleet.reports_each
     clear = devices[:, None] - permanent
     counts.reports[:, cohort] = each * devices
@@ -148,8 +148,8 @@ def draw_cohort(fleet: Fleet, sizes: Counts, cohort: int, seed: int, counts: Fle
 
 def repetition(sizes: Counts, periods: int, reports_each: int = 1) -> float:
     """rho = sum r^2 / sum r over devices, of their reports r in the first periods."""
-    came, left = np.indices(sizes.shape[:2])
-    reports = reports_each * np.clip(np.minimum(left, periods) - came, 0, None)
+    came, went = np.indices(sizes.shape[:2])
+    reports = reports_each * np.clip(np.minimum(went, periods) - came, 0, None)
     number = sizes.sum(axis=2)
     return float((number * reports.astype(float) ** 2).sum() / (number * reports).sum())
 
@@ -182,10 +182,10 @@ def declared_metric(file: Path | None, name: str | None) -> FleetMetric:
                 num_bits=128, num_hashes=2, num_cohorts=64, prob_f=0.5, prob_p=0.5, prob_q=0.75
             )
         )
-    known = load_metrics(file).metrics
-    if name not in known:
-        raise FleetError(f"{file}: no metric {name!a}; it has {', '.join(known)}")
-    return FleetMetric(known[name].params, known[name])
+    metrics = load_metrics(file).metrics
+    if name not in metrics:
+        raise FleetError(f"{file}: no metric {name!a}; it has {', '.join(metrics)}")
+    return FleetMetric(metrics[name].params, metrics[name])
 
 
 def listed_values(
@@ -207,9 +207,10 @@ def listed_values(
         names = [f"value-{i:06}" for i in range(len(shares) + absent)]
         return Candidates.from_strings(names), shares / shares.sum()
     empty = no_counts(params, 1, 1)
-    own = metric_candidates(declared.aggregate(empty.reports[0], empty.bit_counts[0], None, None))
-    shares = read_shares(file)[: len(own)] if file else zipf_shares(exponent, len(own))
-    return own, shares / shares.sum()
+    whole = declared.aggregate(empty.reports[0], empty.bit_counts[0], None, None)
+    named = metric_candidates(whole)
+    shares = read_shares(file)[: len(named)] if file else zipf_shares(exponent, len(named))
+    return named, shares / shares.sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,9 +297,9 @@ def _row(
     repeats = repetition(drawn.sizes, periods, fleet.reports_each)
     aggregate = drawn.aggregate(0, periods, declared, start)
     table = decode(aggregate, candidates, replace(options, repeats=repeats)).candidates
-    held = drawn.counts.holders[:periods].sum(axis=0)
+    holders = drawn.counts.holders[:periods].sum(axis=0)
     shares = np.zeros(len(candidates))
-    shares[: len(held)] = held / held.sum()
+    shares[: len(holders)] = holders / holders.sum()
     detected = np.asarray(table.detected, dtype=bool)
     true = shares[detected & (shares > 0)]
     return Row(
@@ -306,7 +307,7 @@ def _row(
         reports=aggregate.num_reports,
         devices=int(drawn.sizes[:periods].sum()),
         repeats=repeats,
-        held=int((held > 0).sum()),
+        held=int((holders > 0).sum()),
         found=len(true),
         false_found=int((detected & (shares == 0)).sum()),
         smallest=float(true.min()) if len(true) else None,

@@ -110,7 +110,7 @@ def draw_flows(
     devices: int,
     rng: np.random.Generator,
     days: tuple[date, date] = (START, END),
-    asked: frozenset[str] | None = None,
+    questions: frozenset[str] | None = None,
 ) -> Aggregate:
     """Return the counts of devices that answer once: exact draws, cohort by cohort.
 
@@ -120,7 +120,7 @@ def draw_flows(
         devices: number of them.
         rng: source of the draws.
         days: first and last day of the counts.
-        asked: questions whose cohorts have devices, None for all.
+        questions: questions whose cohorts have devices, None for all.
 
     Returns:
         The aggregate that a collector would serve.
@@ -128,9 +128,9 @@ def draw_flows(
     flow, params = metric.details, metric.params
     space = FlowSpace.of(flow)
     reports = draw_cohorts(devices, params.num_cohorts, rng)
-    if asked is not None:
-        kept = np.array([question_of(cohort) in asked for cohort in range(params.num_cohorts)])
-        reports = np.asarray(rng.multinomial(devices, kept / kept.sum()))
+    if questions is not None:
+        asks = np.array([question_of(cohort) in questions for cohort in range(params.num_cohorts)])
+        reports = np.asarray(rng.multinomial(devices, asks / asks.sum()))
     mechanism = params.mechanism
     chances = np.full((params.num_bits, params.num_bits), mechanism.p_star)
     np.fill_diagonal(chances, mechanism.q_star)
@@ -139,8 +139,8 @@ def draw_flows(
     for cohort, number in enumerate(reports.tolist()):
         question = question_of(cohort)
         shares = space.sums(question) @ matrix
-        own = np.bincount(flow_symbols(params, flow, question, cohort), shares, params.num_bits)
-        counts[cohort] = rng.multinomial(number, np.clip(own, 0, None) @ chances)
+        law = np.bincount(flow_symbols(params, flow, question, cohort), shares, params.num_bits)
+        counts[cohort] = rng.multinomial(number, np.clip(law, 0, None) @ chances)
     return aggregate_of_metric(metric, reports, counts, *days)
 
 
@@ -183,21 +183,21 @@ def flow_coverage(
     Returns:
         The counts over all draws.
     """
-    held: dict[str, list[Flags]] = {name: [] for name in QUANTITIES}
-    found: list[FlowDecoding] = []
+    flags_of: dict[str, list[Flags]] = {name: [] for name in QUANTITIES}
+    results: list[FlowDecoding] = []
     for _ in range(draws):
-        one = decode_flows(draw_flows(metric, matrix, devices, rng))
-        for name, flags in _held(one, matrix):
-            held[name].append(flags)
-        found.append(one)
+        result = decode_flows(draw_flows(metric, matrix, devices, rng))
+        for name, flags in _hits(result, matrix):
+            flags_of[name].append(flags)
+        results.append(result)
         advance(1)
     return FlowCoverage(
         draws,
-        {name: _summary(flags) for name, flags in held.items()},
-        float(np.mean([off(one.flow_share, matrix) for one in found])),
-        sum(one.num_detected for one in found),
-        sum(int(is_wrong(one, matrix).sum()) for one in found),
-        float(np.mean([one.tau for one in found])),
+        {name: _summary(flags) for name, flags in flags_of.items()},
+        float(np.mean([off(row.flow_share, matrix) for row in results])),
+        sum(row.num_detected for row in results),
+        sum(int(is_wrong(row, matrix).sum()) for row in results),
+        float(np.mean([row.tau for row in results])),
     )
 
 
@@ -223,9 +223,9 @@ def in_world(matrix: Floats, flow: Flow, world: FlowWorld, rng: np.random.Genera
     elif world is FlowWorld.EVEN:
         inside = np.full_like(inside, total / inside.size)
     elif world is FlowWorld.SPIKES:
-        found = np.full(inside.size, total * (1 - SPIKES * SPIKE) / inside.size)
-        found[rng.choice(inside.size, SPIKES, replace=False)] += SPIKE * total
-        inside = found.reshape(inside.shape)
+        flows = np.full(inside.size, total * (1 - SPIKES * SPIKE) / inside.size)
+        flows[rng.choice(inside.size, SPIKES, replace=False)] += SPIKE * total
+        inside = flows.reshape(inside.shape)
     elif world is FlowWorld.ONE_CELL:
         center = np.zeros((1, cells))
         center[0, rng.integers(cells)] = 1
@@ -234,10 +234,10 @@ def in_world(matrix: Floats, flow: Flow, world: FlowWorld, rng: np.random.Genera
     return np.asarray(whole.ravel())
 
 
-def is_wrong(found: FlowDecoding, truth: Floats) -> Flags:
+def is_wrong(decoding: FlowDecoding, truth: Floats) -> Flags:
     """(detected,) flows detected whose true share (P,) is below a quarter of the estimate."""
-    detected = found.detected
-    return np.asarray(truth[detected] < 0.25 * found.flows.estimate[detected])
+    detected = decoding.detected
+    return np.asarray(truth[detected] < 0.25 * decoding.flows.estimate[detected])
 
 
 def off(guess: Floats, truth: Floats) -> float:
@@ -245,22 +245,22 @@ def off(guess: Floats, truth: Floats) -> float:
     return float(0.5 * np.abs(guess - truth).sum())
 
 
-def _held(found: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:
+def _hits(fit: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:
     """By quantity, which intervals of a decoding hold."""
-    space = FlowSpace.of(found.flow)
+    space = FlowSpace.of(fit.flow)
     matrix = truth.reshape(space.num_sides, -1)
     cells = np.arange(space.num_cells)
     largest = np.argsort(-truth, kind="stable")[:LARGEST]
-    flows, zones = _within(found.flows, truth), _within(found.zones, space.sums("zones") @ truth)
-    own = truth[space.same == 1][: space.num_cells].sum()
-    moved = truth[space.between_cells].sum() - own
+    flows, zones = _within(fit.flows, truth), _within(fit.zones, space.sums("zones") @ truth)
+    same = truth[space.same == 1][: space.num_cells].sum()
+    moved = truth[space.between_cells].sum() - same
     yield QUANTITIES[0], flows[largest]
-    yield "detected flows", flows[found.detected]
+    yield "detected flows", flows[fit.detected]
     yield "zones", zones
-    yield "detected zones", zones[found.zones_detected]
-    yield "night cells", _within(found.origins, matrix.sum(axis=1))[cells]
-    yield "bands", _within(found.bands, space.sums("distance") @ truth)
-    yield "own cell and moved", np.append(_within(found.own_cell, own), _within(found.moved, moved))
+    yield "detected zones", zones[fit.zones_detected]
+    yield "night cells", _within(fit.origins, matrix.sum(axis=1))[cells]
+    yield "bands", _within(fit.bands, space.sums("distance") @ truth)
+    yield "own cell and moved", np.append(_within(fit.own_cell, same), _within(fit.moved, moved))
 
 
 def _within(table: ShareTable, truth: Any) -> Flags:
@@ -269,10 +269,10 @@ def _within(table: ShareTable, truth: Any) -> Flags:
 
 def _summary(each: list[Flags]) -> tuple[float, float, float, float] | None:
     """Part that holds, its standard error with the draws as clusters, worst draw, size."""
-    sizes = np.array([len(one) for one in each], dtype=float)
+    sizes = np.array([len(flags) for flags in each], dtype=float)
     if not sizes.sum():
         return None
-    hits = np.array([float(one.sum()) for one in each])
+    hits = np.array([float(flags.sum()) for flags in each])
     part = hits.sum() / sizes.sum()
     error = np.sqrt(np.sum((hits - part * sizes) ** 2)) / sizes.sum()
     worst = float(np.min(hits[sizes > 0] / sizes[sizes > 0]))
@@ -289,10 +289,10 @@ def flow_lines(row: Mapping[str, Any]) -> list[list[str]]:
                f"{row['detected'] / row['draws']:.1f} ({row['wrong']})", f"{row['error']:.3f}",
                f"{row['tau']:.2g}"]  # fmt: skip
     lines = []
-    for name, one in row["held"].items():
+    for name, part in row["held"].items():
         numbers = ["-"] * 4
-        if one is not None:
-            numbers = [f"{one[3]:.0f}", f"{one[0]:.3f}", f"{one[1]:.3f}", f"{one[2]:.2f}"]
+        if part is not None:
+            numbers = [f"{part[3]:.0f}", f"{part[0]:.3f}", f"{part[1]:.3f}", f"{part[2]:.2f}"]
         lines.append([*setting, name, *numbers])
         setting = [""] * len(setting)
     return lines

@@ -81,32 +81,43 @@ def map_coverage(
     rng: np.random.Generator,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Coverage:
-    """Draw and decode `maps` maps of one slot and level, one report a device.
+    """Draw and decode maps of one slot and level, one report a device.
 
-    Raises ParameterError for a metric that is not of places, and for one of trips.
+    Args:
+        metric: A metric of places.
+        devices: Devices of each map.
+        maps: Number of maps.
+        rng: Source of the populations and their noise.
+        advance: Called with 1 after each map.
+
+    Returns:
+        How many intervals of cells hold the true shares.
+
+    Raises:
+        ParameterError: The metric is not of places, or of trips.
     """
     if metric.location is None or not has_map(metric):
         raise ParameterError(f"metric {metric.name!r} has no map: give one of places, not of trips")
     places = places_of([metric.location], reserved_values(metric.no_data))
     num_cells = len(places.shown_cells)
-    held, counted = np.zeros((maps, len(GROUPS))), np.zeros((maps, len(GROUPS)))
+    hits, counted = np.zeros((maps, len(GROUPS))), np.zeros((maps, len(GROUPS)))
     widths = []
     for number in range(maps):
         truth = true_shares(places, number, rng)
-        found = _decoded(metric, places, truth, devices, rng)
-        inside = (found.low <= truth) & (truth <= found.high)
+        density = _decoded(metric, places, truth, devices, rng)
+        inside = (density.low <= truth) & (truth <= density.high)
         ranked = np.argsort(-truth[:num_cells], kind="stable")
-        detected = np.flatnonzero(found.detected[:num_cells])
+        detected = np.flatnonzero(density.detected[:num_cells])
         groups = (ranked, detected, ranked[:HEAVIEST], ranked[:TEN])
-        held[number] = [inside[cells].sum() for cells in groups]
+        hits[number] = [inside[cells].sum() for cells in groups]
         counted[number] = [len(cells) for cells in groups]
-        widths.append(float((found.high - found.low)[ranked[:HEAVIEST]].mean()))
+        widths.append(float((density.high - density.low)[ranked[:HEAVIEST]].mean()))
         advance(1)
     parts: dict[str, float | None] = {}
-    for name, inside_of, cells_of in zip(GROUPS, held.T, counted.T, strict=True):
+    for name, inside_of, cells_of in zip(GROUPS, hits.T, counted.T, strict=True):
         part = dict(zip(("", "_error", "_worst"), covered_part(inside_of, cells_of), strict=True))
         parts |= {name + what: number for what, number in part.items()}
-    by_map = np.divide(held[:, 1], counted[:, 1], out=np.ones(maps), where=counted[:, 1] > 0)
+    by_map = np.divide(hits[:, 1], counted[:, 1], out=np.ones(maps), where=counted[:, 1] > 0)
     error = float(by_map.std(ddof=1) / np.sqrt(maps)) if maps > 1 else None
     found_by_map = float(by_map.mean())
     return Coverage(
@@ -114,21 +125,21 @@ def map_coverage(
     )
 
 
-def covered_part(held: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
+def covered_part(hits: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
     """Return the share of true values in intervals, its Monte-Carlo error, and that of the worst
     map.
 
-    held, counted: cells of each map, (maps,). The error is that of a ratio of two sums over maps
+    hits, counted: cells of each map, (maps,). The error is that of a ratio of two sums over maps
     (Cochran 1977, section 6.3): cells of one map are not independent. None if unknown.
     """
     total, maps = counted.sum(), len(counted)
     if not total:
         return None, None, None
-    part = held.sum() / total
-    spread = float(((held - part * counted) ** 2).sum())
+    part = hits.sum() / total
+    spread = float(((hits - part * counted) ** 2).sum())
     error = float(np.sqrt(spread * maps / (maps - 1)) / total) if maps > 1 else None
     some = counted > 0
-    return float(part), error, float((held[some] / counted[some]).min())
+    return float(part), error, float((hits[some] / counted[some]).min())
 
 
 def _decoded(
@@ -147,9 +158,9 @@ COVERAGE_HEADINGS = ("metric", "devices", "all", "found", "n", "by map", "top 5"
 
 def coverage_line(row: Mapping[str, Any]) -> list[str]:
     """Return one line of the table, under `COVERAGE_HEADINGS`."""
-    every, found, five, ten = (_part(row, name) for name in GROUPS)
+    every, detected, five, ten = (_part(row, name) for name in GROUPS)
     numbers = str(row["num_found"]), f"{row['found_by_map']:.3f}"
-    return [row["metric"], f"{row['devices']:,}", every, found, *numbers, five, ten]
+    return [row["metric"], f"{row['devices']:,}", every, detected, *numbers, five, ten]
 
 
 def _part(row: Mapping[str, Any], name: str) -> str:

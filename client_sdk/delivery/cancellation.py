@@ -59,10 +59,10 @@ class Cancellation:
         """
         while True:
             self.check()
-            left = deadline - time.monotonic()
-            if left <= 0:
+            seconds = deadline - time.monotonic()
+            if seconds <= 0:
                 raise TimeoutError
-            if wait(min(left, STEP)):
+            if wait(min(seconds, STEP)):
                 return
 
     def check(self) -> None:

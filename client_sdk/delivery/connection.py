@@ -71,9 +71,9 @@ class Connection:
         if self._tls is None:
             self._send(data)
             return
-        left = memoryview(data)
-        while left:
-            left = left[self._through(self._tls.write, left) :]
+        remaining = memoryview(data)
+        while remaining:
+            remaining = remaining[self._through(self._tls.write, remaining) :]
 
     def receive(self, most: int) -> bytes:
         """Receive at most `most` bytes; none at the end of the stream."""
@@ -120,11 +120,11 @@ class Connection:
                 return result
 
     def _send(self, data: bytes) -> None:
-        left = memoryview(data)
-        while left:
+        remaining = memoryview(data)
+        while remaining:
             self._in_time()
             try:
-                left = left[self._cancellation.sending(self._sock.send, left) :]
+                remaining = remaining[self._cancellation.sending(self._sock.send, remaining) :]
             except BlockingIOError:
                 self._wait(writing=True)
 
@@ -181,8 +181,8 @@ class Dialer:
         addresses = self._addresses(deadline)
         trouble = OSError(f"{self._host} has no address")
         for number, address in enumerate(addresses):
-            left = deadline - time.monotonic()  # shared: one that is silent leaves the others time
-            share = time.monotonic() + left / (len(addresses) - number)
+            seconds = deadline - time.monotonic()  # shared: a silent one leaves the others time
+            share = time.monotonic() + seconds / (len(addresses) - number)
             try:
                 return self._connect(address, share, deadline)
             except OSError as error:
@@ -248,6 +248,6 @@ def _ready(sock: socket.socket, seconds: float, writing: bool) -> bool:
         poll = select.poll()
         poll.register(sock, select.POLLOUT if writing else select.POLLIN)
         return bool(poll.poll(seconds * 1000))
-    wanted = [sock]  # Windows: no limit on the number of a handle
-    found = select.select([] if writing else wanted, wanted if writing else [], wanted, seconds)
-    return any(found)
+    sockets = [sock]  # Windows: no limit on the number of a handle
+    ready = select.select([] if writing else sockets, sockets if writing else [], sockets, seconds)
+    return any(ready)

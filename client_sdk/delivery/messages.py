@@ -30,7 +30,7 @@ def make_body(batch_id: bytes, reports: Iterable[Report], *, pad_to: int = 0) ->
     Reports are sorted by their content: their order reveals nothing else.
     """
     ordered = sorted(
-        reports, key=lambda one: (one.metric, one.params_id, one.day, one.cohort, one.bits)
+        reports, key=lambda item: (item.metric, item.params_id, item.day, item.cohort, item.bits)
     )
     batch = make_batch(batch_id, ordered)
     return gzip_padded(encode_binary(batch), pad_to)
@@ -129,17 +129,17 @@ def failure(
         body: As it was sent.
     """
     problem = _problem(status, answer, content_type)
-    said, who = ascii(answer[:80]), "the collector, or something before it,"
+    detail, who = ascii(answer[:80]), "the collector, or something before it,"
     is_final = is_other = False
     if problem is not None:
-        said, who = ascii(problem.get("detail"))[:200], "the collector"
+        detail, who = ascii(problem.get("detail"))[:200], "the collector"
         digest = problem.get("body_sha256")
         is_final = status in FINAL and digest == sha256(body).hexdigest()
         is_other = digest is not None and not is_final
     reason = TOO_LARGE if status == 413 and not is_other else f"http_{status}"
     wait = _seconds(retry_after) if status in TRANSIENT or status >= 500 else None
     return TransportError(
-        f"{who} answered {status}: {said}", reason=reason, retry=not is_final, retry_after=wait
+        f"{who} answered {status}: {detail}", reason=reason, retry=not is_final, retry_after=wait
     )
 
 

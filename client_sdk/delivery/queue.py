@@ -113,12 +113,12 @@ class ReportQueue:
     def trim(self) -> None:
         """Hold the bounds on count and size: the oldest goes, batches before the queue."""
         most, most_bytes = self._delivery.max_queued, self._delivery.max_queued_bytes
-        number, size, _ = self._held()
+        number, size, _ = self._waiting()
         if number <= most and size <= most_bytes:
             return
         with self._state.transaction() as database:
             while True:
-                number, size, batches = self._held()
+                number, size, batches = self._waiting()
                 if number <= most and size <= most_bytes:
                     return
                 if batches:
@@ -131,7 +131,7 @@ class ReportQueue:
                     dropped = self._take_out(oldest, (excess,))
                 self._count("dropped:queue_full", dropped)
 
-    def _held(self) -> tuple[int, int, int]:
+    def _waiting(self) -> tuple[int, int, int]:
         """Reports and bytes that wait, and how many batches are among them; nobody waits for it."""
         query = "SELECT count(*), coalesce(sum(length(bits)), 0) FROM queue"
         ((queued, bits),) = self._state.rows_aside(query)
@@ -204,8 +204,8 @@ class ReportQueue:
         """Remove reports from the queue, and add them to the counts of what they were made from."""
         with self._state.transaction() as database:
             # `where` is one of this module's own texts; values are bound
-            made = f"SELECT count(*), entry FROM queue WHERE {where} GROUP BY entry"  # noqa: S608
-            counts = database.execute(made, values).fetchall()
+            query = f"SELECT count(*), entry FROM queue WHERE {where} GROUP BY entry"  # noqa: S608
+            counts = database.execute(query, values).fetchall()
             database.executemany("UPDATE entries SET reports = reports + ? WHERE id = ?", counts)
             delete = f"DELETE FROM queue WHERE {where}"  # noqa: S608
             return database.execute(delete, values).rowcount

@@ -97,7 +97,7 @@ class SendLoop:
             self._lost_before = self.num_lost
             self._reschedule()
             return None
-        wait = self._pauses.left(hurried=hurried)
+        wait = self._pauses.seconds_left(hurried=hurried)
         if not hurried:
             wait = max(wait, self._delay_left())
         return wait if wait > 0 else self._send(hurried=hurried)
@@ -113,7 +113,7 @@ class SendLoop:
             self._failed(str(error))
             today = int(self._clock() // SECONDS_A_DAY)
             self._outbox.drop_older_than(today - self._delivery.max_age_days)
-            return self._pauses.left(hurried=hurried)
+            return self._pauses.seconds_left(hurried=hurried)
         if not done:
             return BUSY_PAUSE if hurried else BUSY_PAUSE_UNHURRIED
         self.last_error = self._outbox.last_loss if self.num_lost > self._lost_before else ""
@@ -243,11 +243,11 @@ class Pauses:
         self._failures += 1
         longest = delivery.first_pause * 2.0 ** min(self._failures, 40)
         jitter = uniform(self._randomness) * min(delivery.longest_pause, longest)
-        asked = min(error.retry_after or 0.0, delivery.longest_retry_after)
-        start = time.monotonic() + asked
+        requested = min(error.retry_after or 0.0, delivery.longest_retry_after)
+        start = time.monotonic() + requested
         self._until, self._until_hurried = start + jitter, start + min(jitter, FLUSH_PAUSE)
 
-    def left(self, *, hurried: bool) -> float:
+    def seconds_left(self, *, hurried: bool) -> float:
         """Seconds until the present pause is over; 0 or less if it is."""
         return (self._until_hurried if hurried else self._until) - time.monotonic()
 

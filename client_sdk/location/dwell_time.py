@@ -39,8 +39,8 @@ class Dwell:
             return
         places[place] = amount
         if len(places) > MAX_PLACES:
-            kept = nlargest(MAX_PLACES // 2, places.items(), key=lambda item: item[1])
-            self._slots[slot] = dict(kept)
+            longest = nlargest(MAX_PLACES // 2, places.items(), key=lambda item: item[1])
+            self._slots[slot] = dict(longest)
 
     def enter(self, slot: str, place: Place, least: float) -> None:
         """Give a place at least `least` seconds, so that a single fix counts."""

@@ -70,12 +70,12 @@ class FlowVisits(Visits):
             return False
         return self._flow.mode != "once" or period - earliest < self._every
 
-    def _to_come(self, seen: int) -> list[tuple[int, str]]:
+    def _to_come(self, latest: int) -> list[tuple[int, str]]:
         """Answers that are still to be given, as period and slot, that a period is asked for."""
         if self._period is None or self._answered_for_life:
             return []
         flow, present = self._flow, self._period
-        sides = (seen, flow.origin), (seen - flow.lag, flow.destination)
+        sides = (latest, flow.origin), (latest - flow.lag, flow.destination)
         return [
             (first + flow.lag, slot.name)
             for first, slot in sides
@@ -88,16 +88,16 @@ class FlowVisits(Visits):
         """Keep the first cells whose second ones are still to come."""
         lag = self._flow.lag
         self._known = {
-            key: (seen, place)
-            for key, (seen, place) in self._known.items()
-            if seen < period and any(turn == seen + lag for turn, _ in self._to_come(seen))
+            key: (since, place)
+            for key, (since, place) in self._known.items()
+            if since < period and any(turn == since + lag for turn, _ in self._to_come(since))
         }
 
     def _learn(self, period: int) -> None:
         """Keep the first cell of a period that is over, where the second one is of a later one."""
         place = self._dwell.usual(self._flow.origin.name)
-        wanted = any(turn == period + self._flow.lag for turn, _ in self._to_come(period))
-        if self._flow.lag and wanted and place is not None:
+        is_needed = any(turn == period + self._flow.lag for turn, _ in self._to_come(period))
+        if self._flow.lag and is_needed and place is not None:
             self._known[str(period)] = period, place
 
     def _report(self, period: int) -> None:
@@ -106,11 +106,11 @@ class FlowVisits(Visits):
         first = period - flow.lag
         if period in self._reported or self._answered_for_life or not self._is_first(first, period):
             return
-        seen = self._dwell if period == self._period else Dwell()
-        origin = seen.usual(flow.origin.name)
+        dwell = self._dwell if period == self._period else Dwell()
+        origin = dwell.usual(flow.origin.name)
         if flow.lag:
             _, origin = self._known.get(str(first), (first, None))
-        sides = origin, seen.usual(flow.destination.name)
+        sides = origin, dwell.usual(flow.destination.name)
         value = PAIR_SEPARATOR.join(map(self._value, sides))
         self._send(self._metric.name, value, last_day(self._metric.period, period))
         self._reported.add(period)

@@ -93,8 +93,8 @@ class Visits:
         slot = self._asked[moment.hour, is_weekend(moment.day)]
         if slot is not None:
             self._dwell.enter(slot, place, SHORTEST)
-        kept = place if any(self._asked.values()) else OUTSIDE  # where nothing is asked, only when
-        self._last = moment, kept, self._location.max_gap_minutes * 60.0
+        at = place if any(self._asked.values()) else OUTSIDE  # where nothing is asked, only when
+        self._last = moment, at, self._location.max_gap_minutes * 60.0
         return closed
 
     def trip(self, origin: tuple[float, float], end: tuple[float, float], moment: Moment) -> bool:
@@ -191,7 +191,7 @@ class Visits:
             "period": self._period,
             "dwell": self._dwell.rows(),
             "reported": self._reported.runs(),
-            "known": [[slot, *known] for slot, known in self._known.items()],
+            "known": [[slot, *entry] for slot, entry in self._known.items()],
             "last": last,
         }
 
@@ -208,35 +208,35 @@ class Visits:
         self._dwell = Dwell(saved["dwell"])
         self._known = {slot: (period, place) for slot, period, place in saved.get("known", ())}
         if saved["last"] is not None:
-            moment, place, left = saved["last"]
+            moment, place, seconds = saved["last"]
             most = self._location.max_gap_minutes * 60.0  # more is damage, and would take for ever
-            self._last = Moment(*moment), place, min(left, most)
+            self._last = Moment(*moment), place, min(seconds, most)
 
     def _begin(self, period: int) -> None:
         """A period starts; what no answer to come is made from is not kept."""
         self._period = period
-        wanted = {slot for _, slot in self._to_come(period)}
+        slots = {slot for _, slot in self._to_come(period)}
         for hour in range(24):
             for weekend in (False, True):
                 slot = self._location.slot_at(hour, weekend)
-                self._asked[hour, weekend] = slot if slot in wanted else None
+                self._asked[hour, weekend] = slot if slot in slots else None
         self._forget_known(period)
 
     def _forget_known(self, period: int) -> None:
         """Keep of the last known places those that an answer from this period on may repeat."""
         self._known = {
-            slot: (seen, place)
-            for slot, (seen, place) in self._known.items()
-            if seen < period and any(of == slot for _, of in self._to_come(seen))
+            slot: (period_seen, place)
+            for slot, (period_seen, place) in self._known.items()
+            if period_seen < period and any(of == slot for _, of in self._to_come(period_seen))
         }
 
-    def _to_come(self, seen: int) -> list[tuple[int, str]]:
+    def _to_come(self, period_seen: int) -> list[tuple[int, str]]:
         """Answers that are still to be given and may be the usual place of a period."""
         if self._answered_for_life:
             return []
         return [
             (turn, slot)
-            for turn, slot in self._assignment.answers_from(seen)
+            for turn, slot in self._assignment.answers_from(period_seen)
             if self._period is not None and turn >= self._period and turn not in self._reported
         ]
 
@@ -256,8 +256,8 @@ class Visits:
         """Give the last fix the time until now, hour by hour, as far as it may speak for it."""
         if self._last is None:
             return
-        start, place, left = self._last
-        take = min(moment.at - start.at, left)
+        start, place, seconds = self._last
+        take = min(moment.at - start.at, seconds)
         if take <= 0:
             return
         day, hour, in_hour = start.day, start.hour, start.left
@@ -276,7 +276,7 @@ class Visits:
             in_hour -= chunk
             if in_hour <= 0:
                 day, hour, in_hour = day + (hour == 23), (hour + 1) % 24, SECONDS_AN_HOUR
-        self._last = Moment(start.at + take, day, hour, in_hour), place, left - take
+        self._last = Moment(start.at + take, day, hour, in_hour), place, seconds - take
 
     def _close(self, first: int, end: int, today: int) -> None:
         """Report the periods from `first`, which alone has data, to before `end`.
@@ -308,8 +308,8 @@ class Visits:
     def _known_at(self, turn: int, slot: str) -> Place | None:
         """Return the last known place of a slot, where the answer of this period may be made from
         it."""
-        seen, place = self._known.get(slot, (turn, None))
-        return place if (turn, slot) in self._assignment.answers_from(seen) else None
+        since, place = self._known.get(slot, (turn, None))
+        return place if (turn, slot) in self._assignment.answers_from(since) else None
 
     def _value(self, place: Place | None) -> str:
         """Return the text that is encoded."""

@@ -95,10 +95,10 @@ class LocationRecorder:
         moment: Moment = moment_at(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
             saved = [self._roll_saved(n, moment) for n in self._names if n not in self._visits]
-            own = [visits.look(moment) for visits in self._visits.values()]
+            running = [visits.look(moment) for visits in self._visits.values()]
             if self._unsaved or any(visits.forgot for visits in self._visits.values()):
                 self._save()
-        return any(saved + own)
+        return any(saved + running)
 
     def save(self) -> None:
         """Write what the periods hold so far to the state."""
@@ -117,10 +117,10 @@ class LocationRecorder:
 
     def _now(self, now: float) -> Moment:
         """Return `moment_at`, which is computed once an hour."""
-        known = self._hour
-        gone = now - known.at
-        if 0 <= gone < known.left:
-            return Moment(now, known.day, known.hour, known.left - gone)
+        hour = self._hour
+        gone = now - hour.at
+        if 0 <= gone < hour.left:
+            return Moment(now, hour.day, hour.hour, hour.left - gone)
         self._hour = moment_at(now)
         return self._hour
 

@@ -335,18 +335,18 @@ def _trailing_zeros(threshold: int) -> int:
 class SymbolCoin:
     """The randomized response of a round over g symbols, each one set bit of a word.
 
-    kept: P(the symbol itself); lie: P(each other one); over 2**16, kept + (g - 1) * lie = 2**16.
+    keep: P(the symbol itself); lie: P(each other one); over 2**16, kept + (g - 1) * lie = 2**16.
     num_bytes: how many random bytes one `toss` takes. (Kairouz, Bonawitz, Ramage 2016, "Discrete
     distribution estimation under local privacy": k-ary randomized response.)
     """
 
     __slots__ = ("_kept", "_lie", "num_bytes")
 
-    def __init__(self, kept: int, lie: int, num_symbols: int) -> None:
+    def __init__(self, keep: int, lie: int, num_symbols: int) -> None:
         """Raises ValueError where the chances do not add up (`RapporParams` has checked them)."""
-        if kept + (num_symbols - 1) * lie != _DRAWS:
-            raise ValueError(f"{kept} + {num_symbols - 1} * {lie} is not {_DRAWS}")
-        self._kept = kept
+        if keep + (num_symbols - 1) * lie != _DRAWS:
+            raise ValueError(f"{keep} + {num_symbols - 1} * {lie} is not {_DRAWS}")
+        self._kept = keep
         self._lie = lie
         self.num_bytes = DRAW_BYTES
 
@@ -356,5 +356,5 @@ class SymbolCoin:
         if draw < self._kept:
             return bits
         other = (draw - self._kept) // self._lie
-        own = bits.bit_length() - 1
-        return 1 << (other + (other >= own))
+        symbol = bits.bit_length() - 1
+        return 1 << (other + (other >= symbol))

@@ -174,9 +174,9 @@ class Ledger:
         By digest: in the order of a list, who reads the file knows which value each entry is of.
         """
         entries = self._state.entries(device.line)
-        known = {entry.digest for entry in entries}
-        wanted = {device.digest(bits): None for bits in several}
-        new = sorted(digest for digest in wanted if digest not in known)
+        memoized = {entry.digest for entry in entries}
+        digests = {device.digest(bits): None for bits in several}
+        new = sorted(digest for digest in digests if digest not in memoized)
         params = device.metric.params
         cost = params.epsilon_infinity
         if new and not self._fits(device.metric, device.line, entries, len(new), cost):
@@ -252,8 +252,8 @@ def check_line(line: Line, entries: Iterable[Entry]) -> None:
     numbers = (*promise.values(), *line[2:])
     if any(type(number) not in (int, float) or not number >= 0 for number in numbers):
         raise ValueError(f"line {line.name!r}")
-    own = list(entries)
-    if any(entry.reports < 0 or not entry.cost > 0 for entry in own):
+    line_entries = list(entries)
+    if any(entry.reports < 0 or not entry.cost > 0 for entry in line_entries):
         raise ValueError(f"entries of {line.name!r}")
-    committed(line, own)
-    spent(line, own)
+    committed(line, line_entries)
+    spent(line, line_entries)

@@ -261,7 +261,7 @@ class MetricState:
         latest = self._latest
         if latest is None or latest[0] != day:
             metric, (name, unit) = self.encoder.metric, self.counted_by
-            made = Limits(
+            limits_of_day = Limits(
                 name,
                 period_number(unit, day),
                 self._per_period,
@@ -269,7 +269,7 @@ class MetricState:
                 metric.max_reports,
                 _days_of_one_report(metric, day),
             )
-            self._latest = latest = day, made
+            self._latest = latest = day, limits_of_day
         return latest[1]
 
     @property

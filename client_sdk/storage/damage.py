@@ -88,10 +88,10 @@ def busy(path: str) -> StateBusyError:
     return StateBusyError(f"{path} is locked by another process or thread")
 
 
-def damaged(path: str, found: str) -> StateError:
+def damaged(path: str, sign: str) -> StateError:
     """Return the error for a file that holds what this SDK never wrote."""
     return StateError(
-        f"{path} is damaged ({found}); call reset() to start over, with a new secret, which spends "
+        f"{path} is damaged ({sign}); call reset() to start over, with a new secret, which spends "
         "the privacy budget again",
         "state_corrupt",
     )
@@ -105,9 +105,9 @@ def check_contents(
     check_ledger: decodes what the ledger keeps, and raises what its parsers raise.
     """
     with reading(path):
-        found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if found != "ok":
-            raise damaged(path, str(found))
+        result = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if result != "ok":
+            raise damaged(path, str(result))
         expected, wrong = reference()
         if _schema_of(database) != expected:
             raise damaged(path, "its schema is another")

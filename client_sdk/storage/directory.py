@@ -91,10 +91,10 @@ class StateDirectory:
     def file_id(self) -> tuple[int, int] | None:
         """Identify the state file in its place, over renames; None where there is none."""
         try:
-            found = os.stat(self.state_path)
+            status = os.stat(self.state_path)
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def missing(self) -> StateError:
         """Return the error for a state that was there before."""
@@ -157,9 +157,9 @@ def _overwrite(path: str) -> None:
     """Write zeros over a file, no longer than it is. Raises OSError."""
     handle = os.open(path, os.O_WRONLY)
     try:
-        left = os.fstat(handle).st_size
-        while left > 0:
-            left -= os.write(handle, bytes(min(left, 1 << 16)))
+        size = os.fstat(handle).st_size
+        while size > 0:
+            size -= os.write(handle, bytes(min(size, 1 << 16)))
         os.fsync(handle)
     finally:
         os.close(handle)

@@ -77,7 +77,7 @@ class SqliteState(StateFile):
                 give_back = (
                     "UPDATE periods SET reports = reports - ? WHERE metric = ? AND period = ?"
                 )
-                unused = [(left, *key) for key, left in self._advance.items() if left]
+                unused = [(reports, *key) for key, reports in self._advance.items() if reports]
                 with suppress(sqlite3.Error):  # a full disk: the counts stay, on the strict side
                     self._open.executemany(give_back, unused)
             super().close()
@@ -104,20 +104,20 @@ class SqliteState(StateFile):
             self._acquire()
         try:
             database = self._open or self.database
-            left = self._advance.get(key, 0)
-            if left and limits.most_ever is None and limits.alone_in is None:
+            in_advance = self._advance.get(key, 0)
+            if in_advance and limits.most_ever is None and limits.alone_in is None:
                 step = 0
                 stored = _queue(database, report)  # one statement is a transaction
             else:
                 step = max(1, min(limits.most // ADVANCE, MAX_ADVANCE))
-                if left or database.in_transaction:  # the latter may be undone
-                    step = 0 if left else 1
+                if in_advance or database.in_transaction:  # the latter may be undone
+                    step = 0 if in_advance else 1
                 stored = self._add(database, report, limits, step)
                 if stored == "full" and step > 1:  # no room for so many, but perhaps for one
                     step = 1
                     stored = self._add(database, report, limits, step)
             if stored == "queued":
-                self._advance[key] = left + step - 1
+                self._advance[key] = in_advance + step - 1
         except sqlite3.OperationalError as error:
             raise self._translated(error) from error
         finally:
@@ -145,20 +145,20 @@ class SqliteState(StateFile):
     def identity(self) -> Identity:
         """Read the identity: the secret and the generation."""
         query = "SELECT name, value FROM meta WHERE name IN ('secret', 'generation')"
-        found = dict(self.rows(query))  # one statement: others write
-        return Identity(found.get("secret"), found.get("generation", 0))
+        values = dict(self.rows(query))  # one statement: others write
+        return Identity(values.get("secret"), values.get("generation", 0))
 
-    def secret(self, known: bytes | None = None) -> bytes:
+    def secret(self, expected: bytes | None = None) -> bytes:
         """Read the secret; in the transaction of what depends on it, since others may replace it.
 
         Args:
-            known: The one that earlier derivations were made from, if any.
+            expected: The one that earlier derivations were made from, if any.
 
         Raises:
-            StateChangedError: There is no secret, or another one than `known`.
+            StateChangedError: There is no secret, or another one than `expected`.
         """
         secret = self.identity().secret
-        if secret is None or known not in (None, secret):
+        if secret is None or expected not in (None, secret):
             raise StateChangedError("the person withdrew consent, or another process did a reset")
         return secret
 
@@ -184,10 +184,10 @@ class SqliteState(StateFile):
     def count_by(self, name: str, unit: str, present: int | None = None) -> None:
         """Count the reports of `name` by periods of this unit; write only what changes."""
         with self.transaction() as database:
-            known = self.get(f"unit:{name}")
-            if known != unit:
-                if known is not None:
-                    change_unit(database, name, known, unit)
+            before = self.get(f"unit:{name}")
+            if before != unit:
+                if before is not None:
+                    change_unit(database, name, before, unit)
                 self.put(f"unit:{name}", unit)
             if present is not None:
                 use_up(database, name, present)

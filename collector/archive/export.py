@@ -78,9 +78,9 @@ def _move(source: RawBlocks, block: RawBlock, store: Store, today: date) -> str:
     if block.damage or first_day is None or last_day is None:
         raise ArchiveDamagedError(block.damage)
     name = entry_name(metric.name, metric.params_id, first_day.isoformat())
-    known = list(read_entries(store, folder_of(metric.name, metric.params_id)))
+    entries = list(read_entries(store, folder_of(metric.name, metric.params_id)))
     digest = PartCounts(np.array(block.reports_per_cohort), np.array(block.bit_counts)).digest
-    for entry in known:
+    for entry in entries:
         is_same = entry.name == name and entry.last_day == last_day.isoformat()
         if is_same and entry.counts_digest == digest:
             verify_part(store, entry)  # if it is not whole, the rows are what is left

@@ -90,25 +90,25 @@ def write_reports(
 
 def _groups(pieces: Iterable[tuple[int, Bytes]], size: int) -> Iterator[tuple[Cohorts, Bytes]]:
     """Pieces of any sizes as groups of `size` rows, the last one smaller."""
-    held: list[tuple[int, Bytes]] = []
+    group: list[tuple[int, Bytes]] = []
     count = 0
     for cohort, piece in pieces:
         rows = piece
         while count + len(rows) >= size:
-            taken = size - count
-            held.append((cohort, rows[:taken]))
-            yield _joined(held)
-            rows, held, count = rows[taken:], [], 0
+            num_taken = size - count
+            group.append((cohort, rows[:num_taken]))
+            yield _joined(group)
+            rows, group, count = rows[num_taken:], [], 0
         if len(rows):
-            held.append((cohort, rows))
+            group.append((cohort, rows))
             count += len(rows)
-    if held:
-        yield _joined(held)
+    if group:
+        yield _joined(group)
 
 
-def _joined(held: list[tuple[int, Bytes]]) -> tuple[Cohorts, Bytes]:
-    cohorts = np.repeat([cohort for cohort, _ in held], [len(rows) for _, rows in held])
-    return cohorts.astype(np.int32), np.concatenate([rows for _, rows in held])
+def _joined(group: list[tuple[int, Bytes]]) -> tuple[Cohorts, Bytes]:
+    cohorts = np.repeat([cohort for cohort, _ in group], [len(rows) for _, rows in group])
+    return cohorts.astype(np.int32), np.concatenate([rows for _, rows in group])
 
 
 def _shuffled_within(cohorts: Cohorts, random_bytes: RandomBytes) -> NDArray[np.intp]:
@@ -148,8 +148,8 @@ def reading(file: IO[bytes], name: str) -> Iterator[pq.ParquetFile]:
     except (pa.ArrowException, OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        said = str(error).strip().partition("\n")[0][:200]
-        raise ArchiveDamagedError(f"{name}: cut, or damaged ({said})") from error
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise ArchiveDamagedError(f"{name}: cut, or damaged ({reason})") from error
 
 
 def read_group(opened: pq.ParquetFile, group: int) -> tuple[Cohorts, Bytes]:

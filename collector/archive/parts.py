@@ -227,8 +227,15 @@ def write_part(
 
 
 def verify_part(store: Store, entry: ArchivedPart) -> None:
-    """Read a part whole and compare its digest and its sums with its entry. Raises
-    ArchiveDamagedError."""
+    """Read a part whole and compare its digest and its sums with its entry.
+
+    Args:
+        store: The archive.
+        entry: What the archive promises of the part.
+
+    Raises:
+        ArchiveDamagedError: The bytes or the sums are others.
+    """
     if _digest_of_file(store, entry.file)[0] != entry.file_digest:
         raise ArchiveDamagedError(f"{entry.file}: its bytes do not match the manifest")
     check_digest(entry, count_groups(store, entry.file, entry.params))

@@ -56,11 +56,11 @@ class Store:
         folder does not exist."""
         self._fs.invalidate_cache()
         try:
-            found = self._fs.find(self._path(folder))
+            paths = self._fs.find(self._path(folder))
         except FileNotFoundError:
             return []
         start = len(self._path("x")) - 1
-        return sorted(path[start:] for path in found if not path.endswith(_INCOMPLETE))
+        return sorted(path[start:] for path in paths if not path.endswith(_INCOMPLETE))
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:

@@ -130,14 +130,14 @@ def aggregate(
         for start in range(0, num_groups, step):
             tasks.append(SpanTask(archive, entry.name, start, min(num_groups, start + step)))
     by_name, newest = {entry.name: entry for entry in entries}, entries[-1]
-    left = Counter(task.part for task in tasks)
+    tasks_left = Counter(task.part for task in tasks)
     total, sums = PartCounts.zero(newest.params), dict[str, PartCounts]()
     for task, counts in run(tasks):
         part = task.part
         sums[part] = sums[part].plus(counts) if part in sums else counts
-        left[part] -= 1
+        tasks_left[part] -= 1
         advance(int(counts.reports_per_cohort.sum()))
-        if not left[part]:
+        if not tasks_left[part]:
             check_digest(by_name[part], sums[part])
             total = total.plus(sums.pop(part))
     reports_per_cohort, bit_counts = total.as_tuples()
@@ -169,19 +169,19 @@ def _version(store: Store, metric: str, params_id: str | None) -> list[ArchivedP
     versions = sorted({entry.params_id for entry in every})
     if not versions:
         names = sorted({entry.metric for entry in read_entries(store)})
-        held = f"it holds {', '.join(names)}" if names else "it holds nothing"
-        raise NotArchivedError(f"the archive has no reports of metric {metric!a}; {held}")
+        content = f"it holds {', '.join(names)}" if names else "it holds nothing"
+        raise NotArchivedError(f"the archive has no reports of metric {metric!a}; {content}")
     if params_id is None and len(versions) > 1:
         raise NotArchivedError(
             f"{metric!a} is there in {len(versions)} versions, whose counts cannot be "
             f"added; name one with --params-id: {', '.join(versions)}"
         )
-    found = [entry for entry in every if entry.params_id == (params_id or versions[0])]
-    if not found:
+    matches = [entry for entry in every if entry.params_id == (params_id or versions[0])]
+    if not matches:
         raise NotArchivedError(
             f"{metric!a} has no params_id {params_id!a} here; it has {', '.join(versions)}"
         )
-    return found
+    return matches
 
 
 HEADER = ["client", "cohort", "bloom", "prr", "irr"]

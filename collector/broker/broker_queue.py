@@ -211,9 +211,9 @@ class BrokerQueue:
         """Tell all requests that the broker has answered, at once."""
         done, self._done = self._done, []
         if done:
-            deliver([(one.future, one.error) for one in done])
+            deliver([(item.future, item.error) for item in done])
             self._on_commit(
-                perf_counter() - min(one.started for one in done),
+                perf_counter() - min(item.started for item in done),
                 isinstance(done[-1].error, StorageError),
             )
 

@@ -53,20 +53,20 @@ def largest_message(settings: Settings) -> int:
 def make_producer(settings: Settings, log: Log) -> Any:
     """Return a producer that reports a message as stored when all in-sync replicas have it. Raises
     SettingsError."""
-    own = {
+    required = {
         "acks": "all",
         "enable.idempotence": True,
         "message.timeout.ms": int(1000 * settings.broker_seconds),
         "message.max.bytes": largest_message(settings),
         "queue.buffering.max.kbytes": 2 * (settings.max_queued_bytes >> 10),
     }
-    return _made("Producer", {"linger.ms": 1}, own, settings, log)
+    return _make_client("Producer", {"linger.ms": 1}, required, settings, log)
 
 
 def make_consumer(settings: Settings, log: Log) -> Any:
     """Return a consumer whose positions are in our database and nowhere else. Raises
     SettingsError."""
-    own = {
+    required = {
         "group.id": settings.broker_group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -77,7 +77,7 @@ def make_consumer(settings: Settings, log: Log) -> Any:
         "fetch.wait.max.ms": _FETCH_MS,
         "queued.max.messages.kbytes": _QUEUED_KB,
     }
-    return _made("Consumer", {"session.timeout.ms": _SESSION_MS}, own, settings, log)
+    return _make_client("Consumer", {"session.timeout.ms": _SESSION_MS}, required, settings, log)
 
 
 def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> list[int]:
@@ -85,17 +85,17 @@ def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> lis
     StorageError."""
     library = load_library()
     try:
-        found = client.list_topics(topic, timeout=seconds).topics[topic]
+        metadata = client.list_topics(topic, timeout=seconds).topics[topic]
     except library.KafkaException as error:
         raise StorageError(f"the broker does not answer: {reason_of(error)}") from error
-    if found.error is not None and found.error.code() in (
+    if metadata.error is not None and metadata.error.code() in (
         library.KafkaError.UNKNOWN_TOPIC_OR_PART,
         library.KafkaError.TOPIC_AUTHORIZATION_FAILED,
     ):
-        raise SettingsError(f"broker_topic {topic!r}: {found.error.str()}; make it first")
-    if found.error is not None or not found.partitions:
+        raise SettingsError(f"broker_topic {topic!r}: {metadata.error.str()}; make it first")
+    if metadata.error is not None or not metadata.partitions:
         raise StorageError(f"the broker has no partitions of {topic!r} yet")
-    return sorted(found.partitions)
+    return sorted(metadata.partitions)
 
 
 def ends_of(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
@@ -125,10 +125,10 @@ def reason_of(error: Exception) -> str:
     return str(cause.str()) if hasattr(cause, "str") else type(error).__name__
 
 
-def _made(
-    kind: str, given: dict[str, Any], own: dict[str, Any], settings: Settings, log: Log
+def _make_client(
+    kind: str, defaults: dict[str, Any], required: dict[str, Any], settings: Settings, log: Log
 ) -> Any:
-    """Return a client. given: properties that may be set otherwise.  own: those on which we rely.
+    """Return a client. defaults: what may be set otherwise.  required: properties we rely on.
 
     The library names the property that it refuses, with its value: a password, maybe. Only names
     are repeated.
@@ -138,9 +138,9 @@ def _made(
         "bootstrap.servers": settings.broker,
         "client.id": "rappor",
         "log_level": 3,
-        **given,
+        **defaults,
         **settings.broker_options,
-        **own,
+        **required,
         "allow.auto.create.topics": False,
     }
     try:

@@ -96,7 +96,7 @@ class Watermark:
             return
         if self._aim is None or self._aim[0] != day:
             self._aim = day, ends_of_all(client, self._topic)
-        if all(stored.get(one, 0) >= end for one, end in self._aim[1].items()):
+        if all(stored.get(partition, 0) >= end for partition, end in self._aim[1].items()):
             with self._database.add() as connection:
                 count_before(connection, day)
             self._done = day
@@ -221,17 +221,19 @@ class Consumer:
     def _place(self) -> None:
         """Read on at the stored positions. What the broker has deleted is noted and passed over.
         Raises SettingsError where a position is past the end."""
-        ends = {one: ends_of(self._client, self._topic, one) for one in self._partitions}
+        ends = {number: ends_of(self._client, self._topic, number) for number in self._partitions}
         with self._database.add() as connection:
             state = read_state(connection)
             self._counter.ignored_before = -1 if state is None else state.ignored_before
             start_positions(connection, self._topic, dict.fromkeys(self._partitions, 0))
             stored = positions(connection, self._topic)
             gone = [
-                Move(one, stored[one], low) for one, (low, _) in ends.items() if stored[one] < low
+                Move(number, stored[number], low)
+                for number, (low, _) in ends.items()
+                if stored[number] < low
             ]
             move(connection, self._topic, gone)
-            lost = [Skipped(one.partition, one.before, one.after - 1, GONE) for one in gone]
+            lost = [Skipped(jump.partition, jump.before, jump.after - 1, GONE) for jump in gone]
             note_skipped(connection, self._topic, lost)
         for partition, (_, end) in ends.items():
             if stored[partition] <= end:
@@ -244,12 +246,12 @@ class Consumer:
                     f"counted up to {stored[partition]}: the broker lost messages, or the topic "
                     "was made again, which needs another name"
                 )
-        for one in gone:
-            stored[one.partition] = one.after
+        for jump in gone:
+            stored[jump.partition] = jump.after
             self._log.notice(
-                "messages_gone", partition=one.partition, messages=one.after - one.before
+                "messages_gone", partition=jump.partition, messages=jump.after - jump.before
             )
-        self._positions = {one: stored[one] for one in self._partitions}
+        self._positions = {number: stored[number] for number in self._partitions}
         where = [
             self._library.TopicPartition(self._topic, *pair) for pair in self._positions.items()
         ]
@@ -275,9 +277,9 @@ class Consumer:
                     self._log.warning("broker", message=error.str())
                 break
             value = message.value() or b""
-            one = BrokerMessage(message.partition(), message.offset(), value)
-            if one.offset >= self._positions.get(one.partition, one.offset + 1):
-                group.append(one)
+            fetched = BrokerMessage(message.partition(), message.offset(), value)
+            if fetched.offset >= self._positions.get(fetched.partition, fetched.offset + 1):
+                group.append(fetched)
             size, wait = size + len(value), 0.0
         return group if self._placed else []
 
@@ -325,7 +327,7 @@ def consume(
         def is_done() -> bool:  # all is counted that was there at the start
             with database.read() as connection:
                 stored = positions(connection, topic)
-            return all(stored.get(one, 0) >= end for one, end in ends.items())
+            return all(stored.get(partition, 0) >= end for partition, end in ends.items())
 
         log.info("consuming", topic=topic)
         consumer = Consumer(client, database, settings, log)

@@ -139,7 +139,7 @@ class MessageCounter:
             PositionError: likewise, another consumer counts these partitions.
         """
         try:
-            return self._count_at_once([(one, self._read(one)) for one in fetched], starts)
+            return self._count_at_once([(item, self._read(item)) for item in fetched], starts)
         except CounterFullError:
             reason = COUNTER_FULL
         except CollectorError:
@@ -150,8 +150,8 @@ class MessageCounter:
         if len(fetched) == 1:
             return self._count_at_once([(fetched[0], reason)], starts)
         total = CountedMessages()
-        for one in fetched:
-            total.add(self.count([one], starts))
+        for message in fetched:
+            total.add(self.count([message], starts))
         return total
 
     def _read(self, fetched: BrokerMessage) -> Message | str:
@@ -166,7 +166,7 @@ class MessageCounter:
         return DISCARDED if received.today < self.ignored_before else message
 
     def _count_at_once(self, group: Group, starts: dict[int, int]) -> CountedMessages:
-        ends = {one.partition: one.offset + 1 for one, _ in group}
+        ends = {fetched.partition: fetched.offset + 1 for fetched, _ in group}
         moves = [Move(partition, starts[partition], end) for partition, end in ends.items()]
         counted = CountedMessages()
 
@@ -197,10 +197,10 @@ def _summed(group: Group, outcomes: Iterable[Outcome]) -> tuple[CountedMessages,
     outcomes: of the messages that were read.
     """
     counted, passed, answers = CountedMessages(messages=len(group)), Group(), iter(outcomes)
-    for one, read in group:
+    for message, read in group:
         outcome = next(answers) if isinstance(read, Message) else None
         if isinstance(read, str) or not isinstance(outcome, Receipt):
-            passed.append((one, read if isinstance(read, str) else OTHER_BODY))
+            passed.append((message, read if isinstance(read, str) else OTHER_BODY))
         elif outcome.duplicate:
             counted.duplicates += 1
         else:
@@ -217,6 +217,6 @@ def _ranges(passed: Group) -> list[Skipped]:
     for (partition, reason, _), run in groupby(
         enumerate(passed), lambda row: (row[1][0].partition, row[1][1], row[1][0].offset - row[0])
     ):
-        offsets = [one.offset for _, (one, _) in run]
+        offsets = [message.offset for _, (message, _) in run]
         ranges.append(Skipped(partition, offsets[0], offsets[-1], str(reason)))
     return ranges

@@ -101,7 +101,7 @@ def revoke(connection: Connection, key_id: str, today: int) -> None:
     touch_state(connection)
 
 
-def shown(row: Row[Any]) -> dict[str, Any]:
+def public_fields(row: Row[Any]) -> dict[str, Any]:
     """Return the public properties of a key, for a list of keys."""
     return {
         "key_id": row.key_id,

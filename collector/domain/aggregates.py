@@ -208,9 +208,9 @@ def _reason(entry: RegisteredSeries, pending: BlockRow) -> str:
 
 def _too_few(entry: RegisteredSeries, pending: BlockRow) -> str:
     metric = entry.metric
-    held = f"{counted(pending.num_reports, 'report')} of min_reports = {metric.min_reports}"
+    counts = f"{counted(pending.num_reports, 'report')} of min_reports = {metric.min_reports}"
     if pending.num_reports >= metric.min_reports:
-        held = (
+        counts = (
             f"{counted(pending.smallest_cohort or 0, 'report')} in their smallest cohort of "
             f"min_reports_per_cohort = {metric.cohort_floor}"
         )
@@ -218,7 +218,7 @@ def _too_few(entry: RegisteredSeries, pending: BlockRow) -> str:
     if entry.retired:
         follow = "are never served, as this version is retired and no days follow"
     days = f"{_iso(pending.first_day)} to {_iso(pending.last_day)}"
-    return f"closed days {days} have {held}, and {follow}"
+    return f"closed days {days} have {counts}, and {follow}"
 
 
 def _next_closing(entry: RegisteredSeries) -> str:

@@ -101,11 +101,11 @@ class ReportWriter:
         tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
         with self._database.add() as connection:
             hashes = [hashed for hashed, _ in keys]
-            version, known = self._statements.open(connection, hashes)
+            version, stored = self._statements.open(connection, hashes)
             if self._registry is None or self._registry.version != version:
                 self._registry = load_registry(connection, self._registry)
             for submission, (hashed, digest) in zip(submissions, keys, strict=True):
-                before = known.get(hashed) or fresh.get(hashed)
+                before = stored.get(hashed) or fresh.get(hashed)
                 if before is not None:
                     outcomes.append(_answer_again(submission, digest, before))
                     continue
@@ -128,10 +128,10 @@ class ReportWriter:
         return outcomes
 
 
-def _key(one: Submission) -> tuple[bytes, bytes]:
+def _key(submission: Submission) -> tuple[bytes, bytes]:
     """What the store knows a batch by: the hash of its id, and its body's digest keyed by it."""
-    batch_id = bytes.fromhex(one.batch.batch_id)
-    return hash_of_id(batch_id), keyed_digest(batch_id, one.digest)
+    batch_id = bytes.fromhex(submission.batch.batch_id)
+    return hash_of_id(batch_id), keyed_digest(batch_id, submission.digest)
 
 
 def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
@@ -149,11 +149,11 @@ def too_large(batch: GroupedBatch, max_reports: int) -> BatchTooLargeError:
     )
 
 
-def _answer_again(one: Submission, digest: bytes, before: BatchRow) -> Outcome:
+def _answer_again(submission: Submission, digest: bytes, before: BatchRow) -> Outcome:
     if bytes(before.digest) != digest:
         return BatchConflictError(
-            f"batch {one.batch.batch_id} came before with another body; a batch that is changed "
-            "needs a new random id"
+            f"batch {submission.batch.batch_id} came before with another body; a batch that is "
+            "changed needs a new random id"
         )
     results = decode_results(bytes(before.results), before.num_reports)
-    return Receipt(one.batch.batch_id, True, results, results.count(None))
+    return Receipt(submission.batch.batch_id, True, results, results.count(None))

@@ -55,18 +55,18 @@ class GuardedClock:
         """Whether the clock is ahead of what bears it out."""
         return self._is_beyond(self.unguarded())
 
-    def check(self, seen: int | None, database_time: datetime | None = None) -> None:
+    def check(self, last_day: int | None, database_time: datetime | None = None) -> None:
         """Compare the clock with what the database knows.
 
         Args:
-            seen: The last day that a collector has seen; None if unknown.
+            last_day: The last day that a collector has seen; None if unknown.
             database_time: The time of a database server's own clock.
         """
         now = self.unguarded()
         by_database = database_time is not None and now <= database_time + TOLERANCE
-        by_collectors = seen is None or seen == today(self.unguarded)  # or by an admin
-        if self._start is None and seen is not None:
-            self._begin_at(_first_moment(now, seen))
+        by_collectors = last_day is None or last_day == today(self.unguarded)  # or by an admin
+        if self._start is None and last_day is not None:
+            self._begin_at(_first_moment(now, last_day))
         if self._start is None or (self.is_suspect and (by_database or by_collectors)):
             self._begin_at(now)
 
@@ -83,13 +83,13 @@ class GuardedClock:
         return self._start is not None and now > self._borne_out() + TOLERANCE
 
 
-def _first_moment(now: datetime, seen: int) -> datetime:
+def _first_moment(now: datetime, last_day: int) -> datetime:
     """Return the moment from which elapsed time counts after a start: now, on the last day seen and
     the next; else, where the clock is ahead, the beginning of the last day.
 
     A clock that is behind may be put right, so it is borne out through the day after the last.
     """
-    start = datetime.combine(date_of(seen), time.min, UTC)
+    start = datetime.combine(date_of(last_day), time.min, UTC)
     end = start + timedelta(days=2)
     if now < start:
         return end - TOLERANCE

@@ -77,7 +77,7 @@ def close_metrics(connection: Connection, days: Mapping[str, int]) -> tuple[str,
     return tuple(sorted(days))
 
 
-def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> int:
+def fold_closed(database: CollectorDatabase, cached: Registry | None = None) -> int:
     """Fold the counters of every closed day that is not folded yet into blocks; return the
     number of days.
 
@@ -88,7 +88,7 @@ def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> i
         first = first_days(connection)
         if not first:
             return 0
-        registry = load_registry(connection, known)
+        registry = load_registry(connection, cached)
     waiting = [
         entry
         for entry in registry.by_id.values()

@@ -85,11 +85,11 @@ def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
     by_series: defaultdict[int, _Days] = defaultdict(_Days)
     for block in load_possible(connection):
         by_series[block.series_id].add_block(block)
-    found = []
+    growth = []
     for (series_id, day), reports in sorted(reports_by_day(connection).items()):
         entry, days = registry.by_id[series_id], by_series[series_id]
         usual = days.usual_of(day, entry.metric.period)
         if usual is not None and reports > max(usual[0], entry.metric.min_reports - 1):
-            found.append(Growth(entry, date_of(day).isoformat(), reports, round(usual[1])))
+            growth.append(Growth(entry, date_of(day).isoformat(), reports, round(usual[1])))
         days.usual[day] = days.most[day] = reports
-    return found
+    return growth

@@ -56,12 +56,12 @@ def push_metrics(
     unless `revive` is given. Raises MetricChangeError for a change that weakens privacy without
     `weaken`.
     """
-    known: dict[str, list[MetricVersionRow]] = {}
+    by_name: dict[str, list[MetricVersionRow]] = {}
     for row in load_versions(connection):
-        known.setdefault(row.name, []).append(row)
+        by_name.setdefault(row.name, []).append(row)
     push = Push([], [], [], [])
     for metric in metrics:
-        versions = known.get(metric.name, [])
+        versions = by_name.get(metric.name, [])
         same = [row for row in versions if row.params_id == metric.params_id]
         of_all = bool(versions) and all(row.retired for row in versions)
         if not revive and (of_all or any(row.retired for row in same)):
@@ -141,9 +141,9 @@ def _weakenings(metric: Metric, versions: list[MetricVersionRow]) -> Iterator[st
 
     Than the current version does, and than this version did where it was declared before.
     """
-    held = [row for row in versions[:-1] if row.params_id == metric.params_id] + versions[-1:]
-    found = (_weaker(metric, Metric.from_dict(json.loads(row.definition))) for row in held)
-    yield from dict.fromkeys(what for one in found for what in one)
+    compared = [row for row in versions[:-1] if row.params_id == metric.params_id] + versions[-1:]
+    changes = (_weaker(metric, Metric.from_dict(json.loads(row.definition))) for row in compared)
+    yield from dict.fromkeys(what for change in changes for what in change)
 
 
 def _weaker(metric: Metric, old: Metric) -> Iterator[str]:

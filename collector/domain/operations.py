@@ -77,9 +77,9 @@ class Collector:
 
     def _check(self, clock: GuardedClock) -> None:
         with self.database.read() as connection:
-            seen, database_time = read_last_day(connection)
-        clock.check(seen, database_time)
-        if seen is None or today(clock) > seen:
+            last_day, database_time = read_last_day(connection)
+        clock.check(last_day, database_time)
+        if last_day is None or today(clock) > last_day:
             with self.database.add() as connection:
                 save_last_day(connection, today(clock), forward=True)
 
@@ -93,15 +93,27 @@ class Collector:
         return date_of(day)
 
     def close_day(self, day: date, actor: str, metric: str | None = None) -> closing.Closed:
-        """Close a day and all earlier ones permanently."""
-        known, today = self.registry(), self.today
+        """Close a day and all earlier ones permanently.
+
+        Args:
+            day: The last day to close.
+            actor: Who closes it, for the audit log.
+            metric: The declared name of the only metric to close; all metrics if None.
+
+        Returns:
+            The metrics that were closed, and the number of days whose counters were folded.
+
+        Raises:
+            CollectorError: The day has not come, or there is no such metric.
+        """
+        cached, today = self.registry(), self.today
         with self.database.change() as connection:
-            registry = load_registry(connection, known)
+            registry = load_registry(connection, cached)
             closing.refuse_fed(connection)
             days = closing.metrics_to_close(registry, day_of(day), today, metric)
             metrics = closing.close_metrics(connection, days)
             self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
-        return closing.Closed(metrics, closing.fold_closed(self.database, known))
+        return closing.Closed(metrics, closing.fold_closed(self.database, cached))
 
     def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
         """Report what `close_day` would do, without changing anything."""
@@ -160,8 +172,19 @@ class Collector:
         return max(spans, default=0)
 
     def read_aggregate(self, actor: str, name: str, **window: Unpack[ServedWindow]) -> Aggregate:
-        """Return the aggregate of a window of closed days. The audit log has the read before it is
-        returned."""
+        """Return the aggregate of a window of closed days.
+
+        Args:
+            actor: Who reads it; the audit log has the read before it is returned.
+            name: The metric, or a slot and level of a location metric.
+            window: The version, and the first and last day.
+
+        Returns:
+            The sum of the counts of the window.
+
+        Raises:
+            NotServedError: The days are not closed, or have too few reports.
+        """
         return self._read_window(aggregates.read_aggregate, actor, "aggregate", name, window)
 
     def export_reports(
@@ -181,15 +204,15 @@ class Collector:
         noted = {"metric": name, "params_id": window.get("params_id"), "from": first, "to": last}
         try:
             with self.database.read() as connection:
-                found = read(connection, name, **window)
+                content = read(connection, name, **window)
         except CollectorError as error:
             self._note_alone(actor, act, **noted, refused=error.details.get("reason", "refused"))
             if isinstance(error, NotServedError) and self.is_clock_suspect:
                 hint = "the clock is suspect, so no day closes by it: see rappor clock"
                 raise NotServedError(f"{error}; {hint}", **error.details) from None
             raise
-        self._note_alone(actor, act, **noted, reports=found.num_reports)
-        return found
+        self._note_alone(actor, act, **noted, reports=content.num_reports)
+        return content
 
     def raw_blocks(self, actor: str, name: str | None = None) -> RawBlocks:
         """Sealed blocks with their raw reports, to be moved out. Audited before any leaves."""
@@ -212,7 +235,17 @@ class Collector:
         weaken: bool = False,
         revive: bool = False,
     ) -> changes.Push:
-        """Declare metrics, or new versions; what is retired only with `revive`."""
+        """Declare metrics, or new versions of them.
+
+        Args:
+            metrics: The metrics of a file.
+            actor: Who declares them, for the audit log.
+            weaken: Allow versions that reveal more about a device.
+            revive: Accept reports of retired versions again.
+
+        Returns:
+            The names of what was added, changed, weakened, and is still retired.
+        """
         today = self.today
         with self.database.change() as connection:
             push = changes.push_metrics(
@@ -230,7 +263,16 @@ class Collector:
         return push
 
     def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
-        """Accept no more reports of a metric or of one of its versions."""
+        """Accept no more reports of a metric or of one of its versions.
+
+        Args:
+            name: The declared name.
+            actor: Who retires it, for the audit log.
+            params_id: The only version to retire; all versions if None.
+
+        Returns:
+            The params_ids of the versions that are now retired.
+        """
         with self.database.change() as connection:
             retired = changes.change_state(connection, "retire", name, params_id, retired=True)
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
@@ -239,13 +281,22 @@ class Collector:
     def pause_metric(self, name: str, actor: str, *, paused: bool) -> list[str]:
         """Accept no reports of a metric for now, or accept them again."""
         with self.database.change() as connection:
-            found = changes.change_state(connection, "pause", name, paused=paused)
+            params_ids = changes.change_state(connection, "pause", name, paused=paused)
             act = "pause" if paused else "resume"
-            self._note(connection, actor, act, metric=name, params_ids=found)
-        return found
+            self._note(connection, actor, act, metric=name, params_ids=params_ids)
+        return params_ids
 
     def create_key(self, scope: Scope, label: str, actor: str) -> NewCollectorKey:
-        """Make a key. The audit log holds its id, scope and label."""
+        """Make a key. The audit log holds its id, scope and label.
+
+        Args:
+            scope: What the key allows.
+            label: A text by which people recognize it.
+            actor: Who makes it, for the audit log.
+
+        Returns:
+            The key, whose text is stored nowhere.
+        """
         today = self.today
         with self.database.change() as connection:
             key = access.create_key(connection, scope, label, today, self._random_bytes)

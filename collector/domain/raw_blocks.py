@@ -98,12 +98,12 @@ def find_damaged(connection: Connection, registry: Registry) -> list[tuple[Regis
     by_series: defaultdict[int, list[BlockRow]] = defaultdict(list)
     for row in read_rows(connection):
         by_series[row.series_id].append(row)
-    found = []
+    damaged = []
     for entry in registry:
         doubt = next(filter(None, damages(by_series[entry.series_id])), None)
         if doubt is not None:
-            found.append((entry, doubt.reason))
-    return found
+            damaged.append((entry, doubt.reason))
+    return damaged
 
 
 class RawBlocks:
@@ -133,9 +133,9 @@ class RawBlocks:
             closed = registry.by_id[entry.series_id].closed_through
             for block, doubt in zip(rows, damages(rows, closed), strict=True):
                 if block.sealed or (doubt and block is not rows[-1]):
-                    found = self._read(entry, block, doubt)
-                    if found.num_raw or found.damage:
-                        yield found
+                    raw_block = self._read(entry, block, doubt)
+                    if raw_block.num_raw or raw_block.damage:
+                        yield raw_block
         with self._database.read() as connection:
             strays = count_strays(connection)
         if strays:
@@ -160,9 +160,9 @@ class RawBlocks:
                             "its row and its counters are not of as many reports; restore a backup"
                         )
                     num_raw = count_raw(connection, entry.series_id, *days)
-                    found = counts_by_cohort(sums, params.num_cohorts, params.num_bits)
+                    counts = counts_by_cohort(sums, params.num_cohorts, params.num_bits)
                     if doubt is None or num_raw == block.num_reports:
-                        return RawBlock(entry.metric, entry.series_id, days, num_raw, *found)
+                        return RawBlock(entry.metric, entry.series_id, days, num_raw, *counts)
             reason = f"{doubt.reason}; restore a backup"
         except StorageError as error:
             reason = str(error)
@@ -259,13 +259,13 @@ def _none_kept(entry: RegisteredSeries, waiting: int | None) -> NotServedError:
             f"on; days are closed through {through}",
             reason="day_open",
         )
-    kept = f"it keeps them for keep_raw_days = {metric.keep_raw_days} days"
+    retention = f"it keeps them for keep_raw_days = {metric.keep_raw_days} days"
     if metric.keep_raw_days > entry.patience:
-        why = f"{kept}, unless an archive took them; give other days"
+        why = f"{retention}, unless an archive took them; give other days"
     else:
         why = (
-            f"{kept}, and a day closes after {entry.patience} days, the largest accept_days of all "
-            "versions; to export, the first must be the larger"
+            f"{retention}, and a day closes after {entry.patience} days, the largest accept_days "
+            "of all versions; to export, the first must be the larger"
         )
     return NotServedError(
         f"no raw reports of {what} are kept for these days: {why}", reason="not_kept"

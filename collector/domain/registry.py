@@ -135,7 +135,7 @@ class Registry:
         is."""
         versions = self._names.get(name)
         if not versions:
-            parts = ", ".join(one for one in self._names if one.partition("/")[0] == name)
+            parts = ", ".join(part for part in self._names if part.partition("/")[0] == name)
             there = f"a slot and level of it is: {parts}" if parts else "see GET /v1/metrics"
             raise NotFoundError(f"there is no metric {name!a}; {there}")
         entry = versions[-1] if params_id is None else self.find(name, params_id)
@@ -157,11 +157,11 @@ def _metric(definition: str) -> Metric:
     return Metric.from_dict(json.loads(definition))
 
 
-def load_registry(connection: Connection, known: Registry | None = None) -> Registry:
-    """Read the metrics within a transaction; `known` if nothing has changed since it was read."""
+def load_registry(connection: Connection, cached: Registry | None = None) -> Registry:
+    """Read the metrics within a transaction; `cached` if nothing has changed since it was read."""
     version = state_version(connection)
-    if known is not None and known.version == version:
-        return known
+    if cached is not None and cached.version == version:
+        return cached
     closed = load_frontiers(connection)
     series = load_series(connection)
     rows = [(row, _metric(row.definition)) for row in load_versions(connection)]

@@ -73,21 +73,32 @@ def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
 
 
 def create_relay_key(file: Path, today: date) -> RelayKey:
-    """Add a new key to the file, or begin one. Raises RequestError where it holds MAX_KEYS."""
+    """Add a new key to a file of relay keys, or begin the file.
+
+    Args:
+        file: The file of keys.
+        today: The day on which the key is made.
+
+    Returns:
+        The new key.
+
+    Raises:
+        RequestError: The file already holds MAX_KEYS keys.
+    """
     rows = read_relay_keys(file) if file.exists() else ()
-    held = {row.key_id for row in rows if row.private is not None}
-    if len(held) >= MAX_KEYS:
+    key_ids = {row.key_id for row in rows if row.private is not None}
+    if len(key_ids) >= MAX_KEYS:
         raise RequestError(
             f"{file} holds {MAX_KEYS} keys, and each divides the crowd: "
             "rappor ohttp-keys retire one that no release uses any more"
         )
     key_id = rows[-1].key_id if rows else 0
-    while (key_id := key_id % MAX_KEY_ID + 1) in held:
+    while (key_id := key_id % MAX_KEY_ID + 1) in key_ids:
         pass
     private = X25519PrivateKey.generate().private_bytes_raw()
-    made = RelayKey(key_id=key_id, created=today, private=private, retired=None)
-    _write(file, [*(row for row in rows if row.key_id != key_id), made])
-    return made
+    key = RelayKey(key_id=key_id, created=today, private=private, retired=None)
+    _write(file, [*(row for row in rows if row.key_id != key_id), key])
+    return key
 
 
 def retire_relay_keys(file: Path, chosen: Callable[[RelayKey], bool], today: date) -> list[int]:
@@ -147,10 +158,10 @@ def _private(rows: tuple[RelayKey, ...]) -> dict[int, X25519PrivateKey]:
 def _stamp(file: Path) -> tuple[int, int, int] | None:
     """What changes with a file; None where it is not there."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _write(file: Path, rows: Sequence[RelayKey]) -> None:
@@ -158,7 +169,7 @@ def _write(file: Path, rows: Sequence[RelayKey]) -> None:
     text = _KeyFile(version=1, keys=tuple(rows)).model_dump_json(indent=1)
     with replacing(file) as part:
         descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w") as made:
-            made.write(text)
-            made.flush()
-            os.fsync(made.fileno())
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())

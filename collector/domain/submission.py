@@ -138,8 +138,8 @@ def decode_batch_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Grouped
     check_count(len(batch.reports), max_reports)
     if _ENCODER.encode(batch) != body:
         _refuse_repeated_keys(body, batch)
-        for index, one in enumerate(_TEXTS.decode(body).reports):
-            bits_from_text(index, one.bits)
+        for index, text in enumerate(_TEXTS.decode(body).reports):
+            bits_from_text(index, text.bits)
     groups: list[ReportGroup] = []
     shared: tuple[str, str, str, int] | None = None
     rows: list[tuple[int, bytes]] = []

@@ -110,7 +110,7 @@ def pause_metric(request: Request, who: Admin, name: str, resume: bool = False) 
 @router.get("/v1/keys", operation_id="listKeys", response_model=Keys)
 def get_keys(request: Request, _who: Admin) -> dict[str, Any]:
     """All keys, without their secrets."""
-    return {"keys": [access.shown(row) for row in parts_of(request).collector.list_keys()]}
+    return {"keys": [access.public_fields(row) for row in parts_of(request).collector.list_keys()]}
 
 
 @router.post(
@@ -122,11 +122,11 @@ def get_keys(request: Request, _who: Admin) -> dict[str, Any]:
 async def create_key(request: Request, who: Admin) -> NewKey:
     """Make a key: `{"scope": ..., "label": ...}`. Its text is in this answer and nowhere else."""
     try:
-        asked = KeyRequest.model_validate(parse_strict_json(await _body(request)))
+        wanted_key = KeyRequest.model_validate(parse_strict_json(await _body(request)))
     except ValidationError as error:
         raise RequestError(request_problem(error)) from None
     key = await run_in_threadpool(
-        parts_of(request).collector.create_key, asked.scope, asked.label, who
+        parts_of(request).collector.create_key, wanted_key.scope, wanted_key.label, who
     )
     return NewKey(key_id=key.key_id, scope=key.scope, label=key.label, key=key.text)
 

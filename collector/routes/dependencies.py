@@ -139,10 +139,10 @@ def needs(*scopes: Scope) -> Callable[[Request], str]:
 
     def check(request: Request, _key: Any = Depends(described)) -> str:  # noqa: B008
         who = actor(request, *scopes)
-        known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
+        names = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
         for name in request.query_params:  # FastAPI ignores what is not known or given twice
-            if name not in known:
-                text = f"query parameter {name[:40]!a} is not known; known are {', '.join(known)}"
+            if name not in names:
+                text = f"query parameter {name[:40]!a} is not known; known are {', '.join(names)}"
                 raise RequestError(text)
             if len(request.query_params.getlist(name)) > 1:
                 raise RequestError(f"query parameter {name} is given twice")

@@ -32,15 +32,15 @@ class RateLimit:
         self._seconds = seconds
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def admits(self, name: str, amount: float, held: float) -> bool:
-        """Count `amount` units of a name if its bucket holds `held`; return whether it does.
+    def admits(self, name: str, amount: float, required: float) -> bool:
+        """Count `amount` units of a name if its bucket holds `required`; return whether it does.
 
         What is used beyond is paid back before anything else passes.
         """
         now = self._seconds()
         tokens, last = self._buckets.pop(name, (self._burst, now))
         tokens = min(self._burst, tokens + (now - last) * self._rate)
-        admitted = tokens >= held
+        admitted = tokens >= required
         self._buckets[name] = (tokens - amount if admitted else tokens, now)
         if len(self._buckets) > MAX_REMEMBERED:
             self._buckets.popitem(last=False)

@@ -94,11 +94,11 @@ class OhttpEndpoint:
 def refuse_shown_sender(names: Iterable[bytes]) -> None:
     """Raise SenderShownError for a header that the exchange does not need: it may show who sent
     the request."""
-    found = sorted(set(names) - PASSED)
-    if found:
-        shown = ", ".join(name.decode("latin-1") for name in found)[:_MAX_SHOWN]
+    extra = sorted(set(names) - PASSED)
+    if extra:
+        listing = ", ".join(name.decode("latin-1") for name in extra)[:_MAX_SHOWN]
         raise SenderShownError(
-            f"the request carries {shown}, which may show its sender: the relay must leave it out"
+            f"the request carries {listing}, which may show its sender: the relay must leave it out"
         )
 
 

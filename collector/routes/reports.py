@@ -146,16 +146,16 @@ async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
     """Return the id of a key of scope `report`; keys are read again, on another thread, when
     old."""
     keys = parts.keys
-    given = None if authorization is None else authorization.decode("latin-1")
+    text = None if authorization is None else authorization.decode("latin-1")
     if keys.is_stale():
         await run_in_threadpool(keys.refresh)
     try:
-        return keys.check(given, KeyScope.REPORT)
+        return keys.check(text, KeyScope.REPORT)
     except AuthenticationError:
-        if given is None or not keys.is_stale(MAX_AGE_OF_UNKNOWN):
+        if text is None or not keys.is_stale(MAX_AGE_OF_UNKNOWN):
             raise
         await run_in_threadpool(keys.refresh)
-        return keys.check(given, KeyScope.REPORT)
+        return keys.check(text, KeyScope.REPORT)
 
 
 def answer(receipt: Receipt) -> bytes:

@@ -57,12 +57,12 @@ def fold_day(
         total[cohort] = total[cohort].plus(more) if cohort in total else more
     connection.execute(delete(block_counts).where(block_counts.c.block_id == block_id))
     rows = [
-        {"block_id": block_id, "cohort": cohort, "num_reports": held[0], "counts": held[1]}
-        for cohort, held in sorted(total.items())
+        {"block_id": block_id, "cohort": cohort, "num_reports": sums[0], "counts": sums[1]}
+        for cohort, sums in sorted(total.items())
     ]
     if rows:
         connection.execute(insert(block_counts), rows)
-    sizes = [held.num_reports for held in total.values()]
+    sizes = [sums.num_reports for sums in total.values()]
     is_enough = sum(sizes) >= min_reports and min(sizes, default=0) >= cohort_floor
     values = {"last_day": day, "num_reports": sum(sizes), "sealed": is_enough}
     connection.execute(update(blocks).where(blocks.c.id == block_id).values(values))
@@ -90,7 +90,7 @@ def count_unserved(connection: Connection) -> int:
     """Return the number of reports of the days that are not in a sealed block."""
     waiting = select(func.sum(counters.c.num_reports))
     pending = select(func.sum(blocks.c.num_reports)).where(blocks.c.sealed.is_(False))
-    return sum(int(connection.execute(one).scalar() or 0) for one in (waiting, pending))
+    return sum(int(connection.execute(query).scalar() or 0) for query in (waiting, pending))
 
 
 def delete_unserved(connection: Connection) -> int:
@@ -117,10 +117,10 @@ def accepted_totals(connection: Connection) -> dict[int, int]:
 
 def _open_block(connection: Connection, series_id: int, day: int) -> int:
     """Return the id of the unsealed block, or of a new one right after the last sealed one."""
-    known = load_blocks(connection, series_id)
-    if known and not known[-1].sealed:
-        return known[-1].id
-    first_day = known[-1].last_day + 1 if known else day
+    stored = load_blocks(connection, series_id)
+    if stored and not stored[-1].sealed:
+        return stored[-1].id
+    first_day = stored[-1].last_day + 1 if stored else day
     statement = (
         insert(blocks)
         .values(series_id=series_id, first_day=first_day, last_day=day, num_reports=0, sealed=False)
@@ -136,8 +136,8 @@ def _summed(rows: Iterable[Sequence[Any]]) -> Sums:
             raise DamagedBlocksError(
                 f"the counters of cohort {cohort!a:.40} are damaged; restore a backup"
             )
-        one = CohortSum(num_reports, bytes(lanes))
-        sums[cohort] = sums[cohort].plus(one) if cohort in sums else one
+        part = CohortSum(num_reports, bytes(lanes))
+        sums[cohort] = sums[cohort].plus(part) if cohort in sums else part
     return sums
 
 
@@ -200,8 +200,8 @@ def read_rows(connection: Connection, series_id: int | None = None) -> list[Bloc
     statement = select(*columns, of_unsealed).order_by(blocks.c.series_id, blocks.c.first_day)
     if series_id is not None:
         statement = statement.where(blocks.c.series_id == series_id)
-    found: Iterable[Any] = connection.execute(statement)
-    return [BlockRow(*row) for row in found]
+    rows: Iterable[Any] = connection.execute(statement)
+    return [BlockRow(*row) for row in rows]
 
 
 class Doubt(NamedTuple):
@@ -217,27 +217,28 @@ def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt
     doubts: list[Doubt | None] = [
         None
         if row.is_possible and row.last_day <= closed_through
-        else Doubt(f"{_said(row)} cannot be", is_sure=True)
+        else Doubt(f"{_name_of(row)} cannot be", is_sure=True)
         for row in rows
     ]
     if any(doubts):
         return doubts  # nothing reveals what follows what
-    for place, (one, other) in enumerate(pairwise(rows)):
-        if one.last_day + 1 != other.first_day:
-            reason = f"{_said(one)} and {_said(other)} do not follow each other"
+    for place, (first, second) in enumerate(pairwise(rows)):
+        if first.last_day + 1 != second.first_day:
+            reason = f"{_name_of(first)} and {_name_of(second)} do not follow each other"
             doubts[place] = doubts[place] or Doubt(reason, is_sure=False)
             doubts[place + 1] = Doubt(reason, is_sure=False)
-        if not one.sealed:
-            doubts[place] = Doubt(f"{_said(one)} is not sealed, and another follows", is_sure=True)
+        if not first.sealed:
+            reason = f"{_name_of(first)} is not sealed, and another follows"
+            doubts[place] = Doubt(reason, is_sure=True)
     return doubts
 
 
 def count_strays(connection: Connection) -> int:
     """Return the number of blocks that belong to no existing series."""
-    known = select(series.c.id)
-    statement = select(func.count()).where(blocks.c.series_id.not_in(known))
+    series_ids = select(series.c.id)
+    statement = select(func.count()).where(blocks.c.series_id.not_in(series_ids))
     return int(connection.execute(statement).scalar_one())
 
 
-def _said(row: BlockRow) -> str:
+def _name_of(row: BlockRow) -> str:
     return f"the block with first_day {row.first_day!a:.40} and last_day {row.last_day!a:.40}"

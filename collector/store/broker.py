@@ -93,19 +93,19 @@ def start_positions(connection: Connection, topic: str, starts: dict[int, int]) 
 def move(connection: Connection, topic: str, moves: Iterable[Move]) -> None:
     """Move positions, in the order of their partitions, so that two never wait for each other.
     Raises PositionError where one is not where it should be: someone else counted."""
-    for one in sorted(moves):
+    for step in sorted(moves):
         changed = connection.execute(
             update(broker_positions)
             .where(
                 broker_positions.c.topic == topic,
-                broker_positions.c.partition == one.partition,
-                broker_positions.c.next_offset == one.before,
+                broker_positions.c.partition == step.partition,
+                broker_positions.c.next_offset == step.before,
             )
-            .values(next_offset=one.after)
+            .values(next_offset=step.after)
         )
         if changed.rowcount != 1:
             raise PositionError(
-                f"partition {one.partition} of {topic!r} is no longer at offset {one.before}: "
+                f"partition {step.partition} of {topic!r} is no longer at offset {step.before}: "
                 "another consumer counts it"
             )
 
@@ -113,7 +113,7 @@ def move(connection: Connection, topic: str, moves: Iterable[Move]) -> None:
 def note_skipped(connection: Connection, topic: str, skipped: Iterable[Skipped]) -> None:
     """Record messages that were skipped."""
     names = [column.name for column in broker_skipped.columns]
-    rows = [dict(zip(names, (topic, *one), strict=True)) for one in skipped]
+    rows = [dict(zip(names, (topic, *run), strict=True)) for run in skipped]
     if rows:
         connection.execute(insert(broker_skipped), rows)
 

@@ -118,11 +118,11 @@ def _driver(connection: Connection) -> Any:
 
 def _opened(rows: Iterable[Any]) -> Opened:
     """From rows of a state version, and a batch or nulls."""
-    version, known = -1, dict[bytes, BatchRow]()
+    version, batches = -1, dict[bytes, BatchRow]()
     for version, *batch in rows:  # noqa: B007 (the same in every row)
         if batch[0] is not None:
-            known[batch[0]] = BatchRow(*batch)
-    return version, known
+            batches[batch[0]] = BatchRow(*batch)
+    return version, batches
 
 
 def _totals(added: Mapping[Cell, CohortSum], stored: Iterable[Any]) -> list[tuple[Any, ...]]:

@@ -40,11 +40,11 @@ def raw_days(connection: Connection, series_id: int, before: int) -> list[int]:
     day, days = raw_reports.c.day, list[int]()
     of_series = select(func.min(day)).where(raw_reports.c.series_id == series_id)
     while True:
-        known = days[-1] if days else -1
-        found = connection.execute(of_series.where(day > known, day < before)).scalar()
-        if found is None:
+        latest = days[-1] if days else -1
+        earliest = connection.execute(of_series.where(day > latest, day < before)).scalar()
+        if earliest is None:
             return days
-        days.append(found)
+        days.append(earliest)
 
 
 def raw_page(

@@ -162,8 +162,8 @@ class Weights:
                 )
             weights.append(weight)
         np.maximum.at(largest, group, np.array(weights))
-        kept = largest[group == np.arange(len(group))]
-        return np.asarray(kept / kept.mean())
+        of_groups = largest[group == np.arange(len(group))]
+        return np.asarray(of_groups / of_groups.mean())
 
     def to_csv(self) -> str:
         """Return the canonical CSV that `read_weights` reads: sorted, that of all others last."""

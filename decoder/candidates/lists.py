@@ -45,19 +45,19 @@ def bit_positions(
     shape = (len(values), params.num_cohorts, params.num_hashes)
     positions = np.empty(shape, dtype=position_type(params.num_bits))
     for start in range(0, len(values), _BLOCK):
-        some, found = values[start : start + _BLOCK], positions[start : start + _BLOCK]
+        some, block = values[start : start + _BLOCK], positions[start : start + _BLOCK]
         if params.hash == "mmh3":
             digests = b"".join(map(mmh3.mmh3_x64_128_digest, some))
             halves = np.frombuffer(digests, dtype="<u8").reshape(len(some), 2)
-            run_in_chunks(_derive, len(some), halves, params.num_bits, found)
+            run_in_chunks(_derive, len(some), halves, params.num_bits, block)
         else:  # `rappor_core.hashing.md5_positions`
             for cohort in range(params.num_cohorts):
                 word = cohort.to_bytes(4, "big")
                 hashes = [md5(word + value, usedforsecurity=False).digest() for value in some]
                 first = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(len(some), -1)
                 first = first[:, : params.num_hashes].astype(np.int16)
-                found[:, cohort] = first % params.num_bits
-        mark_repeated(found, params.num_bits)
+                block[:, cohort] = first % params.num_bits
+        mark_repeated(block, params.num_bits)
         progress(STAGE, min(start + _BLOCK, len(values)), len(values))
     return positions
 
@@ -136,7 +136,7 @@ class Candidates:
         Raises CandidatesError if nothing is left, or for anything but text."""
         if isinstance(strings, str | bytes):
             raise CandidatesError(f"{shown(strings)} is one value; give a list of them")
-        kept: dict[bytes, None] = {}
+        distinct: dict[bytes, None] = {}
         read = empty = not_text = 0
         for read, text in enumerate(strings, start=1):  # noqa: B007
             if not isinstance(text, str | bytes):
@@ -152,13 +152,13 @@ class Candidates:
                 not_text += 1
                 continue
             if value:
-                kept[value] = None
+                distinct[value] = None
             else:
                 empty += 1
-        notes = ReadNotes(read, empty, read - empty - not_text - len(kept), not_text)
-        if not kept:
+        notes = ReadNotes(read, empty, read - empty - not_text - len(distinct), not_text)
+        if not distinct:
             raise CandidatesError(f"no candidates: {notes}; give a list with one value a line")
-        return cls(list(kept), notes)
+        return cls(list(distinct), notes)
 
     @classmethod
     def from_file(cls, path: str | Path, column: str | None = None) -> Candidates:
@@ -245,8 +245,8 @@ class Candidates:
         positions = np.full(shape, k, dtype=position_type(k))  # k where fewer bits are set
         for cohort in range(1 if scheme.own_bits else params.num_cohorts):
             for index in range(len(self.values)):
-                found = sorted(set(scheme.index_positions(params, index, cohort)))
-                positions[index, cohort, : len(found)] = found
+                bits = sorted(set(scheme.index_positions(params, index, cohort)))
+                positions[index, cohort, : len(bits)] = bits
         if scheme.own_bits:
             positions[:] = positions[:, :1]
         return positions
@@ -267,8 +267,8 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
     names = own_names(params, definition)
     if names:
         reserved = _kind_of(definition).reserved if definition else ()
-        own = sum(name in reserved for name in names)
-        return Candidates(list(map(normalize, names)), ReadNotes(read=len(names)), reserved=own)
+        count = sum(name in reserved for name in names)
+        return Candidates(list(map(normalize, names)), ReadNotes(read=len(names)), reserved=count)
     if not params.scheme.hashed:
         _check_fit(0, params)
         raise CandidatesError(
@@ -302,13 +302,13 @@ def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
     named = bool(scheme.value_names) or "categories" in aggregate.definition
     if scheme.hashed or not named or candidates.tensor is not None:
         return candidates
-    own = metric_candidates(aggregate)
-    known = set(own.values)
+    listed = metric_candidates(aggregate)
+    values = set(listed.values)
     for value in candidates.values:
-        if value not in known:
-            names = ", ".join(name.decode() for name in own.values[:10])
+        if value not in values:
+            names = ", ".join(name.decode() for name in listed.values[:10])
             raise CandidatesError(
                 f"candidate {shown(value.decode(errors='replace'))} is not a value of metric "
                 f"{aggregate.metric!r}, which has {names}"
             )
-    return own
+    return listed

@@ -72,12 +72,13 @@ def compare_windows(
             f"windows of {before.metric!r} have different parameters and cannot be compared; "
             "decode each, and compare the intervals"
         )
-    own = in_bit_order(candidates, before)
-    numbers = {value: number for number, value in enumerate(own.values)}
+    listed = in_bit_order(candidates, before)
+    numbers = {value: number for number, value in enumerate(listed.values)}
     followed = np.array([numbers[value] for value in candidates.values])
-    tensor, direct = own.positions(before.params), own.direct(before.params)
+    tensor, direct = listed.positions(before.params), listed.direct(before.params)
     first, second = (
-        Window(one, tensor, followed, repetition(one, repeats), direct) for one in (before, after)
+        Window(side, tensor, followed, repetition(side, repeats), direct)
+        for side in (before, after)
     )
     with one_thread():
         return change(first, second)
@@ -180,19 +181,19 @@ def _fit(first: Observed, second: Observed) -> _Fitted:
             "bits of each cohort but one), which leaves nothing to read the noise from; compare "
             "fewer values, or collect from more cohorts"
         )
-    noise, own = np.zeros(1), np.zeros(1)
-    for one in (first, second):
-        shares = _first_shares(one, columns)
-        noise = noise + one.noise_of(shares)
+    noise, sampling = np.zeros(1), np.zeros(1)
+    for window in (first, second):
+        shares = _first_shares(window, columns)
+        noise = noise + window.noise_of(shares)
         shares = np.maximum(shares, 0.0)
         shares = shares / max(float(shares.sum()), 1.0)
-        sampled = one.noise.repetition * shares * (1 - shares)
-        own = own + sampled / one.noise.reports[:, None]
+        sampled = window.noise.repetition * shares * (1 - shares)
+        sampling = sampling + sampled / window.noise.reports[:, None]
     solver = CandidateSolver(noise, target, columns, np.ones(values), random)
     balance = unexplained(solver(0.0), 0.0, random)
     _, F, _, H = solver.factors(0.0)
     means = H @ (F.T @ target.ravel())
-    return _Fitted(means, H, (F @ H) / np.diag(H), columns, balance, F, own)
+    return _Fitted(means, H, (F @ H) / np.diag(H), columns, balance, F, sampling)
 
 
 def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
@@ -208,15 +209,15 @@ def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
     sums = np.einsum("jk,jkd->dj", z, blocks)  # Z' S^-1 U, (D, m)
     others = H @ sums - np.outer(H[i], H[i] @ sums) / H[i, i]
     spread = np.diag(sums[i]) - sums.T @ others  # U' V^-1 U, (m, m)
-    own = np.sqrt(fitted.own[:, i])
-    part, axes = np.linalg.eigh(own[:, None] * spread * own)
+    scale = np.sqrt(fitted.own[:, i])
+    part, axes = np.linalg.eigh(scale[:, None] * spread * scale)
     part = np.clip(part, 0.0, 1 - MIN_LEFT)
-    along = axes.T @ (own * (z * u).sum(axis=1))
-    back = own * (axes @ (along / (1 - part)))
+    along = axes.T @ (scale * (z * u).sum(axis=1))
+    back = scale * (axes @ (along / (1 - part)))
     u = u + back[:, None] * blocks[:, :, i] - blocks @ (others @ back)
     variance = null_variance(u, random)
     score = (z * u).sum() / np.sqrt(variance)
-    to_score = axes.T @ (own * spread.sum(axis=1)) / (1 - part)
+    to_score = axes.T @ (scale * spread.sum(axis=1)) / (1 - part)
     sampled = np.sqrt((to_score**2).sum() / variance)
     return float(ndtr(-null_tail(u, random).deviate(score - sampled * NODES)) @ WEIGHTS)
 
@@ -260,16 +261,16 @@ def decode_over_time(
     tensor = candidates.positions(aggregates[0].params, progress)
     candidates = replace(candidates, tensor=tensor)
     whole = decode(reduce(Aggregate.merge, aggregates), candidates, options, progress)
-    found, direct = whole.candidates.found, candidates.direct(whole.params)
+    rows, direct = whole.candidates.found, candidates.direct(whole.params)
     if whole.diagnostics.method != "direct":  # of shared bits half as many as can be fitted
-        found = found[: whole.params.num_cohorts * (whole.params.num_bits - 1) // 2]
-    windows = [Window(a, tensor, found, repetition(a, options.repeats), direct) for a in aggregates]
+        rows = rows[: whole.params.num_cohorts * (whole.params.num_bits - 1) // 2]
+    windows = [Window(a, tensor, rows, repetition(a, options.repeats), direct) for a in aggregates]
     with one_thread():
         fits = []
         for done, window in enumerate(windows, start=1):
             fits.append(window.fit())
             progress("windows", done, len(windows))
-        names = tuple(row.value for row in whole.detected)[: len(found)]
+        names = tuple(row.value for row in whole.detected)[: len(rows)]
         changes = [WindowChange(i, j, names, change(windows[i], windows[j], options.level))
                    for i, j in pairs]  # fmt: skip
     shares, errors, freedoms = (np.array(part) for part in zip(*fits, strict=True))

@@ -75,13 +75,13 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
     with one_thread():
         if len(ordered) == 1 and ordered[0].params.scheme.own_bits:
             # the noise of bits is independent; who was sampled is in one cell or another
-            one, held = ordered[0], density.shares
-            repetition = location_repetition(one, *location_of(one), density.options.repeats)
-            noise = BitNoise.of(one.params.mechanism).mechanism_variance(held, repetition)
-            sampled = np.maximum(weights**2 @ held - (weights @ held) ** 2, 0)
+            level, shares = ordered[0], density.shares
+            repetition = location_repetition(level, *location_of(level), density.options.repeats)
+            noise = BitNoise.of(level.params.mechanism).mechanism_variance(shares, repetition)
+            sampled = np.maximum(weights**2 @ shares - (weights @ shares) ** 2, 0)
             variance = weights**2 @ noise + repetition * sampled
             estimate = weights @ density.estimate
-            error = np.sqrt(variance / one.num_reports)
+            error = np.sqrt(variance / level.num_reports)
         else:
             estimate, error = _of_shared_bits(ordered, density, weights)
     options = density.options
@@ -124,21 +124,21 @@ def _of_shared_bits(
     fitted = np.asarray(columns @ spread)
     data = target - design @ even
     values, vectors = linalg.eigh(fitted.T @ fitted)
-    kept = values > _NEGLIGIBLE * values[-1]
-    root = vectors[:, kept] / np.sqrt(values[kept])
+    large = values > _NEGLIGIBLE * values[-1]
+    root = vectors[:, large] / np.sqrt(values[large])
     covariance = root @ root.T  # of the shares, at noise of variance 1
     shares = covariance @ (fitted.T @ data)
-    left = freedom - int(kept.sum())
-    if left < 1:
+    rest = freedom - int(large.sum())
+    if rest < 1:
         raise DecodeError(
             f"{len(weights)} areas of these outlines are not told apart by {freedom} numbers: give "
             "fewer areas, along cells, or collect from more cohorts"
         )
-    excess = max(1.0, float(((data - fitted @ shares) ** 2).sum()) / left)
+    excess = max(1.0, float(((data - fitted @ shares) ** 2).sum()) / rest)
     sums = (weights - (weights @ even)[:, None]) @ spread
     variance = excess * np.einsum("gb,bc,gc->g", sums, covariance, sums)
     within = columns - fitted[:, blocks]
-    uneven = (excess - 1) * left / max(float((within**2).sum()), 1e-300)
+    uneven = (excess - 1) * rest / max(float((within**2).sum()), 1e-300)
     apart = weights - np.asarray(weights @ spread)[:, blocks]
     variance += uneven * (apart**2).sum(axis=1)
     return weights @ even + sums @ shares, np.sqrt(variance)
@@ -166,8 +166,8 @@ def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats
     designs, targets, free = [], [], 0
     places = density.places
     for index, aggregate in enumerate(aggregates):
-        seen = _observed(aggregate, places, index, density.options.repeats)
-        bits = seen.bit_shares.shape[1]
+        counts = _observed(aggregate, places, index, density.options.repeats)
+        bits = counts.bit_shares.shape[1]
         used = np.array(aggregate.reports_per_cohort) > 0
         design = (
             places.design(index, aggregate.params).toarray().reshape(-1, bits, len(density.shares))
@@ -175,23 +175,24 @@ def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats
         if len(design) == len(used):
             design = design[used]
         shares: Floats = np.bincount(places.ancestors(index), density.shares).astype(np.float64)
-        roots = np.linalg.cholesky(seen.noise_of(shares))
-        for root, part, target in zip(roots, design, seen.bit_shares, strict=True):
+        roots = np.linalg.cholesky(counts.noise_of(shares))
+        for root, part, target in zip(roots, design, counts.bit_shares, strict=True):
             designs.append(linalg.solve_triangular(root, part, lower=True))
             targets.append(linalg.solve_triangular(root, target, lower=True))
-        free += seen.rows
+        free += counts.rows
     return np.concatenate(designs), np.concatenate(targets), free
 
 
-def _observed(one: Aggregate, places: Places, index: int, repeats: float | None) -> Observed:
+def _observed(level: Aggregate, places: Places, index: int, repeats: float | None) -> Observed:
     """The counts of a level; one cohort where each cell has its own bit, as in `design_of`."""
-    repetition = location_repetition(one, *location_of(one), repeats)
-    seen = observe(one, places.candidates(index, one.params).positions(one.params), repetition)
-    if not one.params.scheme.own_bits:
-        return seen
-    reports = seen.noise.reports
+    repetition = location_repetition(level, *location_of(level), repeats)
+    cells = places.candidates(index, level.params)
+    counts = observe(level, cells.positions(level.params), repetition)
+    if not level.params.scheme.own_bits:
+        return counts
+    reports = counts.noise.reports
     return Observed(
-        (reports @ seen.bit_shares / reports.sum())[None, :],
-        seen.positions[:, :1],
-        replace(seen.noise, reports=reports.sum(keepdims=True)),
+        (reports @ counts.bit_shares / reports.sum())[None, :],
+        counts.positions[:, :1],
+        replace(counts.noise, reports=reports.sum(keepdims=True)),
     )

@@ -53,16 +53,16 @@ def series_changes(
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("alike", "neighbors")
     models = [_model(deviations, graph, laplacian) for graph in graphs]
     windows = len(deviations.scale)
-    one, tried = np.eye(windows), patterns(windows)
-    found = [_contrast_cells(models, _weights(pattern), repeated) for pattern in tried]
-    sizes, errors = (np.stack(part) for part in zip(*found, strict=True))
+    unit, tried = np.eye(windows), patterns(windows)
+    contrasts = [_contrast_cells(models, _weights(pattern), repeated) for pattern in tried]
+    sizes, errors = (np.stack(part) for part in zip(*contrasts, strict=True))
     p_adjusted = corrected_changes(tried, sizes, errors)
     return [
         WindowChanges(
             (sizes[t], errors[t]),
             p_adjusted[t],
             tuple(
-                _contrast_cells(models, one[t] - one[base], repeated)
+                _contrast_cells(models, unit[t] - unit[base], repeated)
                 for base in bases_of(t, windows)
             ),
         )
@@ -98,22 +98,22 @@ def corrected_changes(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
     if windows == 2:
         later = corrected(no_change(sizes[1], errors[1])).adjusted
         return np.stack([np.ones_like(later), later])
-    own = sizes[:windows]
-    signs = np.where(np.abs(own) > OWN * errors[:windows], np.sign(own), 0.0)
-    share = np.array([_weights(one) for one in tried]) @ tried.T  # of pattern j in contrast i
-    left, cells = sizes.copy(), np.arange(sizes.shape[1])
-    found, reached = np.ones(signs.shape), np.zeros(sizes.shape[1])
+    singles = sizes[:windows]
+    signs = np.where(np.abs(singles) > OWN * errors[:windows], np.sign(singles), 0.0)
+    share = np.array([_weights(row) for row in tried]) @ tried.T  # of pattern j in contrast i
+    rest, cells = sizes.copy(), np.arange(sizes.shape[1])
+    adjusted, reached = np.ones(signs.shape), np.zeros(sizes.shape[1])
     for _ in range(len(tried)):
-        best = np.argmax(np.abs(left / errors), axis=0)
-        size = left[best, cells]
+        best = np.argmax(np.abs(rest / errors), axis=0)
+        size = rest[best, cells]
         p = no_change(size, errors[best, cells])
         reached = np.maximum(reached, np.minimum(p * sizes.size, 1.0))
         if (reached == 1).all():
             break
         holds = (tried[best].T > 0) & (signs == np.sign(size)) & (signs != 0)
-        found = np.where(holds, np.minimum(found, reached), found)
-        left -= size * share[:, best]
-    return found
+        adjusted = np.where(holds, np.minimum(adjusted, reached), adjusted)
+        rest -= size * share[:, best]
+    return adjusted
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> Rando
     modes = modes_of(replace(deviations, shares=spread), structure)
     covariance = np.eye(size) if graph == "alike" else inv(structure.toarray())
     toward = (spread[:, None] * modes.basis * np.sqrt(modes.information)).T
-    own, rows = spread**2 * np.diag(covariance), spread * (covariance @ spread)
-    return RandomCells(modes, deviations.scale, toward, own, rows, shares)
+    diagonal, rows = spread**2 * np.diag(covariance), spread * (covariance @ spread)
+    return RandomCells(modes, deviations.scale, toward, diagonal, rows, shares)
 
 
 def _contrast_cells(
@@ -198,7 +198,7 @@ def _estimates(
     m = model.own + 2 * a * (model.own - model.rows)
     m = variance * (m + a**2 * (model.rows.sum() - 2 * model.rows + model.own))
     weighted = inverse[:, None] * response
-    bb, bq = (np.einsum("rn,rn->n", one, weighted) for one in (response, q))
+    bb, bq = (np.einsum("rn,rn->n", part, weighted) for part in (response, q))
     qq = np.einsum("rn,rn,r->n", q, q, inverse)
     by, qy = weighted.T @ data, q.T @ (inverse * data)
     cross, last = 1 + bq, qq - m

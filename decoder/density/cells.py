@@ -42,8 +42,8 @@ def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
     size, ones = len(cells), np.ones(2 * len(edges))
     both = np.concatenate([edges, edges[:, ::-1]]).T
     adjacency = sparse.coo_array((ones, (both[0], both[1])), (size, size)).tocsr()
-    found: Any = csgraph.laplacian(adjacency)
-    return found.tocsr()
+    laplacian: Any = csgraph.laplacian(adjacency)
+    return laplacian.tocsr()
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Places:
 
     def showing(self, cells: Collection[str]) -> Self:
         """The same places, of which only some finest cells (and the reserved values) are shown."""
-        wanted = {*cells, *self.reserved}
-        listed = [index for index, value in enumerate(self.finest) if value in wanted]
+        names = {*cells, *self.reserved}
+        listed = [index for index, value in enumerate(self.finest) if value in names]
         return replace(self, listed=np.array(listed, dtype=np.intp))
 
     def outlines(self) -> list[list[Point]]:
@@ -104,10 +104,10 @@ class Places:
 
     def ancestors(self, index: int) -> Indices:
         """For each finest value, the index of the value of level `index` that contains it."""
-        found = np.arange(len(self.finest), dtype=np.intp)
+        indices = np.arange(len(self.finest), dtype=np.intp)
         for parent in reversed(self.parents[index:]):
-            found = parent[found]
-        return found
+            indices = parent[indices]
+        return indices
 
     def candidates(self, index: int, params: RapporParams) -> Candidates:
         """The values of level `index` as candidates, hashed once for all slots and windows."""
@@ -160,16 +160,16 @@ def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
     level, and for two metrics or slots."""
     if not aggregates:
         raise DecodeError("no aggregates: give those of one slot, one for each level")
-    found = {location_of(a)[1].level: a for a in aggregates}
+    by_level = {location_of(a)[1].level: a for a in aggregates}
     slots = {(m.base_name, place.slot) for m, place in map(location_of, aggregates)}
     names = ", ".join(a.metric for a in aggregates)
     if len(slots) > 1:
         raise DecodeError(f"{names}: a map takes one slot of one metric; make a map of each")
-    if len(found) < len(aggregates):
+    if len(by_level) < len(aggregates):
         raise DecodeError(
             f"{names}: two aggregates of one level and window; give each once, or merge them"
         )
-    return [found[level] for level in sorted(found)]
+    return [by_level[level] for level in sorted(by_level)]
 
 
 def slot_places(aggregates: Sequence[Aggregate]) -> Places:
@@ -200,13 +200,13 @@ def slot_readings(
 def missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
     """Return a warning that names the declared levels of the slot that nobody reported of."""
     metric, location = location_of(aggregates[-1])
-    given = {location_of(aggregate)[1].level for aggregate in aggregates}
+    levels = {location_of(aggregate)[1].level for aggregate in aggregates}
     declared = location.grid.levels
-    missing = [str(level) for level in declared if level not in given]
+    missing = [str(level) for level in declared if level not in levels]
     text = (
         f"slot {location.slot!r} of {metric.base_name!r} has no reports of level "
-        f"{', '.join(missing)}, which its definition declares: the map is of level {max(given)}, "
-        f"from {len(given)} of {len(declared)} levels, so from fewer devices. Give the aggregates "
+        f"{', '.join(missing)}, which its definition declares: the map is of level {max(levels)}, "
+        f"from {len(levels)} of {len(declared)} levels, so from fewer devices. Give the aggregates "
         "of all its levels."
     )
     return (text,) if missing else ()

@@ -51,22 +51,22 @@ class Prior:
     def of(cls, graph: Graph, laplacian: Any | None, size: int, reserved: int = 0) -> Self:
         """Make the priors of a graph. laplacian: (n, n), None for no graph.  size: n."""
         if graph == "alike" or laplacian is None:
-            own = np.ones(size)
-            own[size - reserved :] = 0.0
-            return cls(sparse.diags_array(own).tocsr(), reserved)
-        own = np.where(laplacian.diagonal() > 0, _ANCHOR, 1.0)
-        own[size - reserved :] = 0.0
+            diagonal = np.ones(size)
+            diagonal[size - reserved :] = 0.0
+            return cls(sparse.diags_array(diagonal).tocsr(), reserved)
+        diagonal = np.where(laplacian.diagonal() > 0, _ANCHOR, 1.0)
+        diagonal[size - reserved :] = 0.0
         bends = laplacian @ laplacian + _SLOPES * laplacian
-        return cls((bends + sparse.diags_array(own)).tocsr(), reserved)
+        return cls((bends + sparse.diags_array(diagonal)).tocsr(), reserved)
 
     def precision(self, strength: float) -> Any:
         """Return the precision (n, n) at a strength, sparse, positive definite."""
         scaled = strength * self.structure
         if not self.reserved:
             return scaled
-        own = np.zeros(scaled.shape[0])
-        own[-self.reserved :] = RESERVED_PRECISION
-        return (scaled + sparse.diags_array(own)).tocsr()
+        diagonal = np.zeros(scaled.shape[0])
+        diagonal[-self.reserved :] = RESERVED_PRECISION
+        return (scaled + sparse.diags_array(diagonal)).tocsr()
 
     def centered(self, field: Floats) -> Floats:
         """Log shares (n,) less the mean over the cells."""
@@ -161,8 +161,8 @@ def _log_determinant(
 ) -> float:
     """Log determinant of X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares), inf if not
     positive definite. Scaled and with means taken off first, single precision is off by .001."""
-    own = np.diag(information) - 2 * means + middle
-    scale = shares**2 * own + prior.diagonal() + added
+    terms = np.diag(information) - 2 * means + middle
+    scale = shares**2 * terms + prior.diagonal() + added
     if scale.min() <= 0:
         return np.inf
     root = 1 / np.sqrt(scale)

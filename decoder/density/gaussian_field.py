@@ -115,8 +115,8 @@ def fit_field(
     if first.doubts:  # an average has no summit to be refined
         return first
     prior = Prior.of(first.belief.graph, laplacian, size, reserved)
-    found = _fit(Misfit(readings, first.shares), first.belief, prior, first.log_shares)
-    return replace(found, gain=first.gain)
+    field = _fit(Misfit(readings, first.shares), first.belief, prior, first.log_shares)
+    return replace(field, gain=first.gain)
 
 
 def _highest(
@@ -137,7 +137,7 @@ def _highest(
         fits.append(_fit(misfit, belief, prior, start))
         if 2 * misfit.at(fits[-1].shares)[0] <= noise:
             break
-    return min(fits, key=lambda one: one.loss)
+    return min(fits, key=lambda fit: fit.loss)
 
 
 def _graphs(laplacian: Any | None) -> tuple[Graph, ...]:
@@ -157,17 +157,17 @@ def _most_predictive(
             parts = {"target": reading.target[rows], "reports": reading.reports[rows]}
             half.append(replace(reading, design=reading.design[rows], **parts))
         halves.append(Misfit(half, even))
-    nothing = sum(one.at(even)[0] for one in halves)
+    nothing = sum(fold.at(even)[0] for fold in halves)
     best, gain = Belief(_graphs(laplacian)[0], STRENGTHS[0]), -np.inf
     for graph in _graphs(laplacian):
         prior, worse = Prior.of(graph, laplacian, len(even), reserved), 0
         last = Belief(graph, STRENGTHS[-1])
-        for fits in zip(*(_anneal(one, last, prior, even) for one in halves), strict=True):
+        for fits in zip(*(_anneal(fold, last, prior, even) for fold in halves), strict=True):
             pairs = zip(fits, reversed(halves), strict=True)
-            found = nothing - sum(other.at(fit.shares)[0] for fit, other in pairs)
+            gained = nothing - sum(other.at(fit.shares)[0] for fit, other in pairs)
             worse += 1
-            if found > gain:
-                best, gain, worse = fits[0].belief, found, 0
+            if gained > gain:
+                best, gain, worse = fits[0].belief, gained, 0
             if worse == _ENOUGH:
                 break
     return best, gain
@@ -191,9 +191,9 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
                 for fit in fits:
                     precision, least = prior.precision(fit.belief.strength), to_beat + nothing
                     _, slope = misfit.at(fit.shares)
-                    found = log_evidence(fit.shares, fit.loss, slope, information, precision, least)
-                    gain = found - nothing
-                    if np.isfinite(found):
+                    score = log_evidence(fit.shares, fit.loss, slope, information, precision, least)
+                    gain = score - nothing
+                    if np.isfinite(score):
                         weighed.append((gain, fit.shares))
                     if gain > to_beat:
                         best, to_beat, worse = replace(fit, gain=gain), gain, 0
@@ -210,7 +210,7 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
     # the evidence is weak: no one map is right, so their mean, each weighed by its evidence, the
     # even map among them, so that one that gains next to nothing is next to even
     weights = np.exp([gain - (best.gain or 0.0) for gain, _ in weighed])
-    shares = weights @ np.array([one for _, one in weighed]) / weights.sum()
+    shares = weights @ np.array([candidate for _, candidate in weighed]) / weights.sum()
     return replace(best, shares=shares, log_shares=np.log(shares))
 
 

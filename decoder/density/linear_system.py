@@ -52,12 +52,12 @@ class LevelEquations:
         The reported symbols of a cohort are multinomial; diag(1/s) is a generalized inverse of
         their covariance, so a symbol's row counts with 1/s where a bit's has 1/(s (1 - s)).
         """
-        held = np.clip(self.design @ shares, 0.0, 1.0)
-        variance = self.noise.mechanism_variance(held, self.repetition)
-        variance = variance + self.repetition * held * (1 - held)
+        bits = np.clip(self.design @ shares, 0.0, 1.0)
+        variance = self.noise.mechanism_variance(bits, self.repetition)
+        variance = variance + self.repetition * bits * (1 - bits)
         if self.symbols:
-            shown = self.noise.p_star + self.noise.gap * held
-            variance = variance / np.maximum(1 - shown, 1e-6)
+            ones = self.noise.p_star + self.noise.gap * bits
+            variance = variance / np.maximum(1 - ones, 1e-6)
         return np.asarray(self.reports / variance)
 
 
@@ -112,12 +112,12 @@ def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any
 
 
 class Misfit:
-    """The weighted equations of a window, whose precisions are those at the map `held` (n,)."""
+    """The weighted equations of a window, whose precisions are those at the map `shares` (n,)."""
 
-    def __init__(self, readings: Sequence[LevelEquations], held: Floats) -> None:
-        self.size = len(held)
+    def __init__(self, readings: Sequence[LevelEquations], shares: Floats) -> None:
+        self.size = len(shares)
         self._rows = [
-            (reading.design, reading.target, reading.precision(held)) for reading in readings
+            (reading.design, reading.target, reading.precision(shares)) for reading in readings
         ]
         self.freedom = sum(reading.freedom for reading in readings)
 
@@ -208,7 +208,7 @@ def even_evidence(misfit: Misfit, even: Floats, reserved: int) -> float:
     slopes = np.diag(shares) - np.outer(shares, shares)  # of the shares in their logarithms
     curvatures = np.linalg.eigvalsh(slopes @ information @ slopes) + RESERVED_PRECISION
     height = 0.5 * np.log(RESERVED_PRECISION / curvatures).sum()
-    square = sum(float(one) ** 2 for one in away)
+    square = sum(float(log_ratio) ** 2 for log_ratio in away)
     return float(height - value - 0.5 * RESERVED_PRECISION * square)
 
 
@@ -247,8 +247,8 @@ def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int)
     """
     roots = [np.sqrt(reading.precision(shares)) for reading in readings]
     pairs = list(zip(roots, readings, strict=True))
-    residual = np.concatenate([root * (one.target - one.design @ shares) for root, one in pairs])
-    design = sparse.vstack([sparse.diags_array(root) @ one.design for root, one in pairs]).tocsr()
+    residual = np.concatenate([root * (part.target - part.design @ shares) for root, part in pairs])
+    design = sparse.vstack([sparse.diags_array(root) @ part.design for root, part in pairs]).tocsr()
     # moves (n, blocks + reserved) of mass from all cells alike to all of a block alike: none
     # follows the map, whose shape was fitted to these very reports; what a prior kept it from
     # following would look like a disagreement, however small
@@ -259,12 +259,12 @@ def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int)
     even = np.append(np.full(cells, 1 / max(cells, 1)), np.zeros(reserved))
     profiles = design @ (inside / inside.sum(axis=0) - even[:, None])
     values, vectors = np.linalg.eigh(profiles.T @ profiles)
-    kept = values > _NO_INFORMATION * values[-1]
-    scores = (vectors[:, kept].T @ (profiles.T @ residual)) / np.sqrt(values[kept])
+    large = values > _NO_INFORMATION * values[-1]
+    scores = (vectors[:, large].T @ (profiles.T @ residual)) / np.sqrt(values[large])
     rows = sum(reading.freedom for reading in readings)
-    found = MapCheck(float(scores @ scores), int(kept.sum()), float(residual @ residual), rows)
+    check = MapCheck(float(scores @ scores), int(large.sum()), float(residual @ residual), rows)
     free = rows - len(shares)
-    if found.agrees or free <= 0:
-        return found
-    left = residual - design @ np.linalg.lstsq(design.toarray(), residual, rcond=None)[0]
-    return replace(found, dispersion=max(1.0, float(left @ left) / free))
+    if check.agrees or free <= 0:
+        return check
+    rest = residual - design @ np.linalg.lstsq(design.toarray(), residual, rcond=None)[0]
+    return replace(check, dispersion=max(1.0, float(rest @ rest) / free))

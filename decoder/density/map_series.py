@@ -71,8 +71,8 @@ def window_maps(
         return
     merged, reserved = _merged(windows, places, repeats), len(places.reserved)
     whole = fit_field(merged, places.laplacian, reserved=reserved)
-    for one, window in zip(_pooled(windows, readings, places, whole), readings, strict=True):
-        yield one if one.check.agrees else _instead(one, whole, window, places)
+    for window_map, window in zip(_pooled(windows, readings, places, whole), readings, strict=True):
+        yield window_map if window_map.check.agrees else _instead(window_map, whole, window, places)
 
 
 def _merged(
@@ -83,10 +83,10 @@ def _merged(
     merged = []
     for level in zip(*windows, strict=True):
         try:
-            ordered = sorted(level, key=lambda one: one.first_day or date.min)
+            ordered = sorted(level, key=lambda part: part.first_day or date.min)
             merged.append(reduce(Aggregate.merge, ordered))
         except AggregateError:
-            merged.append(max(level, key=lambda one: one.num_reports))
+            merged.append(max(level, key=lambda part: part.num_reports))
     return slot_readings(merged, places, None if repeats is None else repeats * len(windows))
 
 
@@ -105,7 +105,7 @@ def _pooled(
     field, maps, changes = _deviating(readings, places, whole, most, independent=capped)
     reserved = len(places.reserved)
     gains = _gains(readings, maps, reserved) - (field.shared_freedom + field.own_freedom)
-    found = []
+    results = []
     for index, (shares, window) in enumerate(zip(maps, readings, strict=True)):
         doubts, gain = whole.doubts, float(gains[index])
         if not doubts and gain <= np.log(len(shares)):
@@ -115,16 +115,16 @@ def _pooled(
                 "series. Take more reports, longer windows, coarser cells or a larger epsilon.",
             )
         check, changed = check_map(window, shares, reserved), changes[index] if changes else None
-        found.append(WindowMap(shares, "series", whole.belief, check, doubts, changed))
+        results.append(WindowMap(shares, "series", whole.belief, check, doubts, changed))
     if changes is not None:
-        return found
+        return results
     plain = [_of_whole(whole, window, reserved) for window in readings]
-    expected = _gains(readings, np.array([one.shares for one in plain]), reserved)
+    expected = _gains(readings, np.array([window_map.shares for window_map in plain]), reserved)
     if (expected - field.shared_freedom).sum() <= gains.sum():
-        return found
+        return results
     return [
-        replace(one, doubts=other.doubts) if one.check.agrees else other
-        for one, other in zip(plain, found, strict=True)
+        replace(window_map, doubts=other.doubts) if window_map.check.agrees else other
+        for window_map, other in zip(plain, results, strict=True)
     ]
 
 
@@ -141,7 +141,7 @@ def _deviating(
     """Return the field, its maps of cells (T, n), and changes where all cells deviate; of more
     cells than can be pooled blocks deviate. most, independent: as in `fit_space_time`."""
     shares, laplacian, reserved = whole.shares, places.laplacian, len(places.reserved)
-    rows, cells = sum(len(one.target) for one in readings[0]), len(shares) - reserved
+    rows, cells = sum(len(level.target) for level in readings[0]), len(shares) - reserved
     prior = Prior.of(whole.belief.graph, laplacian, len(shares), reserved)
     precision = prior.precision(whole.belief.strength)
     fit = partial(fit_space_time, most_repeated=most, reserved=reserved, independent=independent)
@@ -175,16 +175,16 @@ def _instead(
     places: Places,
 ) -> WindowMap:
     """The map of all windows where the window's own reports agree with it, else a separate one."""
-    found = _of_whole(whole, readings, len(places.reserved))
-    made = "the map of all windows is shown"
-    if not found.check.agrees:
-        found, made = _alone(readings, places, "alone"), "it was fitted alone"
+    instead = _of_whole(whole, readings, len(places.reserved))
+    remark = "the map of all windows is shown"
+    if not instead.check.agrees:
+        instead, remark = _alone(readings, places, "alone"), "it was fitted alone"
     doubt = (
         "The map of this window in its series disagrees with the window's own reports (chi-square "
-        f"of coarse sums {rejected.check.chi_square:.0f} for {rejected.check.freedom}): {made} "
+        f"of coarse sums {rejected.check.chi_square:.0f} for {rejected.check.freedom}): {remark} "
         "instead."
     )
-    return replace(found, doubts=(doubt, *found.doubts), changes=rejected.changes)
+    return replace(instead, doubts=(doubt, *instead.doubts), changes=rejected.changes)
 
 
 def _alone(readings: Sequence[LevelEquations], places: Places, source: Source) -> WindowMap:
@@ -193,10 +193,10 @@ def _alone(readings: Sequence[LevelEquations], places: Places, source: Source) -
     reserved = len(places.reserved)
     field = fit_field(readings, places.laplacian, reserved=reserved)
     check = check_map(readings, field.shares, reserved)
-    found = WindowMap(field.shares, source, field.belief, check, field.doubts)
+    first = WindowMap(field.shares, source, field.belief, check, field.doubts)
     if check.agrees:
-        return found
-    weaker = [one for one in STRENGTHS if one < field.belief.strength]
+        return first
+    weaker = [value for value in STRENGTHS if value < field.belief.strength]
     for strength in weaker[:WEAKER]:
         looser = Belief(field.belief.graph, strength)
         other = fit_field(readings, places.laplacian, looser, field.shares, reserved=reserved)
@@ -205,11 +205,11 @@ def _alone(readings: Sequence[LevelEquations], places: Places, source: Source) -
             doubt = (
                 f"The map by the likeliest prior, of strength {field.belief.strength:g}, disagrees "
                 "with the window's own reports (chi-square of coarse sums "
-                f"{found.check.chi_square:.0f} for {found.check.freedom}): one of strength "
+                f"{first.check.chi_square:.0f} for {first.check.freedom}): one of strength "
                 f"{strength:g} was taken."
             )
             return WindowMap(other.shares, source, looser, check, (doubt, *field.doubts))
-    return found
+    return first
 
 
 @dataclass(frozen=True)
@@ -248,12 +248,12 @@ class Blocks:
         """Return the readings of windows in the shares of the blocks."""
         designs: dict[int, Any] = {}
 
-        def of(one: LevelEquations) -> LevelEquations:
-            if id(one.design) not in designs:
-                designs[id(one.design)] = (one.design @ self.within).tocsr()
-            return replace(one, design=designs[id(one.design)])
+        def of(level: LevelEquations) -> LevelEquations:
+            if id(level.design) not in designs:
+                designs[id(level.design)] = (level.design @ self.within).tocsr()
+            return replace(level, design=designs[id(level.design)])
 
-        return [[of(one) for one in window] for window in windows]
+        return [[of(level) for level in window] for window in windows]
 
     def summed(self, shares: Floats) -> Floats:
         """Return the shares (b,) of the blocks in a map (n,)."""
@@ -305,8 +305,8 @@ def _blocks_of(shares: Floats, laplacian: Any | None, most: int) -> Indices:
 def _touching(laplacian: Any, of_cell: Indices) -> Any:
     """Laplacian (b, b) of the graph of blocks with cells that are neighbors."""
     edges, size = laplacian.tocoo(), int(of_cell.max()) + 1
-    one, other = of_cell[edges.row], of_cell[edges.col]
-    apart = one != other
-    adjacency = sparse.coo_array((apart[apart], (one[apart], other[apart])), (size, size)).tocsr()
-    found: Any = csgraph.laplacian(adjacency.astype(bool).astype(float))
-    return found.tocsr()
+    a, b = of_cell[edges.row], of_cell[edges.col]
+    apart = a != b
+    adjacency = sparse.coo_array((apart[apart], (a[apart], b[apart])), (size, size)).tocsr()
+    graph: Any = csgraph.laplacian(adjacency.astype(bool).astype(float))
+    return graph.tocsr()

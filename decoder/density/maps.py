@@ -118,7 +118,7 @@ class Density:
         rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in _COLUMNS}
         unlisted = float(self.shares.sum() - rows["shares"].sum())
         rows["changes"] = self.changes and self.changes.of(listed)
-        rows["since"] = tuple(one.of(listed) for one in self.since)
+        rows["since"] = tuple(change.of(listed) for change in self.since)
         return replace(self, places=places, unlisted=unlisted, **rows)
 
     @property
@@ -218,20 +218,20 @@ def estimate_density_series(
                 full_fit=rows * len(candidates) ** 2 <= MAX_WORK,
             )
             decoding = decode(finest, candidates, choices, warm_starts=warm_starts)
-            made = _window_map(field, decoding, aggregates, places, options)
-        found = _assemble(aggregates, places, options, decoding, made)
-        bases, size, since = bases_of(len(earlier), len(ordered)), found.num_cells, []
-        apart = np.arange(len(found.cells)) >= size
+            window_map = _window_map(field, decoding, aggregates, places, options)
+        density = _assemble(aggregates, places, options, decoding, window_map)
+        bases, size, since = bases_of(len(earlier), len(ordered)), density.num_cells, []
+        apart = np.arange(len(density.cells)) >= size
         for base in bases:
             change, error = independent(*((one.estimate, one.std_error)
-                                          for one in (earlier[base], found)))  # fmt: skip
-            if made.changes is not None:
-                change[:size], error[:size] = made.changes.since[base]
+                                          for one in (earlier[base], density)))  # fmt: skip
+            if window_map.changes is not None:
+                change[:size], error[:size] = window_map.changes.since[base]
             since.append(
                 differences(change, error, level=options.level, alpha=options.alpha, apart=apart)
             )
-        yield replace(found, since=tuple(since))
-        earlier.append(found)
+        yield replace(density, since=tuple(since))
+        earlier.append(density)
 
 
 def _window_map(
@@ -262,17 +262,17 @@ def _assemble(
     places: Places,
     options: DensityOptions,
     decoding: Decoding,
-    made: WindowMap,
+    window_map: WindowMap,
 ) -> Density:
     finest = aggregates[-1]
     listed = places.candidates(len(places.values) - 1, finest.params)
     cells = cell_estimates(finest, listed, decoding)
-    warnings = (*missing_levels(aggregates), *made.doubts, *cells.warnings)
+    warnings = (*missing_levels(aggregates), *window_map.doubts, *cells.warnings)
     changes = None
-    if made.changes is not None:  # corrected as the series says
+    if window_map.changes is not None:  # corrected as the series says
         unknown = np.full(len(places.reserved), np.nan)
-        difference, error = (np.append(part, unknown) for part in made.changes.from_others)
-        p_adjusted = np.append(made.changes.p_adjusted, np.ones_like(unknown))
+        difference, error = (np.append(part, unknown) for part in window_map.changes.from_others)
+        p_adjusted = np.append(window_map.changes.p_adjusted, np.ones_like(unknown))
         changes = replace(
             differences(difference, error, level=options.level),
             p_adjusted=p_adjusted,
@@ -284,14 +284,14 @@ def _assemble(
         last_day=finest.last_day,
         num_reports=sum(aggregate.num_reports for aggregate in aggregates),
         places=places,
-        shares=made.shares,
+        shares=window_map.shares,
         **cells._replace(warnings=warnings)._asdict(),
         detectable_share=decoding.summary.detectable_share,
         repetition=decoding.summary.repetition,
         options=options,
-        belief=made.belief,
-        source=made.source,
-        check=made.check,
+        belief=window_map.belief,
+        source=window_map.source,
+        check=window_map.check,
         changes=changes,
     )
 

@@ -51,16 +51,16 @@ def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Ou
     corners = sum(shapely.get_num_coordinates(shape.geometry) for shape in shapes)
     if corners > MAX_CORNERS:
         raise ParameterError(f"{corners:,} corners, and {MAX_CORNERS:,} can be used; simplify them")
-    found: dict[str, Outline] = {}
+    outlines: dict[str, Outline] = {}
     for shape in shapes:
         name = shape.text(name_property)
         if not name or len(name) > _MAX_NAME:
-            known = ", ".join(map(shown, list(shape.properties)[:_SHOWN_PROPERTIES])) or "none"
+            properties = ", ".join(map(shown, list(shape.properties)[:_SHOWN_PROPERTIES])) or "none"
             raise ParameterError(
                 f"feature {shape.number} has no {shown(name_property)} of 1 to {_MAX_NAME} "
-                f"characters; its properties: {known}"
+                f"characters; its properties: {properties}"
             )
-        if name in found:
+        if name in outlines:
             raise ParameterError(
                 f"feature {shape.number}: the name {shown(name)} is repeated; name areas apart"
             )
@@ -68,8 +68,8 @@ def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Ou
             geometry = valid_area(shape.geometry)
         except ParameterError as error:
             raise ParameterError(f"feature {shape.number}, {shown(name)}: {error}") from error
-        found[name] = Outline(name, geometry, geometry is not shape.geometry)
-    return list(found.values())
+        outlines[name] = Outline(name, geometry, geometry is not shape.geometry)
+    return list(outlines.values())
 
 
 def valid_area(geometry: Any) -> Any:
@@ -152,18 +152,19 @@ def areas_of(
         raise ParameterError(
             f"no area has a part in the box of the grid, {grid.box} (GeoJSON has longitude first)"
         )
-    kept = [outlines[i] for i in met]
-    names, weights = tuple(one.name for one in kept), weights[met]
-    covered = np.minimum(weights @ surfaces / surface(np.array([one.geometry for one in kept])), 1)
+    used = [outlines[i] for i in met]
+    names, weights = tuple(area.name for area in used), weights[met]
+    sizes = surface(np.array([area.geometry for area in used]))
+    covered = np.minimum(weights @ surfaces / sizes, 1)
     shared = (weights @ weights.T).tocoo()
     overlapping = tuple(
         (names[i], names[j])
         for i, j in sorted(zip(shared.row.tolist(), shared.col.tolist(), strict=True))
         if i < j and float((weights[[i]] + weights[[j]]).max()) > 1 + 1e-6  # of a cell
     )
-    geometries = tuple(mapping(one.geometry) for one in kept)
+    geometries = tuple(mapping(area.geometry) for area in used)
     areas = Areas(names, weights, covered, overlapping, geometries)
-    repaired = [one.name for one in kept if one.repaired]
+    repaired = [area.name for area in used if area.repaired]
     return areas, _notes(areas, len(outlines) - len(met), repaired)
 
 

@@ -71,8 +71,8 @@ class Reference:
         lattice on which the information s^2 / tau^2 is the same everywhere."""
         information = self.shares**2 / noise
         levels = np.geomspace(information.min(), information.max(), _LEVELS)
-        found = (1 / (self.precisions + levels[:, None])).mean(axis=1)
-        return np.asarray(np.exp(np.interp(np.log(information), np.log(levels), np.log(found))))
+        variances = (1 / (self.precisions + levels[:, None])).mean(axis=1)
+        return np.asarray(np.exp(np.interp(np.log(information), np.log(levels), np.log(variances))))
 
     def squared(self, noise: float) -> float:
         """Sum of the mean squared errors of the shares, at a noise variance tau^2 of a share."""
@@ -107,8 +107,8 @@ def noise_of(params: RapporParams) -> float:
     k, gap = params.num_bits, params.q_star - params.p_star
     if params.scheme.symbols:
         return 1 / (gap**2 * (k - 1))  # a multinomial of k symbols
-    shown = params.p_star + gap / k
-    return shown * (1 - shown) / (gap**2 * (1 - 1 / k))
+    rate = params.p_star + gap / k
+    return rate * (1 - rate) / (gap**2 * (1 - 1 / k))
 
 
 def predicted_error(params: RapporParams, reports: float, cells: int) -> MapError:
@@ -130,23 +130,23 @@ def predicted_error(params: RapporParams, reports: float, cells: int) -> MapErro
     return MapError(reference.total_variation(noise), reference.even)
 
 
-def effective_noise(reference: Reference, own: float, free: float) -> float:
+def effective_noise(reference: Reference, noise_alone: float, free: float) -> float:
     """Solve for tau^2.
 
     Args:
         reference: the map.
-        own: variance by a cell's own bits.
+        noise_alone: variance by a cell's own bits.
         free: numbers that the counters of a metric hold; inf where no two cells share a bit.
     """
     if math.isinf(free):
-        return own
+        return noise_alone
 
     def gap(log_noise: float) -> float:
         noise = math.exp(log_noise)
-        return noise - own - reference.squared(noise) / free
+        return noise - noise_alone - reference.squared(noise) / free
 
-    most = own + float((reference.shares**2).sum() / reference.precisions.min()) / free
-    return math.exp(brentq(gap, math.log(own), math.log(2 * most)))
+    most = noise_alone + float((reference.shares**2).sum() / reference.precisions.min()) / free
+    return math.exp(brentq(gap, math.log(noise_alone), math.log(2 * most)))
 
 
 @dataclass(frozen=True)
@@ -212,12 +212,12 @@ def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> l
         options.append(("window", keys, periods, None))
     if periods == 1:
         options.append(("once", f'mode = "once"\n{bits}epsilon = {budget}\n', 1, None))
-    found = []
+    usable = []
     for name, keys, turns, places in options:
         with suppress(MetricsFileError):  # probabilities over 2^16 do not reach every epsilon
             (metric,) = parse_metrics(_DECLARED + keys).parts("map")
-            found.append(Mode(name, keys, metric.params, turns, places))
-    return found
+            usable.append(Mode(name, keys, metric.params, turns, places))
+    return usable
 
 
 def _epsilons(epsilon: float) -> str:
@@ -236,9 +236,9 @@ def predict(
         places: distinct cells of a device in its life, 1 or more.
         slots: in `window` and `once` a device answers one of them.
     """
-    found = []
+    rows = []
     for mode in choices:
         if mode.places is None or mode.places >= places:
             reports = devices / (mode.turns * (1 if mode.memoizes else slots))
-            found.append(Predicted(mode, reports, predicted_error(mode.params, reports, cells)))
-    return sorted(found, key=lambda one: one.error.total_variation)
+            rows.append(Predicted(mode, reports, predicted_error(mode.params, reports, cells)))
+    return sorted(rows, key=lambda item: item.error.total_variation)

@@ -89,11 +89,11 @@ def fit_space_time(
     changes = released_changes(modes, contrasts, data, variances)
     amounts = np.sqrt(modes.information)[:, None] * (changes.rest / variances @ contrasts.back.T)
     means = strengths.variance * (modes.basis @ amounts)  # up to a map that all windows share
-    reports = np.array([sum(float(one.reports.sum()) for one in window) for window in windows])
+    reports = np.array([sum(float(level.reports.sum()) for level in window) for window in windows])
     weights = reports * inside / (reports @ inside)
     maps = _maps(cells, means - (means @ weights)[:, None], changes, weights)
     pairs = zip(maps, _reserved(windows, maps, reserved), strict=True)
-    shares = np.stack([with_reserved(np.append(one, own), own) for one, own in pairs])
+    shares = np.stack([with_reserved(np.append(window_map, own), own) for window_map, own in pairs])
     each = strengths.variance * (modes.information @ (1 / variances))
     return SpaceTimeField(
         shares,
@@ -111,25 +111,24 @@ def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
     what they draw once for life, and of who is in a cohort. shared: (n,)."""
     parts = []
     for reading in windows[0]:
-        held = float(np.clip(np.mean(reading.design @ shared), 0.0, 1.0))
+        bit = float(np.clip(np.mean(reading.design @ shared), 0.0, 1.0))
         once, every = (
-            held * of(1) + (1 - held) * of(0)
-            for of in (reading.noise.between, reading.noise.within)
+            bit * of(1) + (1 - bit) * of(0) for of in (reading.noise.between, reading.noise.within)
         )
-        lasting = reading.repetition * (once / reading.noise.gap**2 + held * (1 - held))
+        lasting = reading.repetition * (once / reading.noise.gap**2 + bit * (1 - bit))
         parts.append(lasting / (lasting + every / reading.noise.gap**2))
     return float(np.mean(parts))
 
 
 def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
     """Shares of reserved values (T, r). cells: (T, n), of those in a cell in each window."""
-    found = []
+    rows = []
     for readings, inside in zip(windows, cells, strict=True):
         size = len(inside)
         even = even_map(readings, size + reserved, reserved)
         shares = with_reserved(np.append(inside, np.zeros(reserved)), even[size:])
-        found.append(Misfit(readings, shares).reserved_shares(shares, reserved)[0])
-    return np.array(found)
+        rows.append(Misfit(readings, shares).reserved_shares(shares, reserved)[0])
+    return np.array(rows)
 
 
 def _maps(cells: Floats, deviations: Floats, changes: Released, weights: Floats) -> Floats:
@@ -152,8 +151,8 @@ def _shared_freedom(windows: WindowReadings, shared: Floats, precision: Any) -> 
     for level in range(len(windows[0])):
         rows = sum(window[level].precision(shared) for window in windows)
         design = windows[0][level].design
-        held = design @ shared
-        toward = np.sqrt(rows)[:, None] * (design.toarray() - held[:, None])
+        rates = design @ shared
+        toward = np.sqrt(rows)[:, None] * (design.toarray() - rates[:, None])
         parts.append(toward * shared)
     response = np.concatenate(parts)
     if len(response) < size:

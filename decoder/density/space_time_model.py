@@ -83,9 +83,9 @@ def deviations_of(
         cells: shares (n,) of the cells alone in the shared map, sum 1.
         reserved: (T, r), shares of the reserved values in each window.
     """
-    design = sparse.vstack([one.design for one in windows[0]]).tocsr()
+    design = sparse.vstack([level.design for level in windows[0]]).tocsr()
     inside, outside = design[:, : len(cells)], design[:, len(cells) :].toarray()
-    held = inside @ cells
+    rates = inside @ cells
     roots, residuals = [], []
     for readings, own in zip(windows, reserved, strict=True):
         shares = np.append((1 - own.sum()) * cells, own)
@@ -98,12 +98,12 @@ def deviations_of(
         [(root**2).mean() / (mean**2).mean() for root in roots]
     )
     unit = float(np.sqrt((scale**2).mean()))
-    response = unit * mean[:, None] * (inside.toarray() - held[:, None])
+    response = unit * mean[:, None] * (inside.toarray() - rates[:, None])
     residual = np.stack(residuals, axis=1)
-    toward = orth(mean[:, None] * (outside - held[:, None]))
+    toward = orth(mean[:, None] * (outside - rates[:, None]))
     response -= toward @ (toward.T @ response)
     residual -= toward @ (toward.T @ residual)
-    freedom = sum(one.freedom for one in windows[0]) - outside.shape[1]
+    freedom = sum(level.freedom for level in windows[0]) - outside.shape[1]
     return Deviations(response, residual, scale / unit, cells, freedom)
 
 
@@ -117,8 +117,8 @@ def modes_of(deviations: Deviations, structure: Any) -> Modes:
     else:
         values, vectors = eigh(shaped.T @ shaped, structure.toarray())
     order = np.argsort(values)[::-1][: deviations.freedom]
-    kept = order[values[order] > _NO_INFORMATION * values[order[0]]]
-    information, vectors = values[kept], vectors[:, kept]
+    chosen = order[values[order] > _NO_INFORMATION * values[order[0]]]
+    information, vectors = values[chosen], vectors[:, chosen]
     other = (solved if by_rows else shaped) @ vectors / np.sqrt(information)
     directions, basis = (vectors, other) if by_rows else (other, vectors)
     residuals = deviations.residuals
@@ -167,11 +167,11 @@ def learn_strengths(
         most_repeated: bound of a, 0 where noise is drawn afresh.
         independent: only phi = 0.
     """
-    found = [_for_phi(modes, scale, inside, most_repeated, 0.0, None)]
+    fits = [_for_phi(modes, scale, inside, most_repeated, 0.0, None)]
     for phi in () if independent or len(scale) < 3 else PHIS[1:]:
-        found.append(_for_phi(modes, scale, inside, most_repeated, phi, found[0]))
-    best = max(found, key=lambda one: one.height)
-    return best if best.height > found[0].height + _PHI_GAIN else found[0]
+        fits.append(_for_phi(modes, scale, inside, most_repeated, phi, fits[0]))
+    best = max(fits, key=lambda fit: fit.height)
+    return best if best.height > fits[0].height + _PHI_GAIN else fits[0]
 
 
 def contrasts_of(scale: Floats, inside: Floats, strengths: Strengths) -> Contrasts:
@@ -226,8 +226,8 @@ def _for_phi(
 
     if most_repeated <= 0:
         bounds = (np.log(_MIN_VARIANCE), np.log(MAX_VARIANCE))
-        one = minimize_scalar(lambda x: loss(np.array([x])), bounds=bounds, method="bounded")
-        return strengths(np.array([float(one.x)]), -float(one.fun))
+        result = minimize_scalar(lambda x: loss(np.array([x])), bounds=bounds, method="bounded")
+        return strengths(np.array([float(result.x)]), -float(result.fun))
     starts = [np.array([log_usual, 2.0, 0.5, 0.0, -2.0]),
               np.array([log_usual - 2.0, 1.0, 1.0, 1.5, 1.0])]  # fmt: skip
     if near is not None:
@@ -279,23 +279,23 @@ def released_changes(
     usable = np.sqrt(np.maximum(information, 1e-12 * float(information.max())))
     limit = -float(ndtri(0.025 / information.size))
     cells, which = np.zeros((2, 0), dtype=np.intp)
-    found = Released(cells, which, np.zeros(0), np.zeros(0), data)
+    released = Released(cells, which, np.zeros(0), np.zeros(0), data)
     for _ in range(MAX_RELEASED):
-        scores = (response.T @ (found.rest / variances)) @ turned.T
+        scores = (response.T @ (released.rest / variances)) @ turned.T
         z = np.abs(scores / usable)
-        z[found.cells, found.patterns] = 0.0
+        z[released.cells, released.patterns] = 0.0
         cell, pattern = np.unravel_index(int(np.argmax(z)), z.shape)
         if z[cell, pattern] <= limit:
             break
-        cells, which = np.append(found.cells, cell), np.append(found.patterns, pattern)
+        cells, which = np.append(released.cells, cell), np.append(released.patterns, pattern)
         columns = np.einsum("im,mj->ijm", response[:, cells], turned[which])
         weighted = columns / variances[..., None]
         matrix = np.tensordot(columns, weighted, axes=([0, 1], [0, 1]))
         covariance = np.linalg.pinv(matrix, hermitian=True)
         sizes = covariance @ np.tensordot(weighted, data, axes=([0, 1], [0, 1]))
         rest = data - (response[:, cells] * sizes) @ turned[which]
-        found = Released(cells, which, sizes, np.sqrt(np.diag(covariance)), rest)
-    return found
+        released = Released(cells, which, sizes, np.sqrt(np.diag(covariance)), rest)
+    return released
 
 
 def patterns(windows: int) -> Floats:

@@ -43,11 +43,11 @@ def _final(word: Any) -> Any:
 def _halves(prefix: Any, num_bits: int) -> Any:
     """Both halves of the hash of a prefix's bytes, of which there are eight at most."""
     num_bytes = (num_bits + 7) // 8
-    left = prefix << np.uint64(8 * num_bytes - num_bits)
+    word = prefix << np.uint64(8 * num_bytes - num_bits)
     tail = np.uint64(0)
     for _ in range(num_bytes):  # big-endian bytes, read as a little-endian word
-        tail = tail << _EIGHT | (left & _BYTE)
-        left = left >> _EIGHT
+        tail = tail << _EIGHT | (word & _BYTE)
+        word = word >> _EIGHT
     tail = tail * _C1
     tail = (tail << _S31) | (tail >> _S33)
     length = np.uint64(num_bytes)
@@ -71,12 +71,12 @@ def prefix_positions(
     prefixes: Prefixes, num_bits: int, cohorts: Indices, num_buckets: int
 ) -> Indices:
     """Compute the bucket of each prefix of `num_bits` bits in each cohort, (P, m)."""
-    found, size = np.empty((len(prefixes), len(cohorts)), np.intp), np.uint64(num_buckets)
+    buckets, size = np.empty((len(prefixes), len(cohorts)), np.intp), np.uint64(num_buckets)
     for i in range(len(prefixes)):
         low, step = _halves(prefixes[i], num_bits)
         for j in range(len(cohorts)):
-            found[i, j] = _position(low, step | _ONE, np.uint64(cohorts[j]), size)
-    return found
+            buckets[i, j] = _position(low, step | _ONE, np.uint64(cohorts[j]), size)
+    return buckets
 
 
 @njit(inline="always", cache=True)
@@ -100,7 +100,7 @@ def _extend(
     scores: Any,
     least: float,
     half_least: float,
-    found: Any,
+    best: Any,
     values: Any,
     counts: Any,
 ) -> None:
@@ -114,35 +114,35 @@ def _extend(
         for start in range(0, 1 << more, _BLOCK):
             size = min(_BLOCK, (1 << more) - start)
             for e in range(size):
-                one, two = _halves(base | np.uint64(start + e), num_bits)
-                first[e], step[e], totals[e] = one, two | _ONE, 0.0
+                low_half, high_half = _halves(base | np.uint64(start + e), num_bits)
+                first[e], step[e], totals[e] = low_half, high_half | _ONE, 0.0
             for j in range(half):
                 _add_scores(first[:size], step[:size], cohorts[j], scores[j], places, totals[:size])
-            left = 0
+            n = 0
             for e in range(size):
                 if totals[e] >= half_least:
-                    first[left], step[left], totals[left] = first[e], step[e], totals[e]
-                    which[left] = start + e
-                    left += 1
+                    first[n], step[n], totals[n] = first[e], step[e], totals[e]
+                    which[n] = start + e
+                    n += 1
             for j in range(half, len(cohorts)):
-                _add_scores(first[:left], step[:left], cohorts[j], scores[j], places, totals[:left])
-            for e in range(left):
+                _add_scores(first[:n], step[:n], cohorts[j], scores[j], places, totals[:n])
+            for e in range(n):
                 if totals[e] < threshold:
                     continue
-                if count == found.shape[1]:
-                    threshold, count = _drop_half(found[i], values[i])
-                found[i, count], values[i, count] = which[e], totals[e]
+                if count == best.shape[1]:
+                    threshold, count = _drop_half(best[i], values[i])
+                best[i, count], values[i, count] = which[e], totals[e]
                 count += 1
         counts[i] = count
 
 
 @njit(cache=True)
-def _drop_half(found: Any, values: Any) -> Any:
+def _drop_half(best: Any, values: Any) -> Any:
     """Keep the better half, in place; returns the least kept value and how many there are."""
     threshold, count = np.median(values), 0
     for place in range(len(values)):
         if values[place] > threshold:
-            found[count], values[count] = found[place], values[place]
+            best[count], values[count] = best[place], values[place]
             count += 1
     return threshold, count
 
@@ -171,15 +171,15 @@ def best_extensions(
         For each kept extension the place of its prefix, its bits and its score.
     """
     shape = (len(prefixes), _KEPT)
-    found, values = np.empty(shape, dtype=np.int64), np.empty(shape)
+    best, values = np.empty(shape, dtype=np.int64), np.empty(shape)
     counts = np.zeros(len(prefixes), dtype=np.int64)
     numbers = cohorts.astype(np.uint64)
     arguments = (prefixes, num_bits, more, numbers, scores, least, half_least)
-    run_in_chunks(_extend, len(prefixes), *arguments, found, values, counts)
-    kept = np.arange(_KEPT)[None, :] < counts[:, None]
-    parents = np.nonzero(kept)[0]
-    bits = prefixes[parents] << np.uint64(more) | found[kept].astype(np.uint64)
-    return parents, bits, values[kept]
+    run_in_chunks(_extend, len(prefixes), *arguments, best, values, counts)
+    filled = np.arange(_KEPT)[None, :] < counts[:, None]
+    parents = np.nonzero(filled)[0]
+    bits = prefixes[parents] << np.uint64(more) | best[filled].astype(np.uint64)
+    return parents, bits, values[filled]
 
 
 CLIP = 2.5  # standard deviations of one bucket
@@ -233,19 +233,19 @@ class GroupShares:
             normal, right = self._equations(design, weights)
             normal[np.diag_indices(len(normal))] *= 1 + _RIDGE
             inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
-            found = inverse @ right
-            left = self.shares.ravel() - design.T @ found[:-1]
-            left = (left - found[-1] * (1 / self.shares.shape[1])) * np.sqrt(weights)
-            variance = float((left**2).sum()) / max(1, len(left) - len(found))
-            third = float((left**3).mean()) / variance**1.5
-            return found[:-1], np.diag(inverse)[:-1], variance, third
+            solution = inverse @ right
+            residual = self.shares.ravel() - design.T @ solution[:-1]
+            residual = (residual - solution[-1] * (1 / self.shares.shape[1])) * np.sqrt(weights)
+            variance = float((residual**2).sum()) / max(1, len(residual) - len(solution))
+            third = float((residual**3).mean()) / variance**1.5
+            return solution[:-1], np.diag(inverse)[:-1], variance, third
 
         design, plain = self._design(prefixes), self._weights
         shares, inverse, variance, third = solved(plain)
         strong = shares > STRONG * np.sqrt(variance * inverse)
         if noise is not None and strong.any():
-            held = np.minimum(np.clip(shares * strong, 0, 1) @ design, 1.0)
-            sampled = noise.mechanism_variance(held, repetition) + repetition * held * (1 - held)
+            mass = np.minimum(np.clip(shares * strong, 0, 1) @ design, 1.0)
+            sampled = noise.mechanism_variance(mass, repetition) + repetition * mass * (1 - mass)
             empty = noise.mechanism_variance(np.zeros(1), repetition)
             shares, others, variance, third = solved(plain / (sampled / empty))
             # if nobody held a strong prefix, its own buckets would vary as others do

@@ -111,7 +111,7 @@ def discover(
     with one_thread():
         finished = search(groups, shares[:-1], progress)
         counted = count(groups, shares, finished, noise, repeats) if finished else None
-    found, below = _named(metric, finished, counted, options, aggregate.num_reports)
+    strings, below = _named(metric, finished, counted, options, aggregate.num_reports)
     named = named_shares(noise, groups, options, aggregate.num_reports, repeats)
     return Discovery(
         **window_fields(aggregate),
@@ -121,7 +121,7 @@ def discover(
         half_found=named.half,
         most_found=named.most,
         half_by_noise=named.half_by_noise,
-        found=found,
+        found=strings,
     )
 
 
@@ -152,8 +152,8 @@ def named_shares(
     unit = math.sqrt(repeats * noise.p_star * (1 - noise.p_star) / num_reports)
     by_noise, most_by_noise = (min(1.0, number * unit / noise.gap) for number in FOUND_AT)
     crowd = min(1.0, options.crowd / num_reports)
-    held = noise.mechanism_variance(np.array([crowd]), repeats)
-    variance = float(held[0]) + repeats * crowd * (1 - crowd)
+    crowd_noise = noise.mechanism_variance(np.array([crowd]), repeats)
+    variance = float(crowd_noise[0]) + repeats * crowd * (1 - crowd)
     # of a string that the last group alone counts, as of most that are found late
     error = math.sqrt(variance * groups.num_groups / num_reports)
     most_of_crowd = min(1.0, crowd + float(ndtri(NEARLY_ALL)) * error)
@@ -178,17 +178,17 @@ def group_shares(
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     cohorts = np.arange(len(reports))
     numbers = cohorts * groups.num_groups // len(reports)
-    found = []
+    by_group = []
     for group in range(groups.num_groups):
-        own = cohorts[(numbers == group) & (reports > 0)]
-        if not len(own):
+        members = cohorts[(numbers == group) & (reports > 0)]
+        if not len(members):
             raise DecodeError(
                 f"metric {aggregate.metric!r}: none of the cohorts of group {group + 1} of "
                 f"{groups.num_groups} has reports; choose a longer window"
             )
-        shares = debias(counts[own], reports[own], noise)
-        found.append(GroupShares(own, reports[own], shares, groups.prefix_bits(group)))
-    return tuple(found)
+        shares = debias(counts[members], reports[members], noise)
+        by_group.append(GroupShares(members, reports[members], shares, groups.prefix_bits(group)))
+    return tuple(by_group)
 
 
 def _named(
@@ -206,11 +206,11 @@ def _named(
     decision = decide_by_level(p_values, levels, metric.details.num_levels, options.alpha)
     accepted = np.flatnonzero(decision.detected)
     crowd = counted.shares * num_reports >= options.crowd
-    shown = accepted[crowd[accepted]]
+    named = accepted[crowd[accepted]]
     # Given that each estimate passed the test, and the crowd: the lower end is no further below
     # than the test reaches, or a plain interval does.
-    shares, errors = counted.shares[shown], counted.std_errors[shown]
-    by_test = -ndtri(decision.bounds[shown]) * counted.null_errors[shown]
+    shares, errors = counted.shares[named], counted.std_errors[named]
+    by_test = -ndtri(decision.bounds[named]) * counted.null_errors[named]
     cutoffs = np.maximum(by_test, options.crowd / num_reports)
     lows, highs = selected_interval(shares, errors, cutoffs, options.level)
     margins = np.maximum(by_test, -ndtri((1 - options.level) / 2) * errors)
@@ -223,7 +223,7 @@ def _named(
         if (value := getattr(metric, key)) is not None
     }
     digits = -(-metric.details.code_bits // 4)
-    texts = {i: text_of(finished[i].data, whole=finished[i].whole) or "" for i in shown.tolist()}
+    texts = {i: text_of(finished[i].data, whole=finished[i].whole) or "" for i in named.tolist()}
     rows = [
         FoundString(
             string=texts[i],
@@ -238,6 +238,6 @@ def _named(
             code=f"{finished[i].bits:0{digits}x}",
             rest=finished[i].data[len(texts[i].encode()) :].hex(),
         )
-        for i, low, high in zip(shown.tolist(), lows, highs, strict=True)
+        for i, low, high in zip(named.tolist(), lows, highs, strict=True)
     ]
-    return tuple(sorted(rows, key=lambda row: -row.estimate)), len(accepted) - len(shown)
+    return tuple(sorted(rows, key=lambda row: -row.estimate)), len(accepted) - len(named)

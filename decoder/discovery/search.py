@@ -71,8 +71,8 @@ def search(
         for place, prefix in enumerate(bits.tolist()):
             decoded = groups.code.decode(prefix, group.num_bits)
             if decoded.ended or level + 1 == groups.num_levels:
-                left = groups.code_bits - group.num_bits
-                finished.append(CompletedString(prefix << left, decoded.data, decoded.ended, level))
+                tail = groups.code_bits - group.num_bits
+                finished.append(CompletedString(prefix << tail, decoded.data, decoded.ended, level))
             else:
                 going.append(place)
         prefixes, parents = bits[going], ancestry[going]
@@ -94,10 +94,10 @@ def _extended(
     high = values >= least
     origins, bits, values = origins[high], bits[high], values[high]
 
-    def rank(own: Floats) -> Floats:
+    def rank(z_scores: Floats) -> Floats:
         """Scores, and those of the parents as far as they may count."""
-        ahead = np.minimum(parents[origins], own + PARENT_LEAD)
-        return own + PARENT_WEIGHT * ahead if level else own
+        ahead = np.minimum(parents[origins], z_scores + PARENT_LEAD)
+        return z_scores + PARENT_WEIGHT * ahead if level else z_scores
 
     chosen: list[int] = []  # the best whose bits some string has
     for place in np.argsort(-rank(values)).tolist():
@@ -110,9 +110,9 @@ def _extended(
     if not len(bits):
         return bits, np.zeros(0)
     z = group.pursue(bits, BEAM)
-    kept = [place for place in np.argsort(-rank(z))[:BEAM] if z[place] > MIN_Z]
+    best = [place for place in np.argsort(-rank(z))[:BEAM] if z[place] > MIN_Z]
     mean = (parents[origins] * level + z) / (level + 1)
-    return bits[kept], mean[kept]
+    return bits[best], mean[best]
 
 
 class LevelDecision(NamedTuple):
@@ -140,26 +140,26 @@ def decide_by_level(
         alpha: in (0, 1).
     """
     adjusted, bounds = np.ones(len(p_values)), np.zeros(len(p_values))
-    left = 1.0
+    rest = 1.0
     for level in range(num_levels):
-        own = levels == level
-        size = int(own.sum())
+        members = levels == level
+        size = int(members.sum())
         if not size:
             continue
-        part = left if level + 1 == num_levels else left * size / (size + BEAM)
-        left -= part
-        among_own = _holm(p_values[own])
-        adjusted[own] = np.minimum(among_own / part, 1.0)
-        bounds[own] = alpha * part / size
+        part = rest if level + 1 == num_levels else rest * size / (size + BEAM)
+        rest -= part
+        among_own = _holm(p_values[members])
+        adjusted[members] = np.minimum(among_own / part, 1.0)
+        bounds[members] = alpha * part / size
     return LevelDecision(adjusted <= alpha, adjusted, bounds)
 
 
 def _holm(p_values: Floats) -> Floats:
     """Adjusted p-values of Holm's step-down rule (1979), (n,)."""
     order = np.argsort(p_values, kind="stable")
-    left = np.arange(len(order), 0, -1)
+    remaining = np.arange(len(order), 0, -1)
     adjusted = np.empty(len(order))
-    adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * left), 1.0)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * remaining), 1.0)
     return adjusted
 
 
@@ -186,7 +186,7 @@ class CountedStrings:
 def count(
     groups: PrefixGroups,
     fresh: Sequence[GroupShares],
-    found: Sequence[CompletedString],
+    strings: Sequence[CompletedString],
     noise: BitNoise,
     repetition: float,
 ) -> CountedStrings:
@@ -199,30 +199,30 @@ def count(
     Args:
         groups: of the metric.
         fresh: bucket shares of all groups, in order; the last one only counts.
-        found: what the search came to.
+        strings: what the search came to.
         noise: of one bit.
         repetition: rho of the reports.
     """
-    size = len(found)
+    size = len(strings)
     weights, sums, thirds, reports = (np.zeros(size) for _ in range(4))
-    levels = np.array([string.level for string in found])
+    levels = np.array([string.level for string in strings])
     for number in reversed(range(len(fresh))):
-        own = levels < number
-        if own.any():
-            held = own | (sums > PRESENT * np.sqrt(weights))
+        counted_here = levels < number
+        if counted_here.any():
+            present = counted_here | (sums > PRESENT * np.sqrt(weights))
             shift = groups.code_bits - fresh[number].num_bits
-            prefixes = np.array([one.bits >> shift for one in compress(found, held)], np.uint64)
+            prefixes = np.array([s.bits >> shift for s in compress(strings, present)], np.uint64)
             fit = fresh[number].fit(prefixes, noise, repetition)
-            part = own[held]
+            part = counted_here[present]
             precision = 1 / fit.null_errors[part] ** 2
-            weights[own] += precision
-            sums[own] += precision * fit.shares[part]
-            thirds[own] += fit.skewness * precision**1.5
-            reports[own] += fit.num_reports
+            weights[counted_here] += precision
+            sums[counted_here] += precision * fit.shares[part]
+            thirds[counted_here] += fit.skewness * precision**1.5
+            reports[counted_here] += fit.num_reports
     shares, null_errors = sums / weights, 1 / np.sqrt(weights)
-    held = np.clip(shares, 0, 1)
+    present = np.clip(shares, 0, 1)
     more = noise.q_star * (1 - noise.q_star) - noise.p_star * (1 - noise.p_star)
-    variance = held * more / noise.gap**2 + held * (1 - held)
+    variance = present * more / noise.gap**2 + present * (1 - present)
     variance = null_errors**2 + np.maximum(repetition * variance / reports, 0)
     return CountedStrings(shares, null_errors, np.sqrt(variance), thirds / weights**1.5)
 

@@ -248,7 +248,7 @@ def _information(fitted: Balance, sites: Sites) -> Floats:
 def _cavity(fitted: Balance, sites: Sites) -> Floats:
     """(1 - s_i^2 d_i) / d_i, (M,): variance of the estimates of `_leave_one_out`, before kappa."""
     information = _information(fitted, sites)
-    cavity = left(sites.variance, information) / information
+    cavity = free_part(sites.variance, information) / information
     if (cavity <= 0).any():
         raise ImproperError("the sites of the others leave no proper belief in a candidate")
     return np.asarray(cavity)
@@ -261,7 +261,7 @@ def _leave_one_out(problem: FitProblem, fitted: Balance, sites: Sites, cavity: F
     return Scores(sites.mean + sums / information, np.sqrt(fitted.excess * cavity))
 
 
-def left(variance: Floats, information: Floats) -> Floats:
+def free_part(variance: Floats, information: Floats) -> Floats:
     """Return the factor 1 - s_i^2 d_i of each candidate, (B,), kept above 0."""
-    left = 1 - variance * information
-    return np.where(variance < 0, left, np.maximum(left, MIN_LEFT))
+    part = 1 - variance * information
+    return np.where(variance < 0, part, np.maximum(part, MIN_LEFT))

@@ -144,10 +144,10 @@ def _summarize(
     bins = np.rint(np.clip(scores.z[~active], -_FAR, _FAR) / _BIN).astype(np.intp)
     lowest = bins.min()
     every = np.bincount(bins - lowest)
-    seen = np.flatnonzero(every)
-    counts, sums = every[seen], np.bincount(bins - lowest, null_z[~active])[seen]
-    estimates = np.append(scores.estimates[active], (seen + lowest) * _BIN * error)
-    errors = np.append(scores.std_errors[active], np.full(len(seen), error))
+    filled = np.flatnonzero(every)
+    counts, sums = every[filled], np.bincount(bins - lowest, null_z[~active])[filled]
+    estimates = np.append(scores.estimates[active], (filled + lowest) * _BIN * error)
+    errors = np.append(scores.std_errors[active], np.full(len(filled), error))
     deviates = np.append(null_z[active], sums / counts)
     return estimates, errors, deviates, np.append(np.ones(active.sum()), counts)
 

@@ -117,7 +117,7 @@ def by_cavity(
     fit = fit_cavity(problem, progress, warm_starts, weights, repeated=repeated)
     estimate = _estimate(
         observed, level, fit.scores, fit.z, fit.last.fitted, tail=fit.tail, law=fit.law,
-        held=fit.last.sites.shrunken, left=fit.freedom, prior=fit.last.prior,
+        all_shares=fit.last.sites.shrunken, freedom_left=fit.freedom, prior=fit.last.prior,
         iterations=fit.iterations, converged=fit.converged, full=fit.full,
         directions=fitted_directions(observed, fit.last.fitted)
     )  # fmt: skip
@@ -136,9 +136,9 @@ def by_lasso(
     chosen = select(problem, alpha, progress)
     members, fitted, balance = chosen.members, chosen.fitted, chosen.fitted.balance
     residual = balance.solution.residual
-    tail, held = null_tail(residual, random), np.zeros(len(observed.positions))
-    held[members] = fitted.shares
-    information = np.full(len(held), balance.solution.expected)
+    tail, all_shares = null_tail(residual, random), np.zeros(len(observed.positions))
+    all_shares[members] = fitted.shares
+    information = np.full(len(all_shares), balance.solution.expected)
     information[members] = balance.solution.information
     sums = centerd_sums(observed.positions, residual, random)
     shares, z = sums / information, sums / np.sqrt(null_variance(residual, random))
@@ -147,8 +147,8 @@ def by_lasso(
     first = Scores(shares, np.sqrt(balance.excess / information)), z, tail
     scores, z = left_out(problem, chosen, first, alpha, progress, weights)
     return _estimate(
-        observed, level, scores, z, balance, tail=tail, law=tail, held=held,
-        left=max(problem.freedom - len(members), 1.0), quieter=balance.slack,
+        observed, level, scores, z, balance, tail=tail, law=tail, all_shares=all_shares,
+        freedom_left=max(problem.freedom - len(members), 1.0), quieter=balance.slack,
         penalty=chosen.fit.penalty, method="lasso",
         directions=fitted_directions(observed, balance, (members, fitted.directions))
     )  # fmt: skip
@@ -189,11 +189,11 @@ def fit_direct(
     variance = (constant + linear * clipped + square * clipped**2) / total
     z = np.asarray(estimates / np.sqrt(constant / total))
     if repetition <= 1:  # a binomial count's own tail: heavier where few lies are expected
-        shown, chance = np.rint(total * (noise.p_star + noise.gap * estimates)), noise.p_star
+        ones, chance = np.rint(total * (noise.p_star + noise.gap * estimates)), noise.p_star
         if noise.gap < 0:
-            shown, chance = total - shown, 1 - chance
+            ones, chance = total - ones, 1 - chance
         with np.errstate(divide="ignore"):
-            exact = -ndtri_exp(np.log(betainc(shown, total - shown + 1, chance)))  # P(X >= shown)
+            exact = -ndtri_exp(np.log(betainc(ones, total - ones + 1, chance)))  # P(X >= shown)
         z = np.where(np.isfinite(exact), exact, z)
     # All t with (estimate - t)^2 <= z^2 Var(t): the roots of a quadratic.
     scale = float(ndtri((1 - level) / 2)) ** 2 / total
@@ -211,10 +211,10 @@ def _own_directions(
     weights, num_bits = noise.reports / noise.reports.sum(), noise.random.num_bits
 
     def directions(candidates: Indices) -> Floats:
-        found = np.zeros((len(weights), num_bits, len(candidates)))
+        spread = np.zeros((len(weights), num_bits, len(candidates)))
         cohorts, numbers = np.arange(len(weights))[:, None], np.arange(len(candidates))
-        found[cohorts, bits[:, candidates], numbers] = weights[:, None] * signs[candidates]
-        return found.reshape(-1, len(candidates))
+        spread[cohorts, bits[:, candidates], numbers] = weights[:, None] * signs[candidates]
+        return spread.reshape(-1, len(candidates))
 
     return directions
 
@@ -222,9 +222,9 @@ def _own_directions(
 def by_bit(observed: Observed, level: float) -> Estimate:
     """Each value has its own bit (`direct`); positions[:, j, 0] says which."""
     bits = observed.positions[:, :, 0].T
-    own = np.take_along_axis(observed.bit_shares, bits, axis=1)
+    bit_shares = np.take_along_axis(observed.bit_shares, bits, axis=1)
     noise = observed.noise
-    fit = fit_direct(own, noise.reports, noise.bits, noise.repetition, level)
+    fit = fit_direct(bit_shares, noise.reports, noise.bits, noise.repetition, level)
     shares = np.clip(fit.estimates, 0, 1)
     num_bits = noise.random.num_bits
     listed = scatter_sums(observed.positions, np.ones(len(shares)), num_bits) > 0
@@ -268,23 +268,23 @@ def _estimate(
     *,
     tail: NullTail,
     law: NullTail,
-    held: Floats,
-    left: float,
+    all_shares: Floats,
+    freedom_left: float,
     prior: SharePrior | None = None,
     quieter: float = 1.0,
     **more: Any,
 ) -> Estimate:
-    """Intervals, prior and posteriors of the scores. held: shares of the fit, 0 outside it, (M,).
+    """Intervals, prior and posteriors of the scores. all_shares: of the fit, 0 outside it, (M,).
     quieter: part of the errors that scores scatter by, where a selection took noise out of the
     rest: with the whole errors all look like shares.  more: fields of the estimate."""
     null_z, random = tail.deviate(z), observed.noise.random
     near = Scores(scores.estimates, scores.std_errors * quieter)
-    prior = refit_prior(prior, near, held != 0, null_z=null_z, steps=_PRIOR_STEPS)
+    prior = refit_prior(prior, near, all_shares != 0, null_z=null_z, steps=_PRIOR_STEPS)
     shrunken, _, local_fdr = prior.posterior(*near, null_z)
     cohorts, num_bits = observed.bit_shares.shape
-    unfitted = float(left / (cohorts * (num_bits - 1)))
-    freedom = score_freedom(left, unfitted)
-    listed = scatter_sums(observed.positions, held, num_bits)
+    unfitted = float(freedom_left / (cohorts * (num_bits - 1)))
+    freedom = score_freedom(freedom_left, unfitted)
+    listed = scatter_sums(observed.positions, all_shares, num_bits)
     return Estimate(
         *scores,
         z,
@@ -292,11 +292,11 @@ def _estimate(
         shrunken,
         local_fdr,
         prior,
-        fitted=listed + random.mean * (1 - float(held.sum())),  # random strings hold the rest
+        fitted=listed + random.mean * (1 - float(all_shares.sum())),  # random strings hold the rest
         unfitted=unfitted,
         tail=tail,
         missing=balance.missing,
-        missing_error=missing_error(balance, left),
+        missing_error=missing_error(balance, freedom_left),
         ratio=balance.ratio,
         excess=balance.excess,
         freedom=freedom,
@@ -314,8 +314,8 @@ def fitted_directions(
         columns = centerd_columns(observed.positions[candidates], observed.noise.random)
         weighed = np.asarray(balance.solution.weigh(columns))
         if selected is not None:
-            own = np.flatnonzero(np.isin(candidates, selected[0]))
-            weighed[:, own] = selected[1][:, np.searchsorted(selected[0], candidates[own])]
+            places = np.flatnonzero(np.isin(candidates, selected[0]))
+            weighed[:, places] = selected[1][:, np.searchsorted(selected[0], candidates[places])]
         information = (columns * weighed).sum(axis=0)
         return np.asarray(weighed / np.where(information == 0, np.inf, information))
 

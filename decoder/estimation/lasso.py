@@ -117,11 +117,11 @@ def fit_lasso(
             order = np.argsort(columns)
             order = order[shares[order] > 0]
             return LassoFit(columns[order], shares[order], penalty, violation)
-        kept = shares > 0
-        columns = np.append(columns[kept], entering)
+        positive = shares > 0
+        columns = np.append(columns[positive], entering)
         new = root * centerd_columns(positions[entering], random)
-        matrix = np.column_stack([matrix[:, kept], new])
-        shares = np.append(shares[kept], np.zeros(len(entering)))
+        matrix = np.column_stack([matrix[:, positive], new])
+        shares = np.append(shares[positive], np.zeros(len(entering)))
         shares = _minimize(matrix, target, penalty, shares)
     raise ConvergenceError(
         f"the LASSO still had columns to add after {_MAX_ROUNDS} rounds; use a larger penalty"
@@ -281,14 +281,14 @@ class _Without:
         """z_i, (n, 1)."""
         return centerd_columns(self.problem.positions[[self.left]], self.problem.random)
 
-    def solve(self, taken: float) -> Solution:
-        """Select and refit in y - a - b z_i, of a share b that is `taken` out of the data."""
+    def solve(self, share: float) -> Solution:
+        """Select and refit in y - a - b z_i, with the share b = `share` out of the data."""
         problem, fit, noise = self.problem, self.selected.fit, self.selected.noise
         random = problem.random
-        missing = self.selected.fitted.balance.missing + max(self.expected - taken, 0.0) ** 2
+        missing = self.selected.fitted.balance.missing + max(self.expected - share, 0.0) ** 2
         weights, size = _weights(problem, noise, missing), len(problem.positions)
         penalty = noise_penalty(weights, random, size, self.alpha, strict=True)
-        target = problem.centered - taken * self.column.reshape(problem.centered.shape)
+        target = problem.centered - share * self.column.reshape(problem.centered.shape)
         others = fit.selected != self.left
         start = fit.selected[others], fit.shares[others]
         chosen = fit_lasso(target, problem.positions, weights, random, penalty,
@@ -338,16 +338,16 @@ def _refittable(problem: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]
     columns = centerd_columns(problem.positions[chosen.selected], problem.random)
     most = problem.freedom // 2
     gram = columns.T @ columns
-    kept = list(range(len(gram)))
+    independent = list(range(len(gram)))
     least = np.linalg.eigvalsh(gram).min(initial=np.inf) if len(gram) <= most else 0.0
     if least <= _DEPENDENT * len(gram):
-        kept, basis = [], np.empty((len(columns), 0))
+        independent, basis = [], np.empty((len(columns), 0))
         for i in np.argsort(-chosen.shares, kind="stable").tolist():
             rest = columns[:, i]
             for _ in range(2):  # twice is enough for orthogonality
                 rest = rest - basis @ (basis.T @ rest)
-            if len(kept) < most and rest @ rest > _DEPENDENT * gram[i, i]:
+            if len(independent) < most and rest @ rest > _DEPENDENT * gram[i, i]:
                 basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
-                kept.append(i)
-    kept.sort()
-    return chosen.selected[kept], columns[:, kept]
+                independent.append(i)
+    independent.sort()
+    return chosen.selected[independent], columns[:, independent]

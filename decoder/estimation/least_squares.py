@@ -83,8 +83,8 @@ def null_variance(residual: Floats, random: RandomString) -> Floats:
     for u (..., m, k). Above what rounding leaves where C u is 0."""
     squares = (residual**2).sum(axis=(-2, -1))
     off = random.covariance * (residual.sum(axis=-1) ** 2).sum(axis=-1)
-    own = (random.variance - random.covariance) * squares
-    return np.asarray(np.maximum(off + own, _ROUNDING * squares + np.finfo(float).tiny))
+    within = (random.variance - random.covariance) * squares
+    return np.asarray(np.maximum(off + within, _ROUNDING * squares + np.finfo(float).tiny))
 
 
 def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Balance:
@@ -94,20 +94,20 @@ def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Ba
     `steps` leave open is in the ratio, so that the null variance is right in any case.
     """
     tau, history = start, []
-    for taken in range(steps + 1):
-        found = unexplained(solve(tau), tau, random)
-        history.append((tau, 1 - 1 / found.ratio))
-        converged = abs(found.ratio - 1) < _CLOSE or (tau == 0 and found.ratio <= 1)
-        if converged or taken == steps:
+    for step_number in range(steps + 1):
+        result = unexplained(solve(tau), tau, random)
+        history.append((tau, 1 - 1 / result.ratio))
+        converged = abs(result.ratio - 1) < _CLOSE or (tau == 0 and result.ratio <= 1)
+        if converged or step_number == steps:
             break
-        (tau, error), step = history[-1], found.ratio - 1  # Newton's, then secant's
-        step *= found.solution.residual.size / found.solution.expected
+        (tau, error), step = history[-1], result.ratio - 1  # Newton's, then secant's
+        step *= result.solution.residual.size / result.solution.expected
         if len(history) > 1:
             before, error_before = history[-2]
             if (error_before - error) * (tau - before) > 0:
                 step = error * (tau - before) / (error_before - error)
         tau = max(0.0, tau + step)
-    return found
+    return result
 
 
 def unexplained(solution: Solution, missing: float, random: RandomString) -> Balance:
@@ -237,8 +237,8 @@ class CandidateSolver:
         residual = weigh(self.target.reshape(-1, 1)).reshape(m, k)
         K = F.T @ (C @ F.reshape(m, k, -1)).reshape(m * k, -1)
         expected = float((blocks * C).sum()) - float((H * K).sum())
-        left = np.diag(G) - np.einsum("ab,ab->a", G @ H, G)
-        information = left if self.precisions is not None else 1 / np.diag(H)
+        reduced = np.diag(G) - np.einsum("ab,ab->a", G @ H, G)
+        information = reduced if self.precisions is not None else 1 / np.diag(H)
         return Solution(residual, information, expected, weigh)
 
     def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:

@@ -21,7 +21,7 @@ from decoder.estimation.ep_iterations import (
     EpIteration,
     EpResult,
     FitProblem,
-    left,
+    free_part,
     run_ep,
     warm_start,
 )
@@ -85,11 +85,11 @@ class WarmStarts:
                     return start
         return None
 
-    def keep(self, problem: FitProblem, found: EpResult) -> None:
+    def keep(self, problem: FitProblem, result: EpResult) -> None:
         """Keep a fit that was started cold, as a start for later windows."""
-        over = _freedom(problem, found.last) / problem.freedom
-        if found.converged and over > MOSTLY_OVER and _worth_a_start(problem):
-            self.kept.append((problem.positions, found.last))
+        over = _freedom(problem, result.last) / problem.freedom
+        if result.converged and over > MOSTLY_OVER and _worth_a_start(problem):
+            self.kept.append((problem.positions, result.last))
 
 
 def _worth_a_start(problem: FitProblem) -> bool:
@@ -138,30 +138,30 @@ def _until_converged(
     near = warm_starts.near(problem) if warm_starts else None
     if near is not None:
         with suppress(ImproperError):
-            found = run_ep(problem, progress, NEAR_TOLERANCE, near)
-            if found.converged:
-                return problem, found
+            result = run_ep(problem, progress, NEAR_TOLERANCE, near)
+            if result.converged:
+                return problem, result
     probable = replace(problem, may_be_full=False)
-    slower = [replace(asked, damping=MORE_DAMPING) for asked in (probable, problem)]
+    slower = [replace(start, damping=MORE_DAMPING) for start in (probable, problem)]
     for attempt in [problem, probable, *slower] if problem.full else [problem, slower[0]]:
-        found = run_ep(attempt, progress)
-        if found.converged:
+        result = run_ep(attempt, progress)
+        if result.converged:
             break
     if warm_starts is not None and attempt is problem:
-        warm_starts.keep(problem, found)
-    return attempt, found
+        warm_starts.keep(problem, result)
+    return attempt, result
 
 
 def _doubtful(
-    problem: FitProblem, left: float, deviates: Floats, weights: Floats | None
+    problem: FitProblem, freedom: float, deviates: Floats, weights: Floats | None
 ) -> Indices:
-    """Candidates to be tested against fits that never saw them, weakest first, (D,). left: part of
-    the rows' freedom that the fit leaves over."""
+    """Candidates to be tested against fits that never saw them, weakest first, (D,). freedom: what
+    the fit leaves over, as a part of that of the rows."""
     if problem.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
     alone = len(problem.positions) == 1  # without it there is nothing that could respond to it
     many = len(problem.centered) > FEW_COHORTS
-    if alone or (problem.full and left > MOSTLY_OVER and many):  # (3) is right to first order
+    if alone or (problem.full and freedom > MOSTLY_OVER and many):  # (3) is right to first order
         return np.zeros(0, dtype=np.intp)
     p = ndtr(-deviates) if weights is None else ndtr(-deviates) / weights
     ranked = np.sort(p)
@@ -184,7 +184,7 @@ def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
     columns = centerd_columns(problem.positions[members], problem.random)
     variance = sites.variance[members]
     shares = sites.mean[members] + variance * (columns.T @ solution.residual.ravel())
-    directions = solution.weigh(columns) / left(variance, solution.information[worth])
+    directions = solution.weigh(columns) / free_part(variance, solution.information[worth])
     scores = left_out_scores(solution.residual, columns, directions, shares, problem.random)
     z[members] = scores * now.fitted.slack
     return z

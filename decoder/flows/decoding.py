@@ -76,7 +76,7 @@ def decode_flows(
         space = FlowSpace.of(flow)
         counts = symbol_counts(aggregate, flow)
         best, dropped = _best_fit(space, counts, repetition, known, progress)
-        found = _tables(best.moments, best.answers, options.level, options.alpha)
+        tables = _tables(best.moments, best.answers, options.level, options.alpha)
         evidence = no_departures(best.moments.fit)
     return FlowDecoding(
         **window_fields(aggregate),
@@ -88,8 +88,8 @@ def decode_flows(
         departure_evidence=evidence,
         forged_shift=_forged_shift(counts),
         checks=best.checks,
-        warnings=tuple(_warnings(found, best.checks, dropped)),
-        **found,
+        warnings=tuple(_warnings(tables, best.checks, dropped)),
+        **tables,
     )
 
 
@@ -110,24 +110,24 @@ def _best_fit(
     space: FlowSpace,
     counts: Mapping[str, SymbolCounts],
     repetition: float,
-    known: Floats | None,
+    matrix: Floats | None,
     progress: Progress,
 ) -> tuple[FittedAnswers, float]:
     """Fit the model; a known matrix without which the answers are more likely, by so many nats, is
     dropped. Before answers are called forged, the climb is started over with wide departures, and
     the summit of more evidence is kept."""
     fit_answers, dropped = partial(_fit_answers, space, counts, repetition, progress), 0.0
-    found = fit_answers(known)
-    if known is not None:
+    fitted = fit_answers(matrix)
+    if matrix is not None:
         without = fit_answers(None)
-        given = _fit_to(without.moments.fit.data, found.moments.fit)
-        dropped = max(without.moments.fit.log_evidence - given.log_evidence, 0.0)
+        with_matrix = _fit_to(without.moments.fit.data, fitted.moments.fit)
+        dropped = max(without.moments.fit.log_evidence - with_matrix.log_evidence, 0.0)
         if dropped:
-            found, known = without, None
-    if not found.is_rejected:
-        return found, dropped
-    other = fit_answers(known, WIDE)
-    again = _fit_to(other.moments.fit.data, found.moments.fit)
+            fitted, matrix = without, None
+    if not fitted.is_rejected:
+        return fitted, dropped
+    other = fit_answers(matrix, WIDE)
+    again = _fit_to(other.moments.fit.data, fitted.moments.fit)
     if again.log_evidence > other.moments.fit.log_evidence:
         moments = FlowMoments(again)
         other = FittedAnswers(moments, other.answers, question_checks(counts, moments))
@@ -158,7 +158,7 @@ def _fit_answers(
     counts: Mapping[str, SymbolCounts],
     repetition: float,
     progress: Progress,
-    known: Floats | None,
+    matrix: Floats | None,
     tau: float | None = None,
 ) -> FittedAnswers:
     """Fit the model; each round takes out the collisions that the one before predicts from gravity
@@ -168,7 +168,7 @@ def _fit_answers(
     Returns the fit of the last round that no question rejects; of the last where each is rejected.
     tau: size of the departures to begin at; None: the least.
     """
-    gravity = _gravity(space, known)
+    gravity = _gravity(space, matrix)
     surprising = np.zeros(space.num_pairs, dtype=bool)
     start = np.zeros(gravity.size)
     expected, doubts = gravity.shares(start), dict[str, float]()
@@ -181,7 +181,7 @@ def _fit_answers(
             )
             for name, count in counts.items()
         }
-        if number == 0 and known is None:
+        if number == 0 and matrix is None:
             home, work = (answers[name].shares.reshape(-1, 2) for name in (HOME, WORK))
             start = gravity.start(home[:, 0], work[:, 0], (home[:, 1] + work[:, 1]) / 2)
         fit = fit_flows(gravity, FlowData.of(gravity, answers), start, tau, search=number > 0)
@@ -191,44 +191,44 @@ def _fit_answers(
         by_chance = -ndtri(0.5 / len(estimate)) * error  # of one of all
         before = surprising
         surprising = before | (estimate - moments.pairs.fitted > by_chance)
-        found = FittedAnswers(moments, answers, question_checks(counts, moments))
-        if number > 0 and not found.is_rejected:
-            fitting = found
+        fitted = FittedAnswers(moments, answers, question_checks(counts, moments))
+        if number > 0 and not fitted.is_rejected:
+            fitting = fitted
         if number + 1 >= ROUNDS and not np.any(surprising & ~before):
             break
         expected = project_simplex(np.where(surprising, estimate, fit.shares))
         doubts = _doubts(moments, expected)
     progress(STAGE, MAX_ROUNDS, MAX_ROUNDS)
-    return fitting or found
+    return fitting or fitted
 
 
-def _gravity(space: FlowSpace, known: Floats | None) -> Gravity:
+def _gravity(space: FlowSpace, base: Floats | None) -> Gravity:
     """The gravity model, about a known matrix; a reserved side that has nobody there is open."""
-    if known is None:
+    if base is None:
         return Gravity(space, np.zeros(space.num_pairs), SIDE_PRECISION)
-    total = float(known.sum()) if known.shape == (space.num_pairs,) else 0.0
-    if not np.isfinite(total) or total <= 0 or known.min() < 0:
+    total = float(base.sum()) if base.shape == (space.num_pairs,) else 0.0
+    if not np.isfinite(total) or total <= 0 or base.min() < 0:
         raise DecodeError(
             f"a known matrix needs {space.num_pairs:,} shares of 0 or more, not all 0: one for "
             f"each pair of {space.num_cells} cells, other and no data"
         )
     sides = space.num_sides
-    counted = np.bincount(space.origin, known, sides) + np.bincount(space.destination, known, sides)
+    counted = np.bincount(space.origin, base, sides) + np.bincount(space.destination, base, sides)
     unasked = (counted == 0) & (np.arange(sides) >= space.num_cells)
     is_open = unasked[space.origin] | unasked[space.destination]
     floor = np.where(is_open, 1.0, KNOWN_FLOOR) / space.num_pairs
-    return Gravity(space, np.log(known / total + floor), KNOWN_SIDE_PRECISION)
+    return Gravity(space, np.log(base / total + floor), KNOWN_SIDE_PRECISION)
 
 
 def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
     """By question, the expected sum of the squared errors of its classes, as `expected` (P,)."""
-    fit, found = moments.fit, {}
+    fit, doubts = moments.fit, {}
     for name in QUESTIONS:
         sums = fit.gravity.space.sums(name)
         _, errors = (moments.pairs if name == PAIR else moments.of(sums)).posterior()
         off = sums @ (fit.mean - expected)
-        found[name] = float(errors @ errors + off @ off)
-    return found
+        doubts[name] = float(errors @ errors + off @ off)
+    return doubts
 
 
 def _tables(
@@ -238,8 +238,8 @@ def _tables(
     fit, space = moments.fit, moments.fit.gravity.space
     quantile = -float(ndtri((1 - level) / 2))
     flows = _shares(*moments.pairs.cavity(), quantile)
-    asked = answers[PAIR].num_reports > 0  # margins alone take a wrong gravity shape for evidence
-    detected = _detected(flows, limit(alpha, space.num_cells), space.between_cells & asked)
+    has_pairs = answers[PAIR].num_reports > 0  # margins take a wrong gravity shape for evidence
+    detected = _detected(flows, limit(alpha, space.num_cells), space.between_cells & has_pairs)
     # these flows were picked for being large: their intervals reach to the posterior's, too
     mean, error = moments.pairs.posterior()
     low = np.where(detected, np.minimum(flows.low, mean - quantile * error), flows.low)
@@ -251,7 +251,7 @@ def _tables(
     of_origin = indicator(space.origin, space.num_sides)
     of_destination = indicator(space.destination, space.num_sides)
     net = moments.of((of_destination - of_origin)[: space.num_cells])
-    own, moved = _own_and_moved(space, answers, quantile)
+    same_cell, moved = _own_and_moved(space, answers, quantile)
     flow_share = project_simplex(fit.mean)
     small = float(np.median(flows.std_error[space.between_cells]))
     return {
@@ -266,7 +266,7 @@ def _tables(
         "destinations": _shares(*moments.of(of_destination).cavity(), quantile),
         "net": _shares(*net.cavity(), quantile, least=-1.0),
         "bands": _answered(answers[DISTANCE], np.eye(space.num_bands), quantile),
-        "own_cell": own,
+        "own_cell": same_cell,
         "moved": moved,
         "detectable_share": min(1.0, reach(alpha, space.num_cells) * small),
     }
@@ -314,15 +314,15 @@ def _own_and_moved(
         weights = np.zeros((1, space.num_classes(name)))
         weights[0, classes] = 1
         each.append(_answered(answers[name], weights, quantile))
-    own = each[-1]
-    precisions = np.array([one.std_error**-2 for one in each])
+    same_cell = each[-1]
+    precisions = np.array([table.std_error**-2 for table in each])
     if precisions.any():
         total = precisions.sum(axis=0)
-        estimate = (precisions * [one.estimate for one in each]).sum(axis=0) / total
-        own = _shares(estimate, total**-0.5, quantile)
+        estimate = (precisions * [table.estimate for table in each]).sum(axis=0) / total
+        same_cell = _shares(estimate, total**-0.5, quantile)
     others = _answered(answers[DISTANCE], np.eye(space.num_bands)[-1:], quantile)
-    both = np.hypot(own.std_error, others.std_error)
-    return own, _shares(1 - own.estimate - others.estimate, both, quantile)
+    both = np.hypot(same_cell.std_error, others.std_error)
+    return same_cell, _shares(1 - same_cell.estimate - others.estimate, both, quantile)
 
 
 def question_checks(
@@ -333,7 +333,7 @@ def question_checks(
     What is not known of the matrix moves symbols, too: the statistic of a cohort of n reports is
     divided by 1 + n (p - q)^2 times the sum of the posterior variances of the classes.
     """
-    fit, found, doubts = moments.fit, [], _doubts(moments, moments.fit.mean)
+    fit, checks, doubts = moments.fit, [], _doubts(moments, moments.fit.mean)
     for name, count in counts.items():
         if not count.num_reports:
             continue
@@ -350,20 +350,20 @@ def question_checks(
             statistic += float(squares) / widened[cohort]
         freedom = len(count.used) * (count.num_symbols - 1)
         p_value = float(chdtrc(freedom, statistic))
-        found.append(QuestionCheck(name, round(count.num_reports), statistic, freedom, p_value))
-    return tuple(found)
+        checks.append(QuestionCheck(name, round(count.num_reports), statistic, freedom, p_value))
+    return tuple(checks)
 
 
 def _warnings(
-    found: Mapping[str, Any], checks: tuple[QuestionCheck, ...], dropped: float
+    tables: Mapping[str, Any], checks: tuple[QuestionCheck, ...], dropped: float
 ) -> Iterator[str]:
     if dropped:
         yield (
             "the known matrix was left out: the answers are more likely without it, by "
             f"{dropped:.2g} nats; see that its cells have the right names"
         )
-    asked = {check.question for check in checks}
-    missing = [name for name in QUESTIONS if name not in asked]
+    questions = {check.question for check in checks}
+    missing = [name for name in QUESTIONS if name not in questions]
     if missing:
         yield f"no report answers the question {', '.join(missing)}: use a longer window"
     for check in checks:
@@ -373,12 +373,12 @@ def _warnings(
                 f"{check.p_value:.2g}): forged reports, an altered client, or flows far from "
                 "gravity that so few cohorts do not tell"
             )
-    if not found["detected"].any():
+    if not tables["detected"].any():
         yield (
-            f"no flow is detected; one of {100 * found['detectable_share']:.3g} % of people "
+            f"no flow is detected; one of {100 * tables['detectable_share']:.3g} % of people "
             "would be 8 times in 10: read zones, bands and cells, or use more reports"
         )
-    elif found["flow_share"][found["detected"]].sum() < MAX_OF_PEOPLE:
+    elif tables["flow_share"][tables["detected"]].sum() < MAX_OF_PEOPLE:
         yield (
             "shares of flows that are not detected are mostly the gravity model's opinion: "
             "do not tell what people do from them"

@@ -127,10 +127,10 @@ class FlowFit:
     def residuals(self, shares: Floats) -> tuple[Floats, Floats]:
         """Answers less what shares of pairs (P,) predict: to `pair` (P,), 0 without reports; to the
         other questions (R,), of which `pair` reveals a part."""
-        known = np.isfinite(self.data.pair.variance)
-        own = np.where(known, self.data.pair.shares - shares, 0.0)
-        predicted = self.data.sums @ (shares + self.noise.shrunk * own)
-        return own, np.asarray(self.data.coarse - predicted)
+        has_answers = np.isfinite(self.data.pair.variance)
+        of_pairs = np.where(has_answers, self.data.pair.shares - shares, 0.0)
+        predicted = self.data.sums @ (shares + self.noise.shrunk * of_pairs)
+        return of_pairs, np.asarray(self.data.coarse - predicted)
 
     @cached_property
     def entries(self) -> Any:
@@ -182,8 +182,8 @@ class FlowFit:
     @property
     def log_evidence(self) -> float:
         """Log probability of the answers with u and x integrated out, up to a constant."""
-        known = np.isfinite(self.data.pair.variance)
-        determinants = -float(np.log(self.noise.weight[known]).sum())
+        has_answers = np.isfinite(self.data.pair.variance)
+        determinants = -float(np.log(self.noise.weight[has_answers]).sum())
         determinants += self.system.log_determinant
         determinants -= float(np.log(self.gravity.precision).sum())
         return -0.5 * determinants - self.objective(self.parameters)[0]
@@ -191,10 +191,10 @@ class FlowFit:
     @cached_property
     def departures(self) -> Floats:
         """(P,) posterior mean of u."""
-        own, coarse = self.residuals(self.shares)
+        of_pairs, coarse = self.residuals(self.shares)
         solved = self.noise.coarse.solve(coarse)
-        kept = self.noise.shrunk * own
-        return np.asarray(kept + self.noise.kept_variance * (self.data.sums.T @ solved))
+        direct = self.noise.shrunk * of_pairs
+        return np.asarray(direct + self.noise.kept_variance * (self.data.sums.T @ solved))
 
     @property
     def mean(self) -> Floats:

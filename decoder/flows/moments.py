@@ -44,9 +44,9 @@ class Moments:
             variance = (1 + ratio) ** 2 * free + (
                 self.gravity_variance - self.covariance**2 / self.variance
             )
-        known = np.isfinite(free)
-        estimate = np.where(known, estimate, self.fitted + self.departure)
-        return estimate, np.where(known, np.sqrt(np.maximum(variance, 0)), np.inf)
+        finite = np.isfinite(free)
+        estimate = np.where(finite, estimate, self.fitted + self.departure)
+        return estimate, np.where(finite, np.sqrt(np.maximum(variance, 0)), np.inf)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class FlowMoments:
     @cached_property
     def pairs(self) -> Moments:
         """Moments of each pair (P,)."""
-        fit, alpha, kept = self.fit, self._alpha, self.fit.noise.kept_variance
+        fit, alpha, of_pair = self.fit, self._alpha, self.fit.noise.kept_variance
         ee = self._form(self._of_parameters, self._of_parameters)
         we = self._form(self._of_answers, self._of_parameters)
         ww = self._form(self._of_answers, self._of_answers)
@@ -99,8 +99,8 @@ class FlowMoments:
             fit.shares,
             fit.departures,
             fit.noise.variance,
-            kept + alpha**2 * ee + 2 * alpha * kept * we + kept**2 * ww,
-            -fit.shares * (alpha * ee + kept * we),
+            of_pair + alpha**2 * ee + 2 * alpha * of_pair * we + of_pair**2 * ww,
+            -fit.shares * (alpha * ee + of_pair * we),
             fit.shares**2 * ee,
         )
 

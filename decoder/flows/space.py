@@ -36,9 +36,9 @@ ZONE_PRECISION = 4.0
 def cell_meters(flow: Flow) -> Any:
     """(K, K) whole meters between the centers of cells, not writeable."""
     cells = range(len(flow.cells))
-    found = np.array([[flow.meters(cell, other) for other in cells] for cell in cells])
-    found.flags.writeable = False
-    return found
+    meters = np.array([[flow.meters(cell, other) for other in cells] for cell in cells])
+    meters.flags.writeable = False
+    return meters
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class FlowSpace:
     @classmethod
     def of(cls, flow: Flow) -> Self:
         """Return the space of a metric of flows."""
-        bands = np.array([[flow.band_of(one) for one in row] for row in cell_meters(flow).tolist()])
+        bands = np.array([[flow.band_of(m) for m in row] for row in cell_meters(flow).tolist()])
         np.fill_diagonal(bands, 0)
         meters = cell_meters(flow).astype(float)
         return cls(np.array(flow.zone_of), bands, flow.num_classes(DISTANCE), meters)
@@ -207,18 +207,18 @@ class Gravity:
     @cached_property
     def enters(self) -> Floats:
         """(6, P) what a parameter is times in the logarithm of the pair's share."""
-        found = np.ones(self.labels.shape)
-        found[2], found[4] = self.space.same, self.space.distance
-        return found
+        factors = np.ones(self.labels.shape)
+        factors[2], factors[4] = self.space.same, self.space.distance
+        return factors
 
     @cached_property
     def incidence(self) -> Any:
         """(P, n) sparse: `enters` by pair and parameter."""
         pairs = np.tile(np.arange(self.labels.shape[1]), len(self.labels))
         entries = (self.enters.ravel(), (pairs, self.labels.ravel()))
-        found = sparse.csr_array(entries, shape=(self.labels.shape[1], self.size))
-        found.eliminate_zeros()
-        return found
+        matrix = sparse.csr_array(entries, shape=(self.labels.shape[1], self.size))
+        matrix.eliminate_zeros()
+        return matrix
 
     def shares(self, parameters: Floats) -> Floats:
         """(P,) t0 at parameters (n,)."""
@@ -226,20 +226,20 @@ class Gravity:
         powers = np.exp(logs - logs.max())
         return np.asarray(powers / powers.sum())
 
-    def start(self, origins: Floats, destinations: Floats, own: Floats) -> Floats:
+    def start(self, origins: Floats, destinations: Floats, same_cell: Floats) -> Floats:
         """Parameters (n,) at which sides (K + 2,) have these shares of all people.
 
         Args:
             origins, destinations: of people who leave a side and who come to it.
-            own: of people both of whose sides it is.
+            same_cell: of people both of whose sides it is.
         """
         least = 0.1 / self.space.num_sides
-        left, came, stay = (np.maximum(one, least) for one in (origins, destinations, own))
-        left, came = left / left.sum(), came / came.sum()
+        went, came, stay = (np.maximum(side, least) for side in (origins, destinations, same_cell))
+        went, came = went / went.sum(), came / came.sum()
         moving = max(1 - stay.sum(), least)
-        stays = np.log(stay / (moving * left * came))
+        stays = np.log(stay / (moving * went * came))
         parameters = np.zeros(self.size)
-        parameters[: 3 * self.space.num_sides] = np.concatenate([np.log(left), np.log(came), stays])
+        parameters[: 3 * self.space.num_sides] = np.concatenate([np.log(went), np.log(came), stays])
         return parameters
 
     def slope(self, shares: Floats, values: Floats) -> Floats:
@@ -299,17 +299,17 @@ class Answers:
 
 def symbol_counts(aggregate: Aggregate, flow: Flow) -> dict[str, SymbolCounts]:
     """Return the counts of a metric of flows, by question."""
-    params, found = aggregate.params, {}
+    params, by_question = aggregate.params, {}
     table = np.array(aggregate.bit_counts, dtype=np.float64)
     chances = float(params.mechanism.q_star), float(params.mechanism.p_star)
     for question in QUESTIONS:
         cohorts = [c for c in range(params.num_cohorts) if question_of(c) == question]
         size, symbols = flow.num_classes(question), None
         if question != DISTANCE:
-            texts = [class_text(question, one).encode() for one in range(size)]
+            texts = [class_text(question, number).encode() for number in range(size)]
             symbols = np.ascontiguousarray(bit_positions(texts, params)[:, cohorts, 0].T)
-        found[question] = SymbolCounts(table[cohorts], symbols, size, *chances)
-    return found
+        by_question[question] = SymbolCounts(table[cohorts], symbols, size, *chances)
+    return by_question
 
 
 def answers_of(
@@ -331,10 +331,10 @@ def answers_of(
     if not reports:
         return Answers(expected, np.full(len(expected), np.inf), 0.0)
     gain = counts.kept - counts.lied
-    known = np.clip(expected, 0, 1)
-    rate = counts.hit + (counts.kept - counts.hit) * known
+    clipped = np.clip(expected, 0, 1)
+    rate = counts.hit + (counts.kept - counts.hit) * clipped
     variance = rate * (1 - rate) / (reports * (counts.kept - counts.hit) ** 2)
-    variance += (repetition - 1) * known * (1 - known) / reports
+    variance += (repetition - 1) * clipped * (1 - clipped) / reports
     if counts.symbols is None:
         total = counts.counts.sum(axis=0)[: counts.num_classes] / reports
         return Answers((total - counts.lied) / gain, variance, reports)
@@ -343,8 +343,8 @@ def answers_of(
     for cohort in counts.used:
         of_class = counts.symbols[cohort]
         predicted = np.bincount(of_class, expected, symbols)
-        seen = (counts.counts[cohort] / counts.reports[cohort] - counts.lied) / gain
-        residual += counts.reports[cohort] * (seen - predicted)[of_class]
+        symbol_shares = (counts.counts[cohort] / counts.reports[cohort] - counts.lied) / gain
+        residual += counts.reports[cohort] * (symbol_shares - predicted)[of_class]
     moved = symbols / (symbols - 1) * residual / reports
     weights = counts.reports / reports
     shared = float(weights @ weights) / (symbols - 1)

@@ -108,6 +108,6 @@ def band_changes(
     return corrected_windows(changes, alpha)
 
 
-def band_shares(found: FlowDecoding) -> ShareTable:
+def band_shares(decoding: FlowDecoding) -> ShareTable:
     """Return the shares of the bands, then of people with two different cells."""
-    return ShareTable(*map(np.append, found.bands, found.moved))
+    return ShareTable(*map(np.append, decoding.bands, decoding.moved))

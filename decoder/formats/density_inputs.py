@@ -133,14 +133,14 @@ def read_flow_counts(path: Path) -> dict[tuple[str, str], float]:
     Raises CountsError for a file without these columns, without a count above 0, or with a count
     other than a number of 0 or more.
     """
-    found: dict[tuple[str, str], float] = {}
+    counts: dict[tuple[str, str], float] = {}
     with naming(path, CountsError, _WAY_OUT):
         for row in read_table(path, COLUMNS):
             pair = row.text("origin", strip=True), row.text("destination", strip=True)
-            found[pair] = found.get(pair, 0.0) + row.number("count", low=0)
-        if not 0 < sum(found.values()) < math.inf:
+            counts[pair] = counts.get(pair, 0.0) + row.number("count", low=0)
+        if not 0 < sum(counts.values()) < math.inf:
             raise CountsError("the counts add up to 0, or to more than a number holds")
-    return found
+    return counts
 
 
 def flow_counts_csv(counts: Mapping[tuple[str, str], float]) -> str:

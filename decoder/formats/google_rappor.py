@@ -76,9 +76,9 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
         ranked = np.sort(bits, axis=0)
         alone = params.num_hashes == 1 and len(bits) > 1 and (np.diff(ranked, axis=0) != 0).all()
         fixed = params.num_cohorts > 1 and (bits == bits[:, :1]).all()
-        own = alone and (fixed or (ranked == np.arange(len(bits))[:, None]).all())
+        own_bits = alone and (fixed or (ranked == np.arange(len(bits))[:, None]).all())
         notes = ReadNotes(read=len(values))
-        return Candidates(list(values), notes, tensor, own_bits=bool(own))
+        return Candidates(list(values), notes, tensor, own_bits=bool(own_bits))
 
 
 def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path: Path) -> None:

@@ -92,8 +92,8 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
     if ratio <= MAX_RATIO + MAX_CHANCE_ERRORS * error:
         return None
     most = int(np.argmax(shared))
-    one, other = sorted((int(chosen[first[most]]), int(chosen[second[most]])))
-    return Alike(ratio, one, other, int(shared[most]), expected)
+    earlier, later = sorted((int(chosen[first[most]]), int(chosen[second[most]])))
+    return Alike(ratio, earlier, later, int(shared[most]), expected)
 
 
 FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all cohorts together

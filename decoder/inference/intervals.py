@@ -87,10 +87,10 @@ def widened_interval(
     # standard error at the estimate, and estimate / deviate at 0, where all of the share is
     # unlisted; its square grows with that of what is.
     sizes, away = np.abs(estimates), np.where(estimates < 0, -deviates, deviates)
-    known = sizes * np.sqrt(1 - (normal / np.maximum(away, normal)) ** 2)
+    reach = sizes * np.sqrt(1 - (normal / np.maximum(away, normal)) ** 2)
     plain = normal * std_errors
     unsure = sizes * normal / np.maximum(away, min(_UNSURE, normal))
-    margin = np.where(away > normal, plain * sizes / np.hypot(known, plain), unsure)
+    margin = np.where(away > normal, plain * sizes / np.hypot(reach, plain), unsure)
     below = np.maximum(upwards * std_errors, np.where(estimates > 0, margin, 0.0))
     above = np.maximum(downwards * std_errors, np.where(estimates < 0, margin, 0.0))
     return np.minimum(low, estimates - below), np.maximum(high, estimates + above)
@@ -110,8 +110,8 @@ def selected_interval(
         """Find b >= 0 by bisection: the tail grows with b; in logarithms, for far tails."""
 
         def excess(b: Floats) -> Floats:
-            seen, possible = (b - estimates) / std_errors, (b - passed) / std_errors
-            return np.asarray(log_ndtr(seen) - log_ndtr(possible) - np.log(upper_tail))
+            passing, possible = (b - estimates) / std_errors, (b - passed) / std_errors
+            return np.asarray(log_ndtr(passing) - log_ndtr(possible) - np.log(upper_tail))
 
         return np.clip(bisect(excess, np.zeros(len(estimates)), estimates + 9 * std_errors), 0, 1)
 

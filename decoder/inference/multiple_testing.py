@@ -45,15 +45,15 @@ class ListDecision(NamedTuple):
     alone: Flags | None = None
     alpha: float = 0.0
 
-    def largest(self, found: Indices) -> Floats:
+    def largest(self, indices: Indices) -> Floats:
         """Return the largest p-value, or local fdr, with which each would be accepted, (D,)."""
-        weights = np.ones(len(found)) if self.weights is None else self.weights[found]
+        weights = np.ones(len(indices)) if self.weights is None else self.weights[indices]
         largest = np.minimum(self.cutoff * weights, self.most)
-        return np.where(self.listed(found), largest, self.alpha)
+        return np.where(self.listed(indices), largest, self.alpha)
 
-    def listed(self, found: Indices) -> Flags:
+    def listed(self, indices: Indices) -> Flags:
         """Which of some candidates were tested as members of the list, not separately, (D,)."""
-        return np.ones(len(found), dtype=bool) if self.alone is None else ~self.alone[found]
+        return np.ones(len(indices), dtype=bool) if self.alone is None else ~self.alone[indices]
 
 
 def p_values(deviates: Floats) -> Floats:
@@ -87,14 +87,14 @@ def decide(
     listed: slice | Flags = slice(None) if alone is None else ~alone
     if weights is not None and alone is not None:
         weights = np.where(alone, 1.0, weights / weights[listed].mean())
-    own, by_fdr = p[listed], correction == "fdr-eb"
+    of_list, by_fdr = p[listed], correction == "fdr-eb"
     w = None if weights is None else weights[listed]
-    share, statistic = 1.0, local_fdr[listed] if by_fdr else own if w is None else own / w
+    share, statistic = 1.0, local_fdr[listed] if by_fdr else of_list if w is None else of_list / w
     if correction == "fdr":
-        share = null_share(own if null_p is None else null_p[listed], w, careful=careful)
-        statistic = np.where(own <= STOREY_LAMBDA, statistic, np.inf)
+        share = null_share(of_list if null_p is None else null_p[listed], w, careful=careful)
+        statistic = np.where(of_list <= STOREY_LAMBDA, statistic, np.inf)
     order = np.argsort(statistic, kind="stable")
-    ranked = np.empty_like(own)
+    ranked = np.empty_like(of_list)
     ranked[order] = np.minimum(_adjust(statistic[order], share, correction), 1.0)
     cutoff = _cutoff(statistic, ranked <= alpha, share, correction, alpha)
     adjusted = ranked
@@ -145,9 +145,9 @@ def _cutoff(
     if not accepted:
         return 0.0
     if correction == "fdr-eb":  # what the worst could have had: up to the mean, or the best refused
-        found, refused = statistic[detected], statistic[~detected]
-        spare = alpha * accepted - float(found.sum())
-        return float(min(float(found.max()) + max(spare, 0.0), refused.min(initial=1.0)))
+        accepted_values, refused = statistic[detected], statistic[~detected]
+        spare = alpha * accepted - float(accepted_values.sum())
+        return float(min(float(accepted_values.max()) + max(spare, 0.0), refused.min(initial=1.0)))
     thresholds = {
         "bonferroni": alpha / total,
         "bh": alpha * accepted / total,

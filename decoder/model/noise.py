@@ -54,14 +54,14 @@ class BitNoise:
 
     def within(self, bit: int) -> float:
         """Variance that every report draws afresh, for a true `bit`; of a sum over r: r times."""
-        kept = self.keep_one if bit else self.keep_zero
+        keep = self.keep_one if bit else self.keep_zero
         one, zero = self.show_one * (1 - self.show_one), self.show_zero * (1 - self.show_zero)
-        return kept * one + (1 - kept) * zero
+        return keep * one + (1 - keep) * zero
 
     def between(self, bit: int) -> float:
         """Variance of the permanent bit, drawn once for a device; of a sum over r: r^2 times."""
-        kept = self.keep_one if bit else self.keep_zero
-        return kept * (1 - kept) * (self.show_one - self.show_zero) ** 2
+        keep = self.keep_one if bit else self.keep_zero
+        return keep * (1 - keep) * (self.show_one - self.show_zero) ** 2
 
     def mechanism_variance(self, share: Floats, repetition: float) -> Floats:
         """Variance of one report's bit around the device's own, averaged over bits set with
@@ -80,12 +80,12 @@ class BitNoise:
         """
         pairs = shares[:, :, None] + shares[:, None, :]
 
-        def product(own: float, other: float) -> Floats:
-            return np.asarray(other**2 + other * (own - other) * pairs)
+        def product(same: float, other: float) -> Floats:
+            return np.asarray(other**2 + other * (same - other) * pairs)
 
-        kept = (self.show_one - self.show_zero) ** 2 * product(self.keep_one, self.keep_zero)
-        shown = product(self.q_star, self.p_star)
-        return np.asarray(-(shown + (repetition - 1) * kept) / self.gap**2)
+        permanent = (self.show_one - self.show_zero) ** 2 * product(self.keep_one, self.keep_zero)
+        report = product(self.q_star, self.p_star)
+        return np.asarray(-(report + (repetition - 1) * permanent) / self.gap**2)
 
 
 @dataclass(frozen=True)
@@ -159,12 +159,12 @@ class CohortNoise:
         S_j = (diag(mechanism noise at the fitted bit shares) + rho Cov(bits of one device)) / N_j.
         Symbols have the noise of a multinomial instead; S_j is then 0 along the ones.
         """
-        held = np.maximum(shares, 0.0)  # so that Cov is a distribution's, positive semi-definite
-        held = held / max(float(held.sum()), 1.0)
-        rest, random = max(1.0 - float(held.sum()), 0.0), self.random
-        listed = scatter_sums(positions, held, random.num_bits)
+        weights = np.maximum(shares, 0.0)  # so that Cov is a distribution's, positive semi-definite
+        weights = weights / max(float(weights.sum()), 1.0)
+        rest, random = max(1.0 - float(weights.sum()), 0.0), self.random
+        listed = scatter_sums(positions, weights, random.num_bits)
         bit_shares = np.clip(listed + rest * random.mean, 0.0, 1.0)
-        both = block_pair_sums(positions, held, random.num_bits)
+        both = block_pair_sums(positions, weights, random.num_bits)
         both = both + rest * (random.covariance_matrix + random.mean**2)
         sampling = both - bit_shares[:, :, None] * bit_shares[:, None, :]
         mechanism = np.zeros_like(sampling)
@@ -178,9 +178,9 @@ class CohortNoise:
     def invertible(self, positions: Positions, shares: Floats) -> Floats:
         """`covariance` with a typical variance where symbols have none: nothing that is solved
         for, data or candidates, has a part along the ones of a cohort of symbols."""
-        found = self.covariance(positions, shares)
+        matrix = self.covariance(positions, shares)
         if not self.symbols:
-            return found
+            return matrix
         k = self.random.num_bits
-        typical = np.trace(found, axis1=1, axis2=2) / (k - 1)
-        return np.asarray(found + typical[:, None, None] / k)
+        typical = np.trace(matrix, axis1=1, axis2=2) / (k - 1)
+        return np.asarray(matrix + typical[:, None, None] / k)

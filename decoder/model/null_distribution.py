@@ -146,5 +146,5 @@ def _listed_tail(residual: Floats, random: RandomString) -> tuple[Floats, Floats
         product *= rfft(np.bincount(row, chances, minlength=size))
     reached = np.cumsum(irfft(product, size)[::-1])[::-1]
     scores = float(lowest.sum()) + step * (np.arange(size) + cohorts**0.5 / 2)
-    known = (reached > _LOST) & (reached < 1 - _LOST)
-    return scores[known], reached[known]
+    usable = (reached > _LOST) & (reached < 1 - _LOST)
+    return scores[usable], reached[usable]

@@ -143,8 +143,8 @@ def likelihoods(prior: SharePrior, estimates: Floats, std_errors: Floats, null_z
     # The chance that a share is above 0 given its bump and its estimate: without it a bump far
     # wider than the error would explain an estimate far below 0 as a negative share.
     below = estimates < 0
-    given, variances = prior.given_bumps(estimates[below], std_errors[below])
-    deviates = given / np.sqrt(variances)
+    bump_means, variances = prior.given_bumps(estimates[below], std_errors[below])
+    deviates = bump_means / np.sqrt(variances)
     above, near = np.zeros(deviates.shape), deviates < _SURELY_ABOVE
     above[near] = log_ndtr(deviates[near])
     logs[below, 1:] += above

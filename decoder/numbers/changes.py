@@ -92,8 +92,8 @@ def compare_numbers(
     if (before.metric, before.params_id) != (after.metric, after.params_id):
         raise DecodeError(f"{before.metric!r} and {after.metric!r} have different meanings")
     sides = []
-    for one in (before, after):
-        used = one.without(options.without_cohorts)
+    for aggregate in (before, after):
+        used = aggregate.without(options.without_cohorts)
         counts = cut_counts(used)
         sides.append((counts, survival(counts, collected_repetition(used, options.repeats))))
     first, second = (curve for _, curve in sides)
@@ -104,8 +104,8 @@ def compare_numbers(
     variances = kappa * (np.diag(plain[0]) + np.diag(plain[1]))
     number = first.counts.number
     names = [ANY_DATA if math.isinf(cut) else f"{cut:.10g}" for cut in number.asked]
-    shown = range(len(names)) if number.ask == "edges" else range(number.none == "apart")
-    rows = [(names[j], difference[j], variances[j]) for j in shown]
+    listed = range(len(names)) if number.ask == "edges" else range(number.none == "apart")
+    rows = [(names[j], difference[j], variances[j]) for j in listed]
     if number.ask == "mean":
         (early_mean, left), (late_mean, right) = (_mean_slope(curve) for curve in (first, second))
         variance = kappa * float(left @ plain[0] @ left + right @ plain[1] @ right)
@@ -113,10 +113,10 @@ def compare_numbers(
         rows.append((name, late_mean - early_mean, variance))
     quantities, changes, spread = zip(*rows, strict=True)
     errors = np.sqrt(np.maximum(spread, 1e-300))
-    found = differences(np.array(changes), errors, level=options.level, freedom=freedom)
+    table = differences(np.array(changes), errors, level=options.level, freedom=freedom)
     each = difference**2 / np.maximum(variances, 1e-300)  # their mean is F's
     p_any = fdtrc(len(each), min(freedom, 1e9), float(each.sum()) / len(each))
-    return NumberChange(0, 1, quantities, found, float(p_any))
+    return NumberChange(0, 1, quantities, table, float(p_any))
 
 
 def _parts(counts: CutCounts) -> tuple[Floats, Floats]:

@@ -80,8 +80,8 @@ def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, 
     if first:  # of those with data: bounds of a quotient, joint by Bonferroni
         joint = 1 - (1 - level) / (size - first)
         wide = [of_those_with_data(curve, question, 0.0, joint) for question in questions]
-        low, high = np.clip([(one.low, one.high) for one in each], 0, 1).T
-        band_low, band_high = np.clip([(one.low, one.high) for one in wide], 0, 1).T
+        low, high = np.clip([(interval.low, interval.high) for interval in each], 0, 1).T
+        band_low, band_high = np.clip([(interval.low, interval.high) for interval in wide], 0, 1).T
         band_low = np.maximum.accumulate(band_low[::-1])[::-1]
         band_high = np.minimum.accumulate(band_high)
     tail = np.cumsum(fitted[::-1])[::-1]  # share of a cell and all above it
@@ -144,24 +144,24 @@ def _fitted_quantile(number: Number, fitted: Floats, share: float) -> float | No
 
 
 def _warnings(curve: Survival, clipped: float | bool, bound: float) -> list[str]:
-    found = []
+    warnings = []
     if bound > 1 and math.isinf(curve.freedom):
-        found.append(
+        warnings.append(
             f"the window spans periods, and no question has two cohorts: intervals are widened by "
             f"the bound {bound:.3g} of how often devices report, instead of by what reports show"
         )
     if clipped > MANY:
-        found.append(
+        warnings.append(
             f"at least {100 * clipped:.1f} % of devices are at or above the highest edge: the mean "
             "is of numbers clipped there, and says nothing of how far above they are"
         )
     low, high = curve.intervals(0.95)
     if float(np.median(high - low)) > 0.5:
-        found.append(
+        warnings.append(
             "the intervals of the curve are wider than half of all: use more reports, a longer "
             "window, fewer edges, or a larger epsilon"
         )
-    return found
+    return warnings
 
 
 class SymbolLikelihood:

@@ -124,8 +124,8 @@ def of_those_with_data(curve: Survival, weights: Floats, constant: float, level:
     both = np.stack([weights + constant * bottom, bottom])
     parts, covariance = (both @ curve.shares)[:, None], (both @ curve.covariance @ both.T)
     part, whole = ((parts[i], covariance[[i], i]) for i in (0, 1))
-    found = fieller(part, whole, covariance[[0], 1], quantile)
-    return Interval(*(float(column[0]) for column in found))
+    ratio = fieller(part, whole, covariance[[0], 1], quantile)
+    return Interval(*(float(column[0]) for column in ratio))
 
 
 def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int]:
@@ -142,16 +142,16 @@ def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int
         level: of the interval.
     """
     start, size = first_edge(curve.counts.number), len(curve.shares)
-    wanted, factor = 1 - share, (1 - share) * bool(start)
+    target, factor = 1 - share, (1 - share) * bool(start)
     if start:
-        wanted *= float(np.clip(curve.shares[0], 0, 1))
+        target *= float(np.clip(curve.shares[0], 0, 1))
     critical = curve.quantile((1 - level) / 2 / len(WINDOWS))
-    excess = curve.shares - wanted
-    scale = np.sqrt(curve.variance(wanted) / np.maximum(np.diag(curve.covariance), 1e-300))
+    excess = curve.shares - target
+    scale = np.sqrt(curve.variance(target) / np.maximum(np.diag(curve.covariance), 1e-300))
     covariance = curve.covariance * scale[:, None] * scale[None, :]
 
     def score(first: int, end: int) -> float:
-        """Return the p-value of "the share at or above is `wanted`", pooled over questions."""
+        """Return the p-value of "the share at or above is `target`", pooled over questions."""
         weights = np.zeros(size)
         weights[first:end] = curve.reports[first:end] / curve.reports[first:end].sum()
         variance = float(weights @ covariance @ weights)
@@ -177,9 +177,9 @@ def mean_of(curve: Survival, level: float) -> Mean | None:
     lift the mean of small numbers under strong noise; a quotient and a geometric mean are.
     """
     number = curve.counts.number
-    first, asked, constant = first_edge(number), number.ask == "mean", 0.0
-    geometric = asked and number.scale == "log"
-    if asked:
+    first, has_strata, constant = first_edge(number), number.ask == "mean", 0.0
+    geometric = has_strata and number.scale == "log"
+    if has_strata:
         least = most = strata_weights(number)
         ends = [math.log(end) for end in number.edges] if geometric else number.edges
         low_end, high_end = ends[0], ends[-1]
@@ -192,8 +192,8 @@ def mean_of(curve: Survival, level: float) -> Mean | None:
     lower = of_those_with_data(curve, least, 0.0, level)
     upper = of_those_with_data(curve, most, constant, level)
     middle = (lower.estimate + upper.estimate) / 2
-    found = [middle, min(lower.low, middle), max(upper.high, middle)]
-    values = np.array([*found, lower.estimate, upper.estimate]) + low_end
+    interval = [middle, min(lower.low, middle), max(upper.high, middle)]
+    values = np.array([*interval, lower.estimate, upper.estimate]) + low_end
     error = max(lower.std_error, upper.std_error)
     if first or geometric:
         values = np.clip(values, low_end, high_end)
@@ -201,7 +201,7 @@ def mean_of(curve: Survival, level: float) -> Mean | None:
         values = np.exp(values)
         error *= float(values[0])
     estimate, low, high, lowest, highest = values.tolist()
-    clipped_to = (number.edges[0] if asked else low_end, number.edges[-1])
+    clipped_to = (number.edges[0] if has_strata else low_end, number.edges[-1])
     top = of_those_with_data(curve, np.eye(len(curve.shares))[-1], 0.0, level)
     if first:
         top = replace(top, low=max(0.0, top.low), high=min(1.0, top.high))
@@ -227,9 +227,9 @@ def _bounds(curve: Survival, low_end: float) -> tuple[Floats, Floats, float]:
     number = curve.counts.number
     first = first_edge(number)
     widths = np.diff([low_end, *number.asked[first:]])
-    known = np.where(widths > 0, float(number.whole), 0.0)  # what the upper edge gives exactly
+    exact = np.where(widths > 0, float(number.whole), 0.0)  # what the upper edge gives exactly
     least, most = np.zeros(len(curve.shares)), np.zeros(len(curve.shares))
     least[first:] = widths
-    most[first:] = known
-    most[first:-1] += (widths - known)[1:]
-    return least, most, float(widths[0] - known[0])
+    most[first:] = exact
+    most[first:-1] += (widths - exact)[1:]
+    return least, most, float(widths[0] - exact[0])

@@ -52,10 +52,10 @@ class CutCounts:
         chances = self.symbols + ADDED * repetition / g
         beyond = np.maximum(chances / chances.sum(axis=1, keepdims=True) - self.lie, 0.0)
         chances = self.lie + (1 - g * self.lie) * beyond / beyond.sum(axis=1, keepdims=True)
-        for first, own in enumerate(chances):
+        for first, of_cohort in enumerate(chances):
             cuts = self.number.cuts(first, g)
             for u, question in enumerate(cuts, start=1):
-                rates[question] = own[u : len(cuts) + 1].sum()
+                rates[question] = of_cohort[u : len(cuts) + 1].sum()
         return rates
 
 
@@ -144,8 +144,8 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
     if repetition > 1:
         plain = counts.rates(1.0)
         weights = counts.reports * counts.spread**2 / (plain * (1 - plain))
-        own = counts.above / np.where(counts.reports > 0, counts.reports, 1)
-        measured = replicate_factor((own - counts.offset) / counts.spread, weights)
+        by_cohort = counts.above / np.where(counts.reports > 0, counts.reports, 1)
+        measured = replicate_factor((by_cohort - counts.offset) / counts.spread, weights)
         if measured is not None:
             rates, kappa, freedom = plain, max(1.0, measured[0]), measured[1]
     # Of independent reports: multinomial within a set of cuts, none between sets.

@@ -51,8 +51,8 @@ class Arrowhead:
     @cached_property
     def _border_inverse(self) -> Floats:
         """(b, b) part of the inverse: that of the Schur complement."""
-        one = np.eye(len(self._border))
-        return np.asarray(linalg.lu_solve(self._factor, one, overwrite_b=True, check_finite=False))
+        eye = np.eye(len(self._border))
+        return np.asarray(linalg.lu_solve(self._factor, eye, overwrite_b=True, check_finite=False))
 
     @cached_property
     def _between_inverse(self) -> Floats:
@@ -63,13 +63,13 @@ class Arrowhead:
     def _within_inverse(self) -> Floats:
         """(q, q, Z) part of the inverse within blocks."""
         size, count = self.blocks.shape
-        found = np.array(np.moveaxis(np.linalg.inv(self._block_values), 0, -1), dtype=np.float64)
+        inverse = np.array(np.moveaxis(np.linalg.inv(self._block_values), 0, -1), dtype=np.float64)
         reach = self._reach.T.tocsr()
         for row, column in np.ndindex(size, size):
             left = reach[row * count : (row + 1) * count]
             right = self._between_inverse[column * count : (column + 1) * count]
-            found[row, column] -= left.multiply(right).sum(axis=1)
-        return found
+            inverse[row, column] -= left.multiply(right).sum(axis=1)
+        return inverse
 
     @property
     def log_determinant(self) -> float:
@@ -90,8 +90,8 @@ class Arrowhead:
         """(n,) entries of the inverse. Rows are all of blocks or all of the border, so are columns;
         a row and a column that are both of blocks are of one."""
         place = np.empty(self.matrix.shape[0], dtype=np.intp)
-        for own in (self._border, self._inner):
-            place[own] = np.arange(len(own))
+        for part in (self._border, self._inner):
+            place[part] = np.arange(len(part))
         within = rows[0] in self._inner, columns[0] in self._inner
         row, column = place[rows], place[columns]
         if all(within):
@@ -103,16 +103,16 @@ class Arrowhead:
 
     def forms(self, left: Any, right: Any) -> tuple[Floats, Floats, Floats]:
         """(G,) l' M^-1 l, l' M^-1 r and r' M^-1 r for the rows l, r of sparse matrices (G, d)."""
-        parts = [self._parts(one) for one in (left, right)]
-        inner = [own for _, own in parts]
-        border = [rest - own @ self._reach.T for rest, own in parts]
+        parts = [self._parts(rows) for rows in (left, right)]
+        inner = [in_blocks for _, in_blocks in parts]
+        border = [rest - in_blocks @ self._reach.T for rest, in_blocks in parts]
 
-        within = [own @ self._block_inverse for own in inner]
+        within = [in_blocks @ self._block_inverse for in_blocks in inner]
         beyond = [_product(rest, self._border_inverse) for rest in border]
 
-        def form(one: int, other: int) -> Floats:
-            whole = inner[one].multiply(within[other]).sum(axis=1)
-            return np.asarray(whole + border[one].multiply(beyond[other]).sum(axis=1))
+        def form(first: int, second: int) -> Floats:
+            whole = inner[first].multiply(within[second]).sum(axis=1)
+            return np.asarray(whole + border[first].multiply(beyond[second]).sum(axis=1))
 
         return form(0, 0), form(1, 0), form(1, 1)
 

@@ -175,11 +175,11 @@ def _pair_scatter(low: int, high: int, rows: Any, hashes: int, weights: Any, pad
     """Rows of the cohorts [low, high), columns of the cohorts up to the row's own."""
     for j in range(low, high):
         for i in range(rows.shape[0]):
-            own, weight = rows[i], weights[i]
+            bits, weight = rows[i], weights[i]
             for g in range(j * hashes, (j + 1) * hashes):
-                row = padded[own[g]]
+                row = padded[bits[g]]
                 for l in range((j + 1) * hashes):  # noqa: E741
-                    row[own[l]] += weight
+                    row[bits[l]] += weight
 
 
 @compiled
@@ -196,20 +196,20 @@ def mirror(matrix: Any) -> None:
 def _quadratic(low: int, high: int, rows: Any, matrix: Any, sums: Any) -> None:
     """Twice the pairs below the diagonal, plus the diagonal; four sums at once, none waits."""
     for i in range(low, high):
-        own, total = rows[i], 0.0
+        bits, total = rows[i], 0.0
         for j in range(rows.shape[1]):
-            row, l = matrix[own[j]], 0  # noqa: E741
+            row, l = matrix[bits[j]], 0  # noqa: E741
             a, b, c, d = 0.0, 0.0, 0.0, 0.0
             while l + 4 <= j:
-                a += row[own[l]]
-                b += row[own[l + 1]]
-                c += row[own[l + 2]]
-                d += row[own[l + 3]]
+                a += row[bits[l]]
+                b += row[bits[l + 1]]
+                c += row[bits[l + 2]]
+                d += row[bits[l + 3]]
                 l += 4  # noqa: E741
             while l < j:
-                a += row[own[l]]
+                a += row[bits[l]]
                 l += 1  # noqa: E741
-            total += 2.0 * (a + b + (c + d)) + row[own[j]]
+            total += 2.0 * (a + b + (c + d)) + row[bits[j]]
         sums[i] = total
 
 

@@ -34,7 +34,7 @@ def descend(
     """
     at, (value, slope) = start, objective(start)
     pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
-    for taken in range(steps):
+    for step_number in range(steps):
         step, amounts = -slope, []  # the two-loop recursion, over `inverse`
         for moved, turned, scale in reversed(pairs):
             amounts.append(scale * float(moved @ step))
@@ -44,14 +44,14 @@ def descend(
             step += moved * (amount - scale * float(turned @ step))
         promise = -float(slope @ step)
         if not promise > tolerance:
-            return at, value, taken
+            return at, value, step_number
         for halved in range(_HALVINGS):
             length = 0.5**halved
             reached, reached_slope = objective(at + length * step)
             if reached <= value - _ENOUGH * length * promise:
                 break
         else:
-            return at, value, taken + 1
+            return at, value, step_number + 1
         moved, turned = length * step, reached_slope - slope
         curvature = float(moved @ turned)
         pairs.append((moved, turned, 1 / curvature if curvature > 0 else 0.0))

@@ -82,13 +82,13 @@ class JointTable(DecodedWindow):
         sums = side_sums(self.estimate.shape, given)
         across = sums @ self.covariance
         place = np.indices(self.estimate.shape)[given].ravel()
-        found = fieller(
+        ratio = fieller(
             (self.estimate.ravel(), np.maximum(np.diag(self.covariance), 0.0)),
             ((sums @ self.estimate.ravel())[place], np.einsum("ia,ia->i", across, sums)[place]),
             across[place, np.arange(self.estimate.size)],
             float(ndtri(0.5 + self.level / 2)),
         )
-        parts = (found.estimate, found.std_error, *np.clip([found.low, found.high], 0.0, 1.0))
+        parts = (ratio.estimate, ratio.std_error, *np.clip([ratio.low, ratio.high], 0.0, 1.0))
         return ShareTable(*(part.reshape(self.estimate.shape) for part in parts))
 
     def _shares(self, estimate: Floats, errors: Floats) -> ShareTable:
@@ -133,15 +133,15 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
             independence=pair_independence(fit, options.alpha),
             level=options.level,
         )
-    warnings, found = [], int((table.cells.low > 0).sum())
+    warnings, num_detected = [], int((table.cells.low > 0).sum())
     if not table.independence.rejected:
         warnings.append(
             f"independence is not rejected (p = {table.independence.p_value:.3g}): differences "
             "between rows may be noise; use the shrunk table (no interval is of it), a longer "
             "window, shorter lists or a larger epsilon"
         )
-    if found * 4 < estimate.size:
-        warnings.append(f"{found} of {estimate.size:,} cells are detected")
+    if num_detected * 4 < estimate.size:
+        warnings.append(f"{num_detected} of {estimate.size:,} cells are detected")
     return replace(table, warnings=tuple(warnings))
 
 
@@ -192,13 +192,13 @@ class PairFit:
 
     def covariance(self, shares: Floats | None = None) -> Floats:
         """Covariance of P if devices hold `shares` (M,), or the estimate on the simplex."""
-        held = project_simplex(self.estimate) if shares is None else shares
+        table = project_simplex(self.estimate) if shares is None else shares
         inner = np.zeros_like(self.information)
         counts = self.counts
         for design, number in zip(counts.designs, counts.reports, strict=True):
             weighted = design * counts.bit_weights(design)[:, None]
-            mean = design @ held
-            bits = (design * held) @ design.T - np.outer(mean, mean)
+            mean = design @ table
+            bits = (design * table) @ design.T - np.outer(mean, mean)
             noise = counts.noise.mechanism_variance(np.clip(mean, 0, 1), counts.repetition)
             spread = counts.repetition * bits + np.diag(noise)
             inner += number * weighted.T @ spread @ weighted
@@ -302,18 +302,18 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
         operator = LinearOperator((size, size), matvec=centred, dtype=np.float64)
         largest = float(eigsh(operator, 1, v0=start, return_eigenvectors=False, tol=1e-3)[0])
     bound = 1.01 * largest
-    found = ahead = project_simplex(target)
+    nearest = ahead = project_simplex(target)
     momentum = 1.0
     for _ in range(steps):
         moved = project_simplex(ahead - information @ (ahead - target) / bound)
-        if float((ahead - moved) @ (moved - found)) > 0:
+        if float((ahead - moved) @ (moved - nearest)) > 0:
             momentum = 1.0
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        ahead = moved + (momentum - 1) / following * (moved - found)
-        change = float(np.abs(moved - found).max())
-        found, momentum = moved, following
+        ahead = moved + (momentum - 1) / following * (moved - nearest)
+        change = float(np.abs(moved - nearest).max())
+        nearest, momentum = moved, following
         if change < 1e-9 / size:
-            return np.asarray(found.reshape(estimate.shape))
+            return np.asarray(nearest.reshape(estimate.shape))
     raise ConvergenceError(f"the nearest table was not reached in {steps} steps")
 
 
@@ -326,7 +326,7 @@ def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
     """
     both = margins(estimate)
     product = np.outer(*both)
-    (rows, back_rows), (columns, back_columns) = (_unit_contrasts(one) for one in both)
+    (rows, back_rows), (columns, back_columns) = (_unit_contrasts(margin) for margin in both)
 
     def contrasted(cells: Floats) -> Floats:
         """(rows kron columns)' cells (M1 M2, n), without the Kronecker product."""
@@ -336,12 +336,12 @@ def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
 
     noise, axes = np.linalg.eigh(contrasted(contrasted(covariance).T))
     noise = np.maximum(noise, MIN_NOISE)
-    seen = rows.T @ (estimate - product) @ columns
-    scores = axes.T @ seen.ravel()
+    contrasts = rows.T @ (estimate - product) @ columns
+    scores = axes.T @ contrasts.ravel()
     spreads = noise + TAUS[:, None]  # of scores that are normal around 0
     tau = float(TAUS[np.argmin((np.log(spreads) + scores**2 / spreads).sum(axis=1))])
-    kept = (axes @ (tau / (noise + tau) * scores)).reshape(seen.shape)
-    departed = product + back_rows @ kept @ back_columns.T
+    shrunk = (axes @ (tau / (noise + tau) * scores)).reshape(contrasts.shape)
+    departed = product + back_rows @ shrunk @ back_columns.T
     return np.asarray(project_simplex(departed.ravel()).reshape(estimate.shape))
 
 

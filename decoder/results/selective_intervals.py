@@ -39,55 +39,55 @@ def selected_intervals(
     candidate excludes 0 (docs/method.md, "Intervals and the printed share").
     """
     low, high = np.full((2, len(estimate.shares)), np.nan)
-    found = np.flatnonzero(decision.detected)
-    if not len(found):
+    detected = np.flatnonzero(decision.detected)
+    if not len(detected):
         return low, high
-    cutoffs, spread = _cutoffs(estimate, decision, options, found)
-    shares, printed = estimate.shares[found], estimate.shrunken[found]
-    wrong = estimate.local_fdr[found]
+    cutoffs, spread = _cutoffs(estimate, decision, options, detected)
+    shares, printed = estimate.shares[detected], estimate.shrunken[detected]
+    wrong = estimate.local_fdr[detected]
     reaching = wrong > EVEN_ODDS
-    told_apart = np.where(reaching, 0.0, wrong)[decision.listed(found)]
+    told_apart = np.where(reaching, 0.0, wrong)[decision.listed(detected)]
     # No interval without 0 holds the share of a wrong string. What those miss is taken from what
     # all may miss, down to a fifth of it.
     missed = 1 - options.level - (float(told_apart.mean()) if told_apart.size else 0.0)
     level = 1 - max(missed, (1 - options.level) * _MIN_MISSED)
     tail = (1 - level) / 2
     wider = max(float(stdtrit(min(estimate.freedom, _MANY), tail) / ndtri(tail)), 1.0)
-    errors = estimate.std_errors[found] * wider  # as far as Student's t reaches
+    errors = estimate.std_errors[detected] * wider  # as far as Student's t reaches
     lows, highs = selected_interval(shares, errors, cutoffs, level)
     # The test reaches as far as the rule's cutoff, and no less than a plain interval.
     plain = estimate.tail.score(-ndtri([(1 - options.level) / 2])) * spread
     tested = np.clip(shares - np.maximum(cutoffs, plain), 0, 1)
-    lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, tail)))
+    lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, detected, tail)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
     lows = np.where(reaching, 0.0, np.minimum(lows, printed))
-    low[found] = np.where(lows < MIN_LOW, 0.0, lows)  # the row then says why it reaches 0
-    high[found] = np.clip(np.maximum(highs, printed), 0, 1)
+    low[detected] = np.where(lows < MIN_LOW, 0.0, lows)  # the row then says why it reaches 0
+    high[detected] = np.clip(np.maximum(highs, printed), 0, 1)
     return low, high
 
 
-def _least_held(estimate: Estimate, found: Indices, tail: float) -> Floats:
+def _least_held(estimate: Estimate, indices: Indices, tail: float) -> Floats:
     """Below it a part `tail` of the posterior lies if somebody holds the candidate, (D,): by the
     test alone a share far below the cutoff, overestimated, would be outside its interval."""
     if estimate.prior is None:
-        return np.full(len(found), np.inf)
-    shares, errors = estimate.shares[found], estimate.std_errors[found]
-    below = estimate.prior.held_below(shares, errors, estimate.tail.deviate(estimate.z[found]))
+        return np.full(len(indices), np.inf)
+    shares, errors = estimate.shares[indices], estimate.std_errors[indices]
+    below = estimate.prior.held_below(shares, errors, estimate.tail.deviate(estimate.z[indices]))
     highest = np.maximum(shares, 0) + _FAR * errors
-    return bisect(lambda limits: below(limits) - tail, np.zeros(len(found)), highest)
+    return bisect(lambda limits: below(limits) - tail, np.zeros(len(indices)), highest)
 
 
 def _cutoffs(
-    estimate: Estimate, decision: ListDecision, options: DecodeOptions, found: Indices
+    estimate: Estimate, decision: ListDecision, options: DecodeOptions, indices: Indices
 ) -> tuple[Floats, Floats]:
     """Return the smallest estimate with which each detected candidate would have been accepted, and
     what a unit of the test's score is as a share, (D,)."""
-    shares, z, errors = (x[found] for x in (estimate.shares, estimate.z, estimate.std_errors))
+    shares, z, errors = (x[indices] for x in (estimate.shares, estimate.z, estimate.std_errors))
     spread = np.divide(shares, z, out=errors.copy(), where=shares * z > 0)
-    largest, prior = decision.largest(found), estimate.prior
+    largest, prior = decision.largest(indices), estimate.prior
     by_local_fdr = options.correction == "fdr-eb"
     largest_p = np.minimum(np.inf if by_local_fdr else largest, options.largest_p)
-    each, back = np.unique(np.broadcast_to(largest_p, found.shape), return_inverse=True)
+    each, back = np.unique(np.broadcast_to(largest_p, indices.shape), return_inverse=True)
     cutoffs = estimate.tail.score(np.maximum(-ndtri(each), -_FAR))[back] * spread
     if by_local_fdr and prior is not None:
 
@@ -108,9 +108,9 @@ def forged(
 ) -> dict[str, Floats]:
     """The `forged` columns of candidates.csv, (G,), NaN if not detected. low: of the intervals."""
     whole, above_low, shift = (np.full(len(detected), np.nan) for _ in range(3))
-    found = np.flatnonzero(detected)
-    for start in range(0, len(found), _AT_ONCE):
-        some = found[start : start + _AT_ONCE]
+    indices = np.flatnonzero(detected)
+    for start in range(0, len(indices), _AT_ONCE):
+        some = indices[start : start + _AT_ONCE]
         gains = _gains(observed, estimate, some)
         shares = np.maximum(estimate.shares[some], 0.0)
         whole[some] = smallest_forgery(gains, shares)
@@ -125,12 +125,12 @@ def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains:
     noise, shape = observed.noise, (*observed.bit_shares.shape, len(some))
     directions = estimate.directions(some).reshape(shape)
     if estimate.method == "direct":
-        mean, seen = 0.0, observed.bit_shares
+        mean, bit_shares = 0.0, observed.bit_shares
         columns = directions / (noise.reports / noise.reports.sum())[:, None, None]
     else:
-        mean, seen = noise.random.mean, observed.centered
+        mean, bit_shares = noise.random.mean, observed.centered
         columns = centerd_columns(observed.positions[some], noise.random).reshape(shape)
-    honest = seen[:, :, None] - estimate.shares[some] * columns
+    honest = bit_shares[:, :, None] - estimate.shares[some] * columns
     return forgery_gains(directions, honest, mean, noise.bits, noise.reports, one=noise.symbols)
 
 
@@ -181,7 +181,7 @@ def largest_shift(gains: Gains, fraction: float) -> Floats:
 
 def _interpolated(at: Floats, x: Floats, y: Floats) -> Floats:
     """Return the values of B functions, one a column of x and y, at one place each, (B,)."""
-    return np.array([np.interp(*one) for one in zip(at, x.T, y.T, strict=True)], dtype=np.float64)
+    return np.array([np.interp(*row) for row in zip(at, x.T, y.T, strict=True)], dtype=np.float64)
 
 
 def _filled(gains: Floats, weights: Floats) -> tuple[Floats, Floats]:

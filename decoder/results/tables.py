@@ -153,25 +153,25 @@ class Decoding(DecodedWindow):
     def __str__(self) -> str:
         """In short: metric, days, the largest shares; `detected` holds all that was found."""
         days = "" if self.first_day is None else f", {self.first_day} to {self.last_day}"
-        found = [f"{one.value} {one.share:.1%}" for one in self.detected]
-        more = ", ..." if len(found) > MAX_PRINTED else ""
-        listed = ", ".join(found[:MAX_PRINTED]) or "none"
-        return f"{self.metric}{days}: {len(found):,} found: {listed}{more}"
+        texts = [f"{row.value} {row.share:.1%}" for row in self.detected]
+        more = ", ..." if len(texts) > MAX_PRINTED else ""
+        listed = ", ".join(texts[:MAX_PRINTED]) or "none"
+        return f"{self.metric}{days}: {len(texts):,} found: {listed}{more}"
 
     @property
     def detected(self) -> tuple[Detected, ...]:
         """The values found, largest share first; candidates with the same bits are one entry."""
-        table, known, rows = self.candidates, self.options.true_shares, []
+        table, truth, rows = self.candidates, self.options.true_shares, []
         columns = {"share": "shrunken", "low": "selected_low", "high": "selected_high"}
-        names = [one for one in Detected.__annotations__
-                 if one not in ("value", "true_share", "note")]  # fmt: skip
+        names = [column for column in Detected.__annotations__
+                 if column not in ("value", "true_share", "note")]  # fmt: skip
         for i in table.found.tolist():
             members = [i]
             if self.summary.num_groups < self.summary.num_candidates:
                 members = np.flatnonzero(table.group == i).tolist()
             values = [table.values[j] for j in members]
             numbers = {name: float(getattr(table, columns.get(name, name))[i]) for name in names}
-            true = None if known is None else float(sum(known.get(value, 0.0) for value in values))
+            true = None if truth is None else float(sum(truth.get(value, 0.0) for value in values))
             note = NOTES[table.note[i]]
             row = Detected(value=join_group(values), true_share=true, note=note, **numbers)
             rows.append(row)

@@ -68,9 +68,9 @@ def why_nothing(summary: Summary) -> str:
 def left_out(cohorts: Sequence[int], summary: Summary) -> str:
     """Return the sentence that names the cohorts which were left out, and why."""
     named = ", ".join(map(str, cohorts[:10])) + ", ..." * (len(cohorts) > 10)
-    one = len(cohorts) == 1
+    single = len(cohorts) == 1
     return (
-        f"{len(cohorts)} of {summary.num_cohorts} cohorts {'was' if one else 'were'} left out "
+        f"{len(cohorts)} of {summary.num_cohorts} cohorts {'was' if single else 'were'} left out "
         f"(cohort {named}): no values give such counts, or they are far from what the other "
         "cohorts say. They were damaged, made up, or sent by a few devices many times over. "
         f"What is shown comes from the other cohorts' {summary.num_reports:,} reports, as with "
@@ -154,8 +154,8 @@ def _of_the_counts(steps: StepResults, decoding: Decoding) -> Iterator[str]:
 
 def _of_the_size(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     """Yield what so many reports, cohorts and candidates cannot show."""
-    summary, asked = decoding.summary, list(steps.options.without_cohorts)
-    reports = np.delete(np.array(steps.aggregate.reports_per_cohort, float), asked)
+    summary, cohorts_out = decoding.summary, list(steps.options.without_cohorts)
+    reports = np.delete(np.array(steps.aggregate.reports_per_cohort, float), cohorts_out)
     if summary.detectable_share >= MUCH_UNLISTED:
         yield (
             f"{summary.num_reports:,} reports cannot show shares below "
@@ -172,13 +172,13 @@ def _of_the_size(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     # of maps, whose lists are complete, `cells` says it
     crowded = rows <= MAX_CROWDED_ROWS and listed > rows
     if hashed and crowded and not complete:
-        held = (
+        caveat = (
             ", and intervals of 95 % of values that were found held the truth 88 to 93 times in "
             "100 in such simulations"
         )
         yield (
             f"{listed:,} candidates are read from {rows:,} numbers: different lists of values "
-            f"explain them about equally well{held if summary.num_detected else ''}. Shorten the "
+            f"explain them about equally well{caveat if summary.num_detected else ''}. Shorten the "
             "list, or use more cohorts, bits or symbols."
         )
     yield from _few_found(steps, decoding)
@@ -194,29 +194,29 @@ def _of_the_size(steps: StepResults, decoding: Decoding) -> Iterator[str]:
         )
     reasons = {"have no reports and were left out": int((reports == 0).sum()),
                "were left out as asked": cohorts - len(reports)}  # fmt: skip
-    if said := [f"{count} of {cohorts} cohorts {why}" for why, count in reasons.items() if count]:
-        yield "; ".join(said) + "."
+    if parts := [f"{count} of {cohorts} cohorts {why}" for why, count in reasons.items() if count]:
+        yield "; ".join(parts) + "."
     yield from _repeats(steps, decoding)
 
 
 def _impossible(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     aggregate = steps.aggregate
     both = aggregate.reports_per_cohort, aggregate.bit_counts
-    reports, counts = (np.array(one, dtype=np.float64) for one in both)
+    reports, counts = (np.array(counted, dtype=np.float64) for counted in both)
     repeats = decoding.summary.repetition
-    found = impossible_counts(aggregate.params, reports, counts, repeats)
-    if found is None:
+    proof = impossible_counts(aggregate.params, reports, counts, repeats)
+    if proof is None:
         return
     of, which, apart = "the reports", "", ""
-    if found.cohorts:
-        named = ",".join(map(str, found.cohorts[:10]))
+    if proof.cohorts:
+        named = ",".join(map(str, proof.cohorts[:10]))
         of = "the reports of these cohorts"
-        which = f" in {len(found.cohorts)} of {len(reports)} cohorts (cohort {named})"
+        which = f" in {len(proof.cohorts)} of {len(reports)} cohorts (cohort {named})"
         apart = f", without those cohorts (--set without_cohorts={named})"
     yield (
-        f"No values give such counts: a report has {found.mean:.3g} bits of a value on average"
-        f"{which}, and {found.least:g} to {found.most:g} are possible. At least "
-        f"{percent(found.forged)} of {of} were not made with these parameters: forged, damaged, or "
+        f"No values give such counts: a report has {proof.mean:.3g} bits of a value on average"
+        f"{which}, and {proof.least:g} to {proof.most:g} are possible. At least "
+        f"{percent(proof.forged)} of {of} were not made with these parameters: forged, damaged, or "
         "of other software. They can move any estimate by many times their number, also to nothing "
         f"found. Decode days separately (--each day){apart} to see which are sound, and revoke "
         "the key by which the others came."
@@ -248,13 +248,13 @@ def _alike(steps: StepResults, decoding: Decoding) -> Iterator[str]:
 
 def _few_found(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     """Why intervals of few found values hold less often than their level."""
-    found, options = decoding.summary.num_detected, steps.options
-    few = options.correction in FALSE_SHARE and found <= FEW_FOUND
+    number, options = decoding.summary.num_detected, steps.options
+    few = options.correction in FALSE_SHARE and number <= FEW_FOUND
     p = steps.estimate.p_values
     named = int((steps.decision.detected & (p * len(p) > options.alpha)).sum())
     if few and named and not steps.candidates.complete:
         yield (
-            f"{named} of the {found} values found would not be named by Bonferroni's rule: the "
+            f"{named} of the {number} values found would not be named by Bonferroni's rule: the "
             "rule used bounds the mean share of wrong ones, and among so few a wrong one weighs "
             "much. In simulations of lists with one to three values to be found .89 to .92 of the "
             "95 % intervals of all found held the truth, .95 to .99 of those of values that "

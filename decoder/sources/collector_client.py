@@ -40,8 +40,8 @@ def ask(collector: str, path: str, **options: Any) -> bytes:
     """
     with answer_of(collector, path, **options) as answer:
         content: bytes = answer.read(_MAX_BYTES + 1)
-        said = answer.headers.get("Content-Length", "")
-    if said.isdecimal() and len(content) < min(int(said), _MAX_BYTES):
+        length = answer.headers.get("Content-Length", "")
+    if length.isdecimal() and len(content) < min(int(length), _MAX_BYTES):
         raise RemoteError(f"what answers at {collector} sends less than it says: ask again")
     if len(content) > _MAX_BYTES:
         raise RemoteError(f"what answers at {collector} sends more than {_MAX_BYTES:,} bytes")
@@ -67,9 +67,9 @@ def answer_of(
     url = collector.rstrip("/") + quote(path)
     if not collector.isprintable() or not collector.startswith(("http://", "https://")):
         raise RemoteError(f"collector {collector!r} is not an http:// or https:// URL")
-    given = {name: value for name, value in (query or {}).items() if value is not None}
-    if given:
-        url += "?" + urlencode(given)
+    parameters = {name: value for name, value in (query or {}).items() if value is not None}
+    if parameters:
+        url += "?" + urlencode(parameters)
     try:
         urlsplit(url).port  # noqa: B018 (a port above 65535 is another one to a socket)
         request = urllib.request.Request(url, body, method=method)  # noqa: S310 (checked above)

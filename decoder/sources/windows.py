@@ -148,27 +148,27 @@ def group_by_slot(
                 f"slot {slot!r}: no reports of {metric!r} in it; there are some in "
                 f"{', '.join(map(repr, sorted(known)))}"
             )
-    finest, wanted = _finest_level(groups, metric), {}
-    for (slot, days), found in groups.items():
+    finest, chosen = _finest_level(groups, metric), {}
+    for (slot, days), group in groups.items():
         if slots and slot not in slots:
             continue
-        if any(location_of(one)[1].level == finest for one in found):
-            wanted[slot, days] = found
+        if any(location_of(part)[1].level == finest for part in group):
+            chosen[slot, days] = group
         else:
             named = " to ".join(str(day) for day in days if day)
             note(f"slot {slot!r}, {named}: left out, as it has no reports of level {finest}")
 
     def order(item: tuple[SlotWindow, list[Aggregate]]) -> tuple[date, date, int]:
-        (slot, (first, last)), found = item
-        declared = [one.name for one in location_of(found[0])[1].slots]
+        (slot, (first, last)), group = item
+        declared = [declared_slot.name for declared_slot in location_of(group[0])[1].slots]
         return first or date.min, last or date.min, declared.index(slot)
 
-    return dict(sorted(wanted.items(), key=order))
+    return dict(sorted(chosen.items(), key=order))
 
 
 def _finest_level(groups: Groups, metric: str) -> int:
     """Return the only grid and level of all that was reported, which one table and one map need."""
-    parts = [location_of(one) for found in groups.values() for one in found]
+    parts = [location_of(aggregate) for group in groups.values() for aggregate in group]
     problem = ""
     if len({(place.grid, place.pairs) for _, place in parts}) > 1:
         problem = f"the reports of {metric!r} are over several grids"
@@ -233,28 +233,28 @@ def _served(
     metric: str, listed: Sequence[dict[str, Any]], rows: Mapping[str, dict[str, Any]], note: Note
 ) -> dict[str, tuple[date, date]]:
     """First and last day served of each sub-metric; notes how to get at other versions."""
-    own = {name: row for name, row in rows.items() if name.partition("/")[0] == metric}
-    if not own:
+    of_metric = {name: row for name, row in rows.items() if name.partition("/")[0] == metric}
+    if not of_metric:
         places = {name.partition("/")[0] for name in rows if "/" in name}
         raise DecodeError(
             f"no location metric {metric!r} is known here; there are "
             f"{', '.join(sorted(places)) or 'none'}"
         )
     older = ""
-    for one in listed:
-        if one["served"] and one["name"] in own and one != own[one["name"]]:
+    for old in listed:
+        if old["served"] and old["name"] in of_metric and old != of_metric[old["name"]]:
             older = (
                 f"older versions of {metric!r} have reports, which mean something else; for a map "
-                f"of them: rappor aggregate {one['name']} --params-id {one['params_id']} -o FILE, "
+                f"of them: rappor aggregate {old['name']} --params-id {old['params_id']} -o FILE, "
                 f"then rappor density {metric} --aggregate FILE"
             )
     spans = {
         name: (date.fromisoformat(served["first_day"]), date.fromisoformat(served["last_day"]))
-        for name, row in own.items()
+        for name, row in of_metric.items()
         if (served := row["served"])
     }
     if not spans:
-        most = max(row["accepted"] for row in own.values())
+        most = max(row["accepted"] for row in of_metric.values())
         raise DecodeError(
             f"no closed day of {metric!r} is served; at most {most:,} reports of a slot and level "
             "were accepted. Days close automatically after accept_days, or by `rappor close DAY`, "

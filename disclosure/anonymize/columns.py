@@ -103,10 +103,10 @@ class Hierarchy:
     @cached_property
     def heights(self) -> Integers:
         """Height of each node, (nodes,); 0 for a leaf."""
-        found = np.zeros(len(self.labels), dtype=np.int64)
+        heights = np.zeros(len(self.labels), dtype=np.int64)
         for level in range(self.height, -1, -1):
-            found[[self._codes[path[level]] for path in self.paths]] = level
-        return found
+            heights[[self._codes[path[level]] for path in self.paths]] = level
+        return heights
 
     @cached_property
     def fusions(self) -> Integers:
@@ -115,12 +115,12 @@ class Hierarchy:
         sizes = inside.sum(axis=1)
         within = (inside @ inside.T) == sizes  # [a, b]: every leaf of b lies under a
         order = np.argsort(sizes, kind="stable")
-        found = np.empty((len(sizes), len(sizes)), dtype=np.int64)
+        nearest = np.empty((len(sizes), len(sizes)), dtype=np.int64)
         for node in range(len(sizes)):
             above = within[order, node]
             common = above[:, None] & within[order]
-            found[node] = order[np.argmax(common, axis=0)]
-        return found
+            nearest[node] = order[np.argmax(common, axis=0)]
+        return nearest
 
     def encode(self, values: Sequence[str]) -> Integers:
         """Return the node of each value. Raises TableError for a value outside the tree."""

@@ -41,10 +41,10 @@ class DiversityRule:
 
     def check(self, sensitive: Sequence[str]) -> None:
         """Raises TableError for a rule that no table meets, or not this column."""
-        found = len(set(sensitive) - MISSING)
-        if not 1 <= self.distinct <= found or not 0 <= self.closeness <= 1:
+        number = len(set(sensitive) - MISSING)
+        if not 1 <= self.distinct <= number or not 0 <= self.closeness <= 1:
             raise TableError(
-                f"a class needs 1 to {found} values (those of the column) and a closeness in "
+                f"a class needs 1 to {number} values (those of the column) and a closeness in "
                 f"[0, 1], not {self.distinct} and {self.closeness:g}"
             )
 
@@ -80,13 +80,13 @@ def class_diversity(
         raise TableError(f"{len(classes)} classes, {len(sensitive)} sensitive values")
     of_class = np.unique(np.array(classes), return_inverse=True)[1].ravel()
     counts = value_counts(of_class, sensitive)
-    known = counts.sum(axis=1)
-    shares = counts / np.maximum(known, 1)[:, None]
-    apart = shares - counts.sum(axis=0) / max(int(known.sum()), 1)
+    sizes = counts.sum(axis=1)
+    shares = counts / np.maximum(sizes, 1)[:, None]
+    apart = shares - counts.sum(axis=0) / max(int(sizes.sum()), 1)
     logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
     return ClassDiversity(
         sizes=np.bincount(of_class),
         distinct=(counts > 0).sum(axis=1),
         entropy=-(shares * logs).sum(axis=1),
-        closeness=np.where(known > 0, np.abs(apart).sum(axis=1) / 2, 1.0),
+        closeness=np.where(sizes > 0, np.abs(apart).sum(axis=1) / 2, 1.0),
     )

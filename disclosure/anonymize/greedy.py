@@ -77,8 +77,8 @@ class Anonymized:
     @property
     def published(self) -> Booleans:
         """Which rows are published, (N,)."""
-        found: Booleans = self.of_row != SUPPRESSED
-        return found
+        flags: Booleans = self.of_row != SUPPRESSED
+        return flags
 
     @property
     def completeness(self) -> float:
@@ -132,13 +132,13 @@ def anonymize(
     first, of_row = rows.distinct()
     counts = np.bincount(of_row).astype(np.int64)
     suppressible = int(suppression_budget * len(rows) + 1e-9)
-    said = np.array(counts)[:, None]  # one value: of it no rule asks anything
+    values = np.array(counts)[:, None]  # one value: of it no rule asks anything
     if sensitive is not None:
         if len(sensitive) != len(rows):
             raise TableError(f"{len(rows)} rows, and {len(sensitive)} sensitive values")
         rule.check(sensitive)
-        said = value_counts(of_row, sensitive)
-    return _Greedy(rows.take(first), counts, k, suppressible, said, rule).run(of_row)
+        values = value_counts(of_row, sensitive)
+    return _Greedy(rows.take(first), counts, k, suppressible, values, rule).run(of_row)
 
 
 class _Greedy:
@@ -151,16 +151,16 @@ class _Greedy:
         counts: Integers,
         k: int,
         suppressible: int,
-        said: Integers,
+        table: Integers,
         rule: DiversityRule,
     ) -> None:
         """rows: distinct, in order; counts: (m,); suppressible: rows that may be left out.
 
-        said: (m, values) of a sensitive column; rule: of it.
+        table: (m, values) of a sensitive column; rule: of it.
         """
         self.rows, self.counts, self.k, self.suppressible = rows, counts, k, suppressible
-        self.said, self.rule = said, rule
-        self.law = said.sum(axis=0) / said.sum()
+        self.said, self.rule = table, rule
+        self.law = table.sum(axis=0) / table.sum()
         self.costs = FusionCosts(rows.columns)
         self.ids = np.arange(len(rows))  # the class of origin that is at each place
         self.parent = np.arange(len(rows))  # of each class of origin; itself if it stays
@@ -183,8 +183,8 @@ class _Greedy:
     def _settle(self, place: int) -> None:
         other, cost = self._cheapest(place)
         worth = self.counts[place] * sum(map(self.rows.columns.weight, self.rows.columns.kinds))
-        left = int(self.counts.sum() - self.counts[place])
-        if self.counts[place] <= self.suppressible and cost > worth and left >= self.k:
+        others = int(self.counts.sum() - self.counts[place])
+        if self.counts[place] <= self.suppressible and cost > worth and others >= self.k:
             self.suppressible -= int(self.counts[place])
             del self.places[self.rows.key(place)]
             self._remove(place, SUPPRESSED)
@@ -208,8 +208,8 @@ class _Greedy:
 
     def _merge(self, place: int, other: int) -> None:
         """Fuse two classes at `place`; a class equal to the result joins it."""
-        for taken in (place, other):
-            del self.places[self.rows.key(taken)]
+        for side in (place, other):
+            del self.places[self.rows.key(side)]
         self._join(place, other)
         self.rows.fuse(place, other)
         fused = self.rows.key(place)
@@ -231,17 +231,17 @@ class _Greedy:
         """Drop empty places, once they are a quarter. Returns where `place` went."""
         if self.dead * 4 < len(self.counts):
             return place
-        kept = np.flatnonzero(self.counts)
-        self.rows, self.counts, self.ids = self.rows.take(kept), self.counts[kept], self.ids[kept]
-        self.said = self.said[kept]
-        self.places = {self.rows.key(new): new for new in range(len(kept))}
+        live = np.flatnonzero(self.counts)
+        self.rows, self.counts, self.ids = self.rows.take(live), self.counts[live], self.ids[live]
+        self.said = self.said[live]
+        self.places = {self.rows.key(new): new for new in range(len(live))}
         self.dead = 0
-        return int(np.searchsorted(kept, place))
+        return int(np.searchsorted(live, place))
 
     def _result(self, of_row: Integers) -> Anonymized:
-        kept = np.flatnonzero(self.counts)
+        live = np.flatnonzero(self.counts)
         number = np.full(len(self.parent), SUPPRESSED)
-        number[self.ids[kept]] = np.arange(len(kept))
+        number[self.ids[live]] = np.arange(len(live))
         final = []
         for origin in range(len(self.parent)):
             node = origin
@@ -250,8 +250,8 @@ class _Greedy:
             final.append(number[node] if node >= 0 else SUPPRESSED)
         return Anonymized(
             np.array(final)[of_row],
-            self.rows.take(kept),
-            self.counts[kept],
+            self.rows.take(live),
+            self.counts[live],
             np.array(self.merge_costs),
         )
 

@@ -87,8 +87,8 @@ def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoCluster
     rng = np.random.default_rng(seed)
     search = Search(recoded)
     tries = starts if len(search.weights) > MAX_GROUPS else 1
-    found = [search.improve(search.first(rng)) for _ in range(tries)]
-    best, _ = min(found, key=_second)
+    results = [search.improve(search.first(rng)) for _ in range(tries)]
+    best, _ = min(results, key=_second)
     return search.with_dendrogram(Partition(best.rows[search.of_row], best.parts))
 
 
@@ -124,11 +124,11 @@ def merge_until_diverse(model: CoClustering, k: int, column: str, rule: Diversit
     names = list(model.recoded.parts)
     if column not in names:
         raise TableError(f"no column {shown(column)}: {shown(names)}")
-    said = model.recoded.codes[:, names.index(column)].astype(str).tolist()
-    rule.check(said)
+    values = model.recoded.codes[:, names.index(column)].astype(str).tolist()
+    rule.check(values)
     while True:
         grid = merge_small_clusters(model, k)
-        counts = value_counts(grid.partition.rows, said)
+        counts = value_counts(grid.partition.rows, values)
         law = counts.sum(axis=0) / counts.sum()
         failing = [size for size, count in zip(grid.cluster_sizes, counts, strict=True)
                    if not rule.is_met(count, law)]  # fmt: skip
@@ -178,10 +178,10 @@ class Search:
             moved = self._move(best, _PASSES)
             tries = [moved, Partition(moved.rows, start.parts)]
             tries += [Partition(start.rows, moved.parts)] if few else []
-            found, after = min(map(self._merge, tries), key=_second)
+            after_merge, after = min(map(self._merge, tries), key=_second)
             if after > cost - _MIN_GAIN:
                 return best, cost
-            best, cost = found, after
+            best, cost = after_merge, after
 
     def _descend(self, start: Partition) -> tuple[Partition, float]:
         """Merge step by step to ever fewer groups of rows, with some moves after each step."""
@@ -214,8 +214,8 @@ class Search:
             moves = AxisMoves(self.cost, profiles, self.weights, groups, least)
             if moves.pass_over() > -_MIN_GAIN:
                 break
-        found: Integers = groups[self.of_row]
-        return found
+        of_rows: Integers = groups[self.of_row]
+        return of_rows
 
     def _merge(self, partition: Partition) -> tuple[Partition, float]:
         counts, sizes = self._grid(partition)
@@ -248,8 +248,8 @@ class Search:
         return counts.toarray(), (sizes, np.bincount(partition.parts))
 
 
-def _second(found: tuple[Partition, float]) -> float:
-    return found[1]
+def _second(pair: tuple[Partition, float]) -> float:
+    return pair[1]
 
 
 def _indicator(groups: Integers) -> csr_matrix:

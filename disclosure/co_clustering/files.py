@@ -37,14 +37,14 @@ def render_page(model: CoClustering, grid: GroupGrid, learnt: LearntHierarchies)
 
 def _groups(grid: GroupGrid) -> list[dict[str, Any]]:
     """Each group of values, by column."""
-    found = []
+    rows = []
     for group, pairs in enumerate(grid.counts.sum(axis=0).tolist()):
         columns: dict[str, list[str]] = {}
         for name, label in grid.parts_in(group):
             columns.setdefault(name, []).append(label)
         values = [(name, ", ".join(labels)) for name, labels in columns.items()]
-        found.append({"pairs": pairs, "by_column": values})
-    return found
+        rows.append({"pairs": pairs, "by_column": values})
+    return rows
 
 
 def _picture(grid: GroupGrid) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _node(tree: Hierarchy, level: int, under: str | None = None) -> dict[str, An
         inner = dict.fromkeys(path[level - 1] for path in paths)
         if list(inner) == [label]:
             return _node(tree, level - 1, label)
-        below = [_node(tree, level - 1, one) for one in inner]
+        below = [_node(tree, level - 1, name) for name in inner]
     return {"label": label, "below": below}
 
 

@@ -105,8 +105,8 @@ def learn_hierarchies(model: CoClustering) -> LearntHierarchies:
             groups.append(np.where(groups[-1] == merge.taken, merge.kept, groups[-1]))
     trees = {}
     for column, (name, kind) in enumerate(model.recoded.parts.items()):
-        own = list(model.recoded.parts_of(column))
-        trees[name] = _tree(name, kind, [group[own] for group in groups])
+        places = list(model.recoded.parts_of(column))
+        trees[name] = _tree(name, kind, [group[places] for group in groups])
     return LearntHierarchies(model.recoded.parts, trees)
 
 
@@ -114,27 +114,27 @@ def _tree(name: str, kind: Parts, groups: list[Integers]) -> Hierarchy:
     leaves = list(kind.labels)
     root = free_label(f"any {name}", leaves)
     unions: dict[tuple[int, ...], str] = {}
-    taken = {*leaves, root}
+    labels = {*leaves, root}
     levels = [leaves]
     number = len(leaves)
     for of_part in groups:
         nodes = len(np.unique(of_part))
         if 1 < nodes < number:
-            levels.append(_level(kind, of_part, unions, taken))
+            levels.append(_level(kind, of_part, unions, labels))
         number = min(number, nodes)
     return Hierarchy(tuple((*path, root) for path in zip(*levels, strict=True)))
 
 
 def _level(
-    kind: Parts, of_part: Integers, unions: dict[tuple[int, ...], str], taken: set[str]
+    kind: Parts, of_part: Integers, unions: dict[tuple[int, ...], str], used: set[str]
 ) -> list[str]:
     """The label of each part's group. unions: labels of earlier levels; new ones are added."""
     labels = list(kind.labels)
     for group in np.unique(of_part):
         members = tuple(np.flatnonzero(of_part == group).tolist())
         if len(members) > 1 and members not in unions:
-            unions[members] = free_label(kind.group_label(members), taken)
-            taken.add(unions[members])
+            unions[members] = free_label(kind.group_label(members), used)
+            used.add(unions[members])
         for part in members:
             labels[part] = unions.get(members, labels[part])
     return labels
@@ -146,14 +146,14 @@ def _renamed(tree: Hierarchy, kind: Parts, counts: Integers, k: int) -> Hierarch
         return tree
     leaves, root = set(kind.labels), tree.labels[-1]
     names = {label: label for label in (*kind.labels, root)}
-    taken = set(names)
+    used = set(names)
     for label, under in zip(tree.labels, tree.leaves, strict=True):
         if label in leaves or label == root:
             continue
         named, rest = _nameable(kind, np.flatnonzero(under).tolist(), counts, k)
         texts = [kind.group_label(named)] if named else []
-        names[label] = free_label(" | ".join([*texts, *[OTHER] * rest]), taken)
-        taken.add(names[label])
+        names[label] = free_label(" | ".join([*texts, *[OTHER] * rest]), used)
+        used.add(names[label])
     return Hierarchy(tuple(tuple(names[label] for label in path) for path in tree.paths))
 
 

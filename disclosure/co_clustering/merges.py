@@ -72,29 +72,29 @@ class GridCost:
     def prior(self, num_rows: int, num_columns: int) -> float:
         """Return the part of the cost that depends on the numbers of groups alone, in nats."""
         cells, pairs = num_rows * num_columns, self.num_pairs
-        found = sum(np.log(self.num_values))
-        found += self._partitions[0][num_rows] + self._partitions[1][num_columns]
-        found += gammaln(pairs + cells) - gammaln(cells) - gammaln(pairs + 1)
-        return float(found)
+        cost = sum(np.log(self.num_values))
+        cost += self._partitions[0][num_rows] + self._partitions[1][num_columns]
+        cost += gammaln(pairs + cells) - gammaln(cells) - gammaln(pairs + 1)
+        return float(cost)
 
     def groups(self, sizes: Integers, totals: Integers) -> Floats:
         """Return the cost of the groups of an axis: log C(N_i + m_i - 1, m_i - 1) + log N_i! of
         groups of m_i values and N_i pairs."""
-        found: Floats = self.log_factorials[totals + sizes - 1] - self.log_factorials[sizes - 1]
-        return found
+        costs: Floats = self.log_factorials[totals + sizes - 1] - self.log_factorials[sizes - 1]
+        return costs
 
     def total(self, counts: Integers, sizes: Sequence[Integers]) -> float:
         """Return the cost of a grid: counts (I, J), sizes (I,) and (J,) values of each group."""
-        found = self.prior(*counts.shape) + self._data - self.log_factorials[counts].sum()
+        cost = self.prior(*counts.shape) + self._data - self.log_factorials[counts].sum()
         for axis in (0, 1):
-            found += self.groups(sizes[axis], counts.sum(axis=1 - axis)).sum()
-        return float(found)
+            cost += self.groups(sizes[axis], counts.sum(axis=1 - axis)).sum()
+        return float(cost)
 
     def joint(self, first: Integers, second: Integers) -> Floats:
         """Return the gain log C(a + b, a) of merging two cells with counts a and b."""
         table = self.log_factorials
-        found: Floats = table[first + second] - table[first] - table[second]
-        return found
+        gains: Floats = table[first + second] - table[first] - table[second]
+        return gains
 
 
 @dataclass(frozen=True)
@@ -160,10 +160,10 @@ class Agglomeration:
     def _step(self, options: list[Option] | None = None) -> Merge:
         axes = [axis for axis in (0, 1) if self.counts.shape[axis] > 1]
         change, axis, first, second = min(options or map(self._cheapest, axes))
-        kept, taken = (int(self.names[axis][place]) for place in (first, second))
+        into, group = (int(self.names[axis][place]) for place in (first, second))
         self.total += change
         self._merge(axis, first, second)
-        return Merge(axis, kept, taken, self.total)
+        return Merge(axis, into, group, self.total)
 
     def _cheapest(self, axis: int, among: Booleans | None = None) -> Option:
         """Return the cheapest merge of an axis; of `among` (groups,) one group must be."""
@@ -171,7 +171,7 @@ class Agglomeration:
         chosen = np.arange(length) if among is None else np.flatnonzero(among)
         line, other = divmod(int(self.changes[axis][chosen].argmin()), length)
         ends = int(chosen[line]), other
-        shape = [length - (axis == one) for one, length in enumerate(self.counts.shape)]
+        shape = [length - (axis == side) for side, length in enumerate(self.counts.shape)]
         change = float(self.changes[axis][ends])
         change += self.cost.prior(*shape) - self.cost.prior(*self.counts.shape)
         return change, axis, min(ends), max(ends)
@@ -181,10 +181,10 @@ class Agglomeration:
         sizes, totals = self.sizes[axis], self.totals[axis]
         alone = self.cost.groups(sizes, totals)
         both = self.cost.groups(sizes + sizes[place], totals + totals[place])
-        found: Floats = both - alone - alone[place]
-        found -= self.cost.joint(lines, lines[place]).sum(axis=1)
-        found[place] = np.inf
-        return found
+        changes: Floats = both - alone - alone[place]
+        changes -= self.cost.joint(lines, lines[place]).sum(axis=1)
+        changes[place] = np.inf
+        return changes
 
     def _lines(self, axis: int) -> Integers:
         return self.counts if axis == 0 else self.counts.T
@@ -208,9 +208,9 @@ class Agglomeration:
 
     def _pair_gain(self, line: Integers) -> Floats:
         """[p, q]: what one line of cells gains if its cells p and q are made one."""
-        found = self.cost.joint(line[:, None], line[None, :])
-        np.fill_diagonal(found, 0.0)
-        return found
+        gains = self.cost.joint(line[:, None], line[None, :])
+        np.fill_diagonal(gains, 0.0)
+        return gains
 
 
 def best_cut(start: float, merges: Sequence[Merge]) -> int:
@@ -283,8 +283,8 @@ class AxisMoves:
         leaving = np.add.reduceat(table[of_home] - table[of_home - self.pairs], self.starts[:-1])
         sizes, totals = self.sizes[homes], self.totals[homes]
         stays = sizes - self.weights < self.least
-        left = np.maximum(sizes - self.weights, 1)
-        leaving += self.cost.groups(left, totals - self.item_totals)
+        rest = np.maximum(sizes - self.weights, 1)
+        leaving += self.cost.groups(rest, totals - self.item_totals)
         leaving -= self.cost.groups(sizes, totals)
         best = np.full(len(homes), np.inf)
         for group, counts in enumerate(self.counts):
@@ -301,26 +301,26 @@ class AxisMoves:
         if self.sizes[home] - weight < self.least:
             return 0.0
         part = slice(self.starts[item], self.starts[item + 1])
-        shown, profile = self.cells[part], self.pairs[part]
-        self._shift(home, shown, -profile, -weight)
-        changes = self._changes(shown, profile, weight)
+        cells, profile = self.cells[part], self.pairs[part]
+        self._shift(home, cells, -profile, -weight)
+        changes = self._changes(cells, profile, weight)
         best = int(changes.argmin())
         if changes[best] > changes[home] - _MIN_GAIN:
             best = int(home)
-        self._shift(best, shown, profile, weight)
+        self._shift(best, cells, profile, weight)
         self.groups[item] = best
         return float(changes[best] - changes[home])
 
-    def _changes(self, shown: Integers, profile: Integers, weight: int) -> Floats:
+    def _changes(self, columns: Integers, profile: Integers, weight: int) -> Floats:
         """(I,) the change of cost if an item joins each group."""
         table = self.cost.log_factorials
-        cells = self.counts[:, shown]
-        found: Floats = (table[cells] - table[cells + profile]).sum(axis=1)
-        found += self.cost.groups(self.sizes + weight, self.totals + profile.sum())
-        found -= self.cost.groups(self.sizes, self.totals)
-        return found
+        cells = self.counts[:, columns]
+        changes: Floats = (table[cells] - table[cells + profile]).sum(axis=1)
+        changes += self.cost.groups(self.sizes + weight, self.totals + profile.sum())
+        changes -= self.cost.groups(self.sizes, self.totals)
+        return changes
 
-    def _shift(self, group: int, shown: Integers, profile: Integers, weight: int) -> None:
-        self.counts[group, shown] += profile
+    def _shift(self, group: int, columns: Integers, profile: Integers, weight: int) -> None:
+        self.counts[group, columns] += profile
         self.sizes[group] += weight
         self.totals[group] += profile.sum()

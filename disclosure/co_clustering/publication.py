@@ -55,8 +55,8 @@ class ClusterClasses:
     @cached_property
     def misreported(self) -> dict[str, float]:
         """For each column, the share of rows whose own part is not among the published ones."""
-        held = self.holds[self.of_row[:, None], self.recoded.codes]
-        shares = 1 - held.mean(axis=0)
+        hits = self.holds[self.of_row[:, None], self.recoded.codes]
+        shares = 1 - hits.mean(axis=0)
         return dict(zip(self.recoded.parts, shares.tolist(), strict=True))
 
     def to_table(self) -> dict[str, list[str]]:
@@ -89,8 +89,8 @@ def micro_aggregate(grid: GroupGrid) -> ClusterClasses:
     np.add.at(counts, (grid.partition.rows[:, None], recoded.codes), 1)
     holds = np.zeros(counts.shape, dtype=bool)
     for column in range(len(recoded.parts)):
-        own = recoded.parts_of(column)
-        best = counts[:, list(own)].argmax(axis=1) + own.start
+        parts = recoded.parts_of(column)
+        best = counts[:, list(parts)].argmax(axis=1) + parts.start
         holds[np.arange(len(counts)), best] = True
     return _classes(grid, holds, None)
 
@@ -104,14 +104,14 @@ def _classes(
 ) -> ClusterClasses:
     recoded, labels = grid.recoded, {}
     for column, (name, kind) in enumerate(recoded.parts.items()):
-        own = slice(recoded.starts[column], recoded.starts[column + 1])
-        chosen = [np.flatnonzero(line).tolist() for line in holds[:, own]]
+        columns = slice(recoded.starts[column], recoded.starts[column + 1])
+        chosen = [np.flatnonzero(line).tolist() for line in holds[:, columns]]
         if trees is None:
             labels[name] = tuple(kind.group_label(parts) for parts in chosen)
             continue
         nodes = [_lowest_above(trees[name], parts) for parts in chosen]
         labels[name] = tuple(trees[name].labels[node] for node in nodes)
-        holds[:, own] = trees[name].leaves[nodes]
+        holds[:, columns] = trees[name].leaves[nodes]
     return ClusterClasses(recoded, grid.partition.rows, holds, labels)
 
 
@@ -130,8 +130,8 @@ def value_shares(grid: GroupGrid, cluster: int) -> dict[str, Floats]:
     weights = grid.recoded.part_counts / of_group[groups] * counts[groups]
     shares = {}
     for column, name in enumerate(grid.recoded.parts):
-        own = weights[list(grid.recoded.parts_of(column))]
-        shares[name] = own / own.sum()
+        masses = weights[list(grid.recoded.parts_of(column))]
+        shares[name] = masses / masses.sum()
     return shares
 
 

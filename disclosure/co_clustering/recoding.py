@@ -33,29 +33,29 @@ def quantile_cuts(numbers: Floats, intervals: int) -> tuple[float, ...]:
     intervals = min(intervals, len(numbers))
     cuts = np.unique(np.quantile(numbers, np.arange(1, intervals) / intervals))
     counts = np.bincount(np.searchsorted(cuts, numbers, side="left"), minlength=len(cuts) + 1)
-    kept = cuts[counts[:-1] > 0]
-    return _shortened(kept[kept < numbers.max()], numbers)
+    used = cuts[counts[:-1] > 0]
+    return _shortened(used[used < numbers.max()], numbers)
 
 
 def joined_cuts(cuts: tuple[float, ...], numbers: Floats, floor: int) -> tuple[float, ...]:
     """Drop the cuts that leave an interval with fewer numbers than the floor."""
     counts = np.bincount(np.searchsorted(cuts, numbers, side="left"), minlength=len(cuts) + 1)
-    kept, held, left = [], 0, len(numbers)
+    joined, below, above = [], 0, len(numbers)
     for cut, count in zip(cuts, counts.tolist(), strict=False):
-        held, left = held + count, left - count
-        if held >= floor and left >= floor:
-            kept.append(cut)
-            held = 0
-    return tuple(kept)
+        below, above = below + count, above - count
+        if below >= floor and above >= floor:
+            joined.append(cut)
+            below = 0
+    return tuple(joined)
 
 
 def _shortened(cuts: Floats, numbers: Floats) -> tuple[float, ...]:
     """Return the cuts with as few digits as leave every number in its interval."""
-    wanted = np.searchsorted(cuts, numbers, side="left")
+    places = np.searchsorted(cuts, numbers, side="left")
     for digits in range(_DIGITS, 17):
         short = np.array([float(f"{cut:.{digits}g}") for cut in cuts])
         rising = (np.diff(short) > 0).all()
-        if rising and (np.searchsorted(short, numbers, side="left") == wanted).all():
+        if rising and (np.searchsorted(short, numbers, side="left") == places).all():
             return tuple(short.tolist())
     return tuple(cuts.tolist())
 
@@ -85,8 +85,8 @@ class Intervals:
 
     def encode(self, name: str, values: Sequence[str]) -> Integers:
         """Return the interval of each number. Raises TableError for what is not a finite number."""
-        found: Integers = np.searchsorted(self.cuts, read_numbers(name, values), side="left")
-        return found
+        codes: Integers = np.searchsorted(self.cuts, read_numbers(name, values), side="left")
+        return codes
 
     def group_label(self, parts: Collection[int]) -> str:
         """Return the text of several intervals, neighbors as one."""
@@ -288,19 +288,19 @@ def _values(column: Sequence[str], floor: int) -> Values:
     """Return the values of as many rows as the floor, and a part for the others."""
     counts = Counter(column)
     rarest = sorted(counts, key=lambda value: (counts[value], value))
-    pooled, held = set[str](), 0
+    pooled, size = set[str](), 0
     for value in rarest:
-        if counts[value] >= floor and (not pooled or held >= floor):
+        if counts[value] >= floor and (not pooled or size >= floor):
             break
         pooled.add(value)
-        held += counts[value]
+        size += counts[value]
     named = tuple(sorted(set(counts) - pooled))
     return Values(named, free_label(OTHER, named)) if pooled else Values(named)
 
 
-def free_label(label: str, taken: Collection[str]) -> str:
+def free_label(label: str, used: Collection[str]) -> str:
     """Return a label, changed if a value or a union of values already reads like it."""
-    while label in taken:
+    while label in used:
         label += " (group)"
     return label
 

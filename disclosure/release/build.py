@@ -90,20 +90,20 @@ def build_release(
     _check_sources(decodings, policy, issued, earlier)
     for table in decodings:
         refuse_in_rows(earlier, table.metric, table.first_day, table.last_day)
-    known = published_tables(earlier)
+    before = published_tables(earlier)
     widened = [_with_errors_of_shown_reports(table, policy) for table in decodings]
     pooled = [_pooled(table, policy, hierarchies or {}) for table in widened]
     draft = [
         withhold(table.key, table.level, policy)
-        if not policy.has_enough(table.num_reports) and table.key not in known
-        else reconcile(_shown(table, policy), known.get(table.key), policy)
+        if not policy.has_enough(table.num_reports) and table.key not in before
+        else reconcile(_as_released(table, policy), before.get(table.key), policy)
         for table in pooled
     ]
     versions = [TableVersion(table, policy, is_draft=True) for table in draft]
-    made = protect([*_versions(earlier), *versions])
-    tables = tuple(_hidden_as(table, made.tables[table.key], policy) for table in draft)
-    again = sum(table.key in known for table in tables)
-    return Release(policy, issued, tables, digests, _notes(tables, again, made))
+    judged = protect([*_versions(earlier), *versions])
+    tables = tuple(_hidden_as(table, judged.tables[table.key], policy) for table in draft)
+    again = sum(table.key in before for table in tables)
+    return Release(policy, issued, tables, digests, _notes(tables, again, judged))
 
 
 def _check_sources(
@@ -130,7 +130,7 @@ def _check_sources(
     every = [table.strata for release in earlier for table in release.tables]
     every += [table.strata for table in decodings]
     for name in policy.strata:
-        check_spelling(value for strata in every for one, value in strata if one == name)
+        check_spelling(value for strata in every for key, value in strata if key == name)
 
 
 def _with_errors_of_shown_reports(table: CellTable, policy: ReleasePolicy) -> CellTable:
@@ -139,8 +139,8 @@ def _with_errors_of_shown_reports(table: CellTable, policy: ReleasePolicy) -> Ce
     A standard error goes with one over the root of the number of reports, by constants that are
     public: a fine one would reveal the number that is rounded, or withheld.
     """
-    shown = max(policy.rounded_reports(table.num_reports), 1)
-    wider = max(math.sqrt(table.num_reports / shown), 1.0)
+    rounded = max(policy.rounded_reports(table.num_reports), 1)
+    wider = max(math.sqrt(table.num_reports / rounded), 1.0)
     return replace(
         table,
         std_error=table.std_error * wider,
@@ -159,14 +159,14 @@ def _pooled(
         table = pool_rare(table, rule, alone, hierarchies.get(table.metric))
     if table.listed:
         return table
-    seen = np.flatnonzero(policy.stand_alone(table.detected, table.low))
-    columns: dict[str, Any] = {name: getattr(table, name)[seen] for name in (*NUMBERS, "detected")}
-    cells = [table.cells[i] for i in seen.tolist()]
+    rows = np.flatnonzero(policy.stand_alone(table.detected, table.low))
+    columns: dict[str, Any] = {name: getattr(table, name)[rows] for name in (*NUMBERS, "detected")}
+    cells = [table.cells[i] for i in rows.tolist()]
     members = {cell: table.members[cell] for cell in cells if cell in table.members}
     return replace(table, cells=cells, members=members, complete=False, unbiased=None, **columns)
 
 
-def _shown(table: CellTable, policy: ReleasePolicy) -> ReleasedTable:
+def _as_released(table: CellTable, policy: ReleasePolicy) -> ReleasedTable:
     """Rounded, with a symbol where the lower end is too small."""
     kinds = ["merged" if cell in table.members else "cell" for cell in table.cells]
     if policy.total and len(table.cells):
@@ -183,11 +183,11 @@ def _shown(table: CellTable, policy: ReleasePolicy) -> ReleasedTable:
         np.where(hidden, np.nan, round_up(table.std_error, step)),
         np.where(hidden, np.nan, round_down(table.low, step)),
         np.where(hidden, np.nan, round_up(table.high, step)),
-        tuple(symbol if one else "" for one in hidden.tolist()),
+        tuple(symbol if flag else "" for flag in hidden.tolist()),
         complete=table.complete,
         shapes=table.shapes,
         members=table.members if table.listed else {},
-        held={cell: len(held) for cell, held in table.members.items()},
+        held={cell: len(parts) for cell, parts in table.members.items()},
     )
 
 
@@ -244,7 +244,7 @@ def _hidden_as(table: ReleasedTable, public: PublicTable, policy: ReleasePolicy)
     return table.with_rows(rows | gone) if gone else table
 
 
-def _notes(tables: Sequence[ReleasedTable], again: int, made: Protected) -> tuple[str, ...]:
+def _notes(tables: Sequence[ReleasedTable], again: int, judged: Protected) -> tuple[str, ...]:
     """Notes for readers, published with the numbers. again: tables of earlier releases."""
     notes = [
         "Estimates come from reports that each device randomized before sending; shares are of the "
@@ -254,15 +254,15 @@ def _notes(tables: Sequence[ReleasedTable], again: int, made: Protected) -> tupl
         notes.append("A row between zones is the sum of all rows between their cells.")
     if again:
         notes.append(f"{again} tables are in an earlier release, too; see its manifest.")
-    if made.findings:
+    if judged.findings:
         notes.append(
-            f"{len(made.findings)} numbers that are not shown can be inferred more closely than "
+            f"{len(judged.findings)} numbers that are not shown can be inferred more closely than "
             "the policy asks, from what earlier releases show and this one cannot take back; "
             "rappor release audit names them."
         )
-    if made.widened:
+    if judged.widened:
         notes.append(
-            f"{made.widened} numbers contradict others by more than rounding, as tables are "
+            f"{judged.widened} numbers contradict others by more than rounding, as tables are "
             "decoded one by one; where inference was judged they were taken less exactly."
         )
     return tuple(notes)
@@ -286,12 +286,12 @@ class Audit:
 def audit_releases(releases: Sequence[Release]) -> Audit:
     """Judge what the tables of several releases, oldest first, tell together, each by its own
     policy."""
-    made = protect(_versions(releases))
-    tables = made.tables.values()
+    judged = protect(_versions(releases))
+    tables = judged.tables.values()
     return Audit(
-        tuple(made.findings),
+        tuple(judged.findings),
         len(tables),
         sum(len(table.cells) for table in tables),
         sum(int(table.hidden.sum()) + (table.reports is None) for table in tables),
-        made.widened,
+        judged.widened,
     )

@@ -32,18 +32,18 @@ def compare_releases(old: Release, new: Release) -> list[Difference]:
     """List what the new release adds, changes and drops, in its order; dropped rows come last."""
     before = {table.key: table for table in old.tables}
     after = {table.key: table for table in new.tables}
-    found: list[Difference] = []
+    changes: list[Difference] = []
     for key, table in after.items():
         if key in before:
-            found += _changed_rows(before[key], table)
+            changes += _changed_rows(before[key], table)
         else:
-            found.append(Difference("new table", table.name, "", "", _size(table)))
+            changes.append(Difference("new table", table.name, "", "", _size(table)))
     for key, table in before.items():
         if key not in after:
-            found.append(Difference("table gone", table.name, "", _size(table), ""))
-    found += [Difference("new rows", name, "", "", IN_ROWS) for name in _in_rows(new, old)]
-    found += [Difference("rows gone", name, "", IN_ROWS, "") for name in _in_rows(old, new)]
-    return found
+            changes.append(Difference("table gone", table.name, "", _size(table), ""))
+    changes += [Difference("new rows", name, "", "", IN_ROWS) for name in _in_rows(new, old)]
+    changes += [Difference("rows gone", name, "", IN_ROWS, "") for name in _in_rows(old, new)]
+    return changes
 
 
 def _in_rows(release: Release, other: Release) -> list[str]:

@@ -23,10 +23,10 @@ def check_chain(releases: Sequence[Release]) -> tuple[str, ...]:
     Raises ReleaseError where one was built on a release that is not given: what that one shows
     would stay unknown here, and could be subtracted.
     """
-    known = {release.digest for release in releases}
+    digests = {release.digest for release in releases}
     for release in releases:
         for digest in release.earlier:
-            if digest not in known:
+            if digest not in digests:
                 raise ReleaseError(
                     f"the release of {release.issued} was built on an earlier one that is not "
                     f"given (manifest {digest[:16]}): give all that came before, oldest first"
@@ -36,10 +36,10 @@ def check_chain(releases: Sequence[Release]) -> tuple[str, ...]:
 
 def refuse_in_rows(earlier: Iterable[Release], metric: str, first: date, last: date) -> None:
     """Raise ReleaseError where an earlier release has days of a metric in synthetic rows."""
-    for one in (rows for release in earlier for rows in release.rows):
-        if one.meets(metric, first, last):
+    for run in (rows for release in earlier for rows in release.rows):
+        if run.meets(metric, first, last):
             raise ReleaseError(
-                f"{shown(metric)}: {one.first_day} to {one.last_day} was published in rows, which "
+                f"{shown(metric)}: {run.first_day} to {run.last_day} was published in rows, which "
                 "tell the estimates without rounding; a decoding is published as a table or in "
                 "rows, once"
             )
@@ -115,23 +115,23 @@ def _together(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy
     rows listed with it, is of the same rows.
     """
     listed, earlier = (
-        {cell for cell, kind in zip(one.cells, one.kinds, strict=True) if kind != "total"}
-        for one in (table, before)
+        {cell for cell, kind in zip(side.cells, side.kinds, strict=True) if kind != "total"}
+        for side in (table, before)
     )
     stays = policy.on_change != "revise" or not earlier <= listed
     if table.level != before.level and stays:
         return False
     if listed != earlier and "total" in (*table.kinds, *before.kinds):
         return False
-    held: dict[str, tuple[str, ...]] = {}
-    for one in (table, before):
-        for cell in one.cells:
-            members = one.members.get(cell, (cell,))
-            if held.setdefault(cell, members) != members:
+    parts: dict[str, tuple[str, ...]] = {}
+    for side in (table, before):
+        for cell in side.cells:
+            members = side.members.get(cell, (cell,))
+            if parts.setdefault(cell, members) != members:
                 return False
-    every = [cell for members in held.values() for cell in members]
+    every = [cell for members in parts.values() for cell in members]
     is_same = set(table.cells) == set(before.cells) and table.held == before.held
-    are_named = all(one.held.keys() <= one.members.keys() for one in (table, before))
+    are_named = all(side.held.keys() <= side.members.keys() for side in (table, before))
     return len(set(every)) == len(every) and (is_same or are_named)
 
 

@@ -186,12 +186,12 @@ def _features(release: Release, rows: Table) -> Iterator[tuple[Mapping[str, Any]
 
 def _page(release: Release) -> str:
     """Return the page as text. Values are escaped; the longest are cut."""
-    tables, shown = release.tables, release.tables[:MAX_TABLES]
+    tables, first = release.tables, release.tables[:MAX_TABLES]
     return page_template("disclosure.release", "release.html.j2").render(
         release=release,
         policy=release.policy,
-        tables=[_table(table, release) for table in shown],
-        left_out=len(tables) - len(shown),
+        tables=[_table(table, release) for table in first],
+        left_out=len(tables) - len(first),
         legend=release.policy.legend(),
         used={symbol for table in tables for symbol in (*table.symbols, table.withheld)},
     )
@@ -213,16 +213,16 @@ def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
 
     def shown(cell: str) -> dict[str, Any]:
         row = rows[cell]
-        found = {"cell": cell, "kind": row.kind, "symbol": row.symbol, "width": 0.0}
-        found["held"] = table.held.get(cell, 0)
+        view = {"cell": cell, "kind": row.kind, "symbol": row.symbol, "width": 0.0}
+        view["held"] = table.held.get(cell, 0)
         if not row.symbol:
-            found["estimate"], found["error"] = percent(row.estimate), percent(row.std_error)
-            found["interval"] = f"{percent(row.low)} to {percent(row.high)}"
+            view["estimate"], view["error"] = percent(row.estimate), percent(row.std_error)
+            view["interval"] = f"{percent(row.low)} to {percent(row.high)}"
         if not row.symbol and row.kind != "total":
             first = max(row.low, 0)
-            found["left"] = round(100 * first / peak, 2)
-            found["width"] = round(100 * (min(row.high, peak) - first) / peak, 2)
-        return found
+            view["left"] = round(100 * first / peak, 2)
+            view["width"] = round(100 * (min(row.high, peak) - first) / peak, 2)
+        return view
 
     return {
         "metric": table.metric,

@@ -147,7 +147,7 @@ class ReleasePolicy:
     def with_outer(self, strata: Strata) -> dict[str, str]:
         """Return the strata of a table together with all strata that contain them. Raises
         PolicyError where `within` contradicts."""
-        found, waiting = dict(strata), list(strata)
+        whole, waiting = dict(strata), list(strata)
         while waiting:
             inner, value = waiting.pop()
             for outer, places in self.within.get(inner, {}).items():
@@ -155,15 +155,15 @@ class ReleasePolicy:
                     raise PolicyError(
                         f"within.{inner}.{outer} does not say in which {outer} {shown(value)} lies"
                     )
-                is_new = outer not in found
-                if found.setdefault(outer, places[value]) != places[value]:
+                is_new = outer not in whole
+                if whole.setdefault(outer, places[value]) != places[value]:
                     raise PolicyError(
                         f"{inner} {shown(value)} lies in {outer} {shown(places[value])}, and not "
-                        f"in {shown(found[outer])}"
+                        f"in {shown(whole[outer])}"
                     )
                 if is_new:
                     waiting.append((outer, places[value]))
-        return found
+        return whole
 
     def has_enough(self, num_reports: int) -> bool:
         """Whether a table of so many reports, not rounded, may be published: also as rows."""
@@ -190,10 +190,10 @@ class ReleasePolicy:
 
     def legend(self) -> dict[str, str]:
         """What each symbol means: the reasons for which it is shown."""
-        found: dict[str, list[str]] = {}
+        texts_of: dict[str, list[str]] = {}
         for reason, text in REASONS.items():
-            found.setdefault(self.symbol(reason), []).append(text)
-        return {symbol: "; or ".join(texts) for symbol, texts in found.items()}
+            texts_of.setdefault(self.symbol(reason), []).append(text)
+        return {symbol: "; or ".join(texts) for symbol, texts in texts_of.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the policy as plain values, for the files of a release."""
@@ -221,7 +221,7 @@ def check_spelling(names: Iterable[str]) -> None:
 
     Two spellings of one region would be two strata, whose windows nobody compares.
     """
-    known: dict[str, str] = {}
+    forms: dict[str, str] = {}
     for name in names:
         good = unicodedata.normalize("NFC", name.strip())
         if name != good or not good:
@@ -231,12 +231,10 @@ def check_spelling(names: Iterable[str]) -> None:
             )
         plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", good).casefold())
         # without what a reader of a page does not see, or takes for the same
-        folded = "".join(
-            one for one in plain if not one.isspace() and unicodedata.category(one) != "Cf"
-        )
-        if known.setdefault(folded, name) != name:
+        folded = "".join(c for c in plain if not c.isspace() and unicodedata.category(c) != "Cf")
+        if forms.setdefault(folded, name) != name:
             raise PolicyError(
-                f"strata {shown(known[folded])} and {shown(name)} differ by case, blanks, width or "
+                f"strata {shown(forms[folded])} and {shown(name)} differ by case, blanks, width or "
                 "hidden characters only: choose one"
             )
 

@@ -44,7 +44,7 @@ def tree_of(values: Sequence[str], rule: RollUp) -> Hierarchy:
         not lengths or lengths != sorted(set(lengths), reverse=True) or lengths[-1] < 1
     ):
         raise PolicyError(f"lengths of prefixes must fall, and be 1 or more: {lengths}")
-    known = {suffix.strip(".").lower() for suffix in rule.suffixes}
+    suffixes = {suffix.strip(".").lower() for suffix in rule.suffixes}
 
     def parents(value: str) -> list[str]:
         if rule.tree == "prefix":
@@ -56,7 +56,7 @@ def tree_of(values: Sequence[str], rule: RollUp) -> Hierarchy:
             ]
         labels = value.strip(".").lower().split(".")
         start = next(
-            (i for i in range(len(labels)) if ".".join(labels[i:]) in known), len(labels) - 1
+            (i for i in range(len(labels)) if ".".join(labels[i:]) in suffixes), len(labels) - 1
         )
         return [f"{ROOT}.{'.'.join(labels[first:])}" for first in (max(start - 1, 0), start)]
 
@@ -111,20 +111,20 @@ def roll_up(
     codes, labels = _codes(values, tree)
     nodes = sum(len(names) for names in labels[1:])
     least = -float(ndtri(alpha / max(nodes, 1)))
-    left, pools = np.flatnonzero(~alone), list[Pool]()
+    rest, pools = np.flatnonzero(~alone), list[Pool]()
     for level in range(1, codes.shape[1]):
-        found, of_node = np.unique(codes[left, level], return_inverse=True)
-        own = std_error[left]
-        sums = np.bincount(of_node, estimate[left], len(found))
-        squares = np.bincount(of_node, own**2, len(found))
-        errors = sum_error(squares, np.bincount(of_node, own, len(found)), max_correlation)
-        large = (sums >= least * errors) & ~_repeated(codes, labels, level)[found]
+        inner, of_node = np.unique(codes[rest, level], return_inverse=True)
+        error = std_error[rest]
+        sums = np.bincount(of_node, estimate[rest], len(inner))
+        squares = np.bincount(of_node, error**2, len(inner))
+        errors = sum_error(squares, np.bincount(of_node, error, len(inner)), max_correlation)
+        large = (sums >= least * errors) & ~_repeated(codes, labels, level)[inner]
         order = np.argsort(of_node, kind="stable")
-        members = np.split(left[order], np.searchsorted(of_node[order], np.arange(1, len(found))))
+        members = np.split(rest[order], np.searchsorted(of_node[order], np.arange(1, len(inner))))
         for node in np.flatnonzero(large).tolist():
-            label = labels[level][found[node]]
+            label = labels[level][inner[node]]
             pools.append(Pool(label, members[node], float(sums[node]), float(errors[node])))
-        left = left[~large[of_node]]
+        rest = rest[~large[of_node]]
     return pools
 
 
@@ -212,20 +212,20 @@ def pool_rare(
             table.max_correlation if rule.max_correlation is None else rule.max_correlation
         ),
     )
-    kept = np.flatnonzero(alone)
-    cells = [table.cells[i] for i in kept.tolist()]
+    places = np.flatnonzero(alone)
+    cells = [table.cells[i] for i in places.tolist()]
     members = {pool.label: tuple(table.cells[i] for i in pool.members) for pool in pools}
-    taken = members.keys() & set(cells)
-    if taken:
-        raise PolicyError(f"{table.name}: {shown(taken.pop())} is a value, and a node of the tree")
+    twins = members.keys() & set(cells)
+    if twins:
+        raise PolicyError(f"{table.name}: {shown(twins.pop())} is a value, and a node of the tree")
     sums, errors = (
         np.array(numbers, dtype=float)
         for numbers in ([pool.estimate for pool in pools], [pool.std_error for pool in pools])
     )
     half = -float(ndtri((1 - table.level) / 2)) * errors
 
-    def both(own: Floats, pooled: Floats) -> Floats:
-        return np.concatenate([own[kept], pooled])
+    def both(single: Floats, pooled: Floats) -> Floats:
+        return np.concatenate([single[places], pooled])
 
     merged = replace(
         table,
@@ -245,12 +245,12 @@ def pool_rare(
 
 
 def _shapes(
-    known: Mapping[str, Any], kept: Sequence[str], members: Mapping[str, tuple[str, ...]]
+    shapes: Mapping[str, Any], alone: Sequence[str], members: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Any]:
     """Outlines: of single cells as they were, of a pool that of its cells together."""
-    found = {cell: known[cell] for cell in kept if cell in known}
+    joined = {cell: shapes[cell] for cell in alone if cell in shapes}
     for name, cells in members.items():
-        parts = [known[cell] for cell in cells if cell in known]
+        parts = [shapes[cell] for cell in cells if cell in shapes]
         if parts:
-            found[name] = join_outlines(parts)
-    return found
+            joined[name] = join_outlines(parts)
+    return joined

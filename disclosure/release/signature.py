@@ -77,26 +77,26 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
             f"{path}: others may read this private key (mode {mode:04o}); chmod 600 {path}"
         )
     try:
-        found = serialization.load_pem_private_key(text, password=None)
+        key = serialization.load_pem_private_key(text, password=None)
     except (ValueError, TypeError):  # their messages may quote the file
         raise ReleaseError(f"{path}: not a private key in PEM without a passphrase") from None
-    if not isinstance(found, ed25519.Ed25519PrivateKey):
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
         raise ReleaseError(f"{path}: not an Ed25519 key")
-    return cast("Ed25519PrivateKey", found)
+    return cast("Ed25519PrivateKey", key)
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
     """Read a public key. Raises ReleaseError."""
     serialization, ed25519 = _library()
     try:
-        found = serialization.load_pem_public_key(path.read_bytes())
+        key = serialization.load_pem_public_key(path.read_bytes())
     except OSError as error:
         raise ReleaseError(f"{path}: {file_problem(error)}") from None
     except (ValueError, TypeError):
         raise ReleaseError(f"{path}: not a public key in PEM") from None
-    if not isinstance(found, ed25519.Ed25519PublicKey):
+    if not isinstance(key, ed25519.Ed25519PublicKey):
         raise ReleaseError(f"{path}: not an Ed25519 key")
-    return cast("Ed25519PublicKey", found)
+    return cast("Ed25519PublicKey", key)
 
 
 def key_id(public: Ed25519PublicKey) -> str:

@@ -65,21 +65,21 @@ def mark_of(folder: Path) -> str:
     and for several."""
     makers = {_DENSITY: "rappor density -o", _FLOWS: "rappor flows -o"}
     makers |= dict.fromkeys((_DECODED, *_UNPUBLISHED), "rappor decode -o")
-    found = {name: maker for name, maker in makers.items() if (folder / name).is_file()}
-    if (folder / _RESULTS).is_file() and not found:
-        found[_RESULTS] = "rappor decode -o or rappor flows -o"
-    if len(found) > 1:
-        files = " and ".join(f"{name} of {maker}" for name, maker in found.items())
+    marks = {name: maker for name, maker in makers.items() if (folder / name).is_file()}
+    if (folder / _RESULTS).is_file() and not marks:
+        marks[_RESULTS] = "rappor decode -o or rappor flows -o"
+    if len(marks) > 1:
+        files = " and ".join(f"{name} of {maker}" for name, maker in marks.items())
         raise ReleaseError(
             f"{folder} holds results of several kinds, of which one would be left out: {files}; "
             "write each into a separate folder"
         )
-    if not found:
+    if not marks:
         raise ReleaseError(
             f"{folder} holds neither {_RESULTS} of rappor decode -o, {_DENSITY} of rappor density "
             f"-o, nor {_FLOWS} of rappor flows -o"
         )
-    (mark,) = found
+    (mark,) = marks
     if mark != _RESULTS:
         return mark
     with suppress(TableError):  # the other file is lost
@@ -112,43 +112,43 @@ class _Manifest:
 
 def _decoding_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
     """results.json and manifest.json tell what it is; candidates.csv has the numbers."""
-    found = read_json(folder / _RESULTS, _Results)
-    made = read_json(folder / "manifest.json", _Manifest)
-    if made.metric != found.metric:
+    results = read_json(folder / _RESULTS, _Results)
+    manifest = read_json(folder / "manifest.json", _Manifest)
+    if manifest.metric != results.metric:
         raise TableError(
-            f"{folder}: {_RESULTS} is of the metric {shown(found.metric)}, and manifest.json of "
-            f"{shown(made.metric)}"
+            f"{folder}: {_RESULTS} is of the metric {shown(results.metric)}, and manifest.json of "
+            f"{shown(manifest.metric)}"
         )
-    if made.first_day is None or made.last_day is None:
+    if manifest.first_day is None or manifest.last_day is None:
         raise ReleaseError(
             f"{folder}: the decoding does not say its days, so it is unknown whether "
             "they are sealed; decode an aggregate that was fetched by days"
         )
     columns = ("value", *NUMBERS, "shrunken", "detected", "selected_low", "selected_high",
                "same_bits_as")  # fmt: skip
-    direct = found.method == "direct"
+    direct = results.method == "direct"
     with _numbers_of(folder / _DECODED):
         rows = [row for row in read_table(folder / _DECODED, columns) if not row.cells[columns[-1]]]
-        seen = _flags(rows)
+        detected = _flags(rows)
 
         def pick(of_seen: str, of_rest: str) -> Floats:
-            names = (of_seen if flag else of_rest for flag in seen.tolist())
+            names = (of_seen if flag else of_rest for flag in detected.tolist())
             return np.array([row.number(name) for row, name in zip(rows, names, strict=True)])
 
         yield _checked(
-            metric=found.metric,
+            metric=results.metric,
             strata=stratum_key(strata),
-            first_day=made.first_day,
-            last_day=made.last_day,
-            num_reports=found.num_reports,
+            first_day=manifest.first_day,
+            last_day=manifest.last_day,
+            num_reports=results.num_reports,
             cells=[row.raw("value") for row in rows],
             estimate=pick("shrunken", "estimate"),
             std_error=_column(rows, "std_error"),
             low=pick("selected_low", "low").clip(0, 1),
             high=pick("selected_high", "high").clip(0, 1),
-            detected=seen,
-            complete=direct and made.encoding in _WHOLE,
-            level=made.level,
+            detected=detected,
+            complete=direct and manifest.encoding in _WHOLE,
+            level=manifest.level,
             max_correlation=0.0 if direct else 1.0,
             listed=direct,
             unbiased=_column(rows, "estimate"),
@@ -170,7 +170,7 @@ def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTab
                 raise ReleaseError(
                     f"{path}: the map does not say its days; make it of aggregates that do"
                 )
-            known = [row for row in rows if row.cells["estimate"]]
+            listed = [row for row in rows if row.cells["estimate"]]
             for row in rows:
                 if not row.cells["estimate"] and row.cells["cell"] not in (_UNLISTED, *RESERVED):
                     raise row.refused("estimate", f"cell {shown(row.cells['cell'])} has none")
@@ -180,11 +180,11 @@ def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTab
                 first_day=_day(rows[0], "first_day"),
                 last_day=_day(rows[0], "last_day"),
                 num_reports=rows[0].whole_number("reports"),
-                cells=[row.raw("cell") for row in known],
-                detected=_flags(known),
-                complete=len(known) == len(rows),
+                cells=[row.raw("cell") for row in listed],
+                detected=_flags(listed),
+                complete=len(listed) == len(rows),
                 shapes=shapes,
-                **{name: _column(known, name) for name in NUMBERS},
+                **{name: _column(listed, name) for name in NUMBERS},
             )
 
 
@@ -228,12 +228,12 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
     """Pairs of zones, then pairs of cells: two tables of the same people, each pair of zones the
     sum of the pairs of their cells."""
     source, path = folder / _RESULTS, folder / _FLOWS
-    found = read_json(source, _Flows)
-    if found.lag:
+    results = read_json(source, _Flows)
+    if results.lag:
         raise ReleaseError(
             f"{source}: a metric of moves reveals how many moved and how far, and has no matrix"
         )
-    if found.first_day is None or found.last_day is None:
+    if results.first_day is None or results.last_day is None:
         raise ReleaseError(
             f"{source}: the flows do not say their days; make them of aggregates that do"
         )
@@ -241,7 +241,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
         raise ReleaseError(
             f"{folder}: the stratum {PARTITION!r} of flows is zones or cells; name another"
         )
-    zone_of = {cell.cell: cell.zone for cell in found.cells}
+    zone_of = {cell.cell: cell.zone for cell in results.cells}
     members: dict[str, list[str]] = {}
     with _numbers_of(path):
         flows = list(read_table(path, (*_SIDES, *NUMBERS, "detected")))
@@ -252,24 +252,24 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
             pair = PAIR_SEPARATOR.join(zone_of[row.cells[side]] for side in _SIDES)
             members.setdefault(pair, []).append(_pair(row))
         by_cell = {name: _column(flows, name) for name in NUMBERS} | {"detected": _flags(flows)}
-    zones = found.zones
+    zones = results.zones
     by_zone = {name: np.array([getattr(zone, name) for zone in zones]) for name in by_cell}
-    held = {pair: tuple(pairs) for pair, pairs in members.items()}
+    pairs_of = {pair: tuple(pairs) for pair, pairs in members.items()}
     names = [PAIR_SEPARATOR.join((zone.origin, zone.destination)) for zone in zones]
     for file, name, cells, columns, several in (
-        (source, "zones", names, by_zone, held),
+        (source, "zones", names, by_zone, pairs_of),
         (path, "cells", list(map(_pair, flows)), by_cell, {}),
     ):
         with naming(file):
             yield _checked(
-                metric=found.metric,
+                metric=results.metric,
                 strata=stratum_key({PARTITION: name, **strata}),
-                first_day=found.first_day,
-                last_day=found.last_day,
-                num_reports=found.num_reports,
+                first_day=results.first_day,
+                last_day=results.last_day,
+                num_reports=results.num_reports,
                 cells=cells,
                 complete=True,
-                level=found.level,
+                level=results.level,
                 members=several,
                 **columns,
             )

@@ -37,14 +37,14 @@ def round_nearest(values: Floats, step: Decimal) -> Floats:
 def round_down(values: Floats, step: Decimal) -> Floats:
     """Return the largest multiple of `step` that is not above. A multiple stays as it is."""
     near = np.rint(values / float(step))
-    found = np.where(_multiples(near, step) <= values, near, near - 1)
-    return _multiples(found, step)
+    below = np.where(_multiples(near, step) <= values, near, near - 1)
+    return _multiples(below, step)
 
 
 def round_up(values: Floats, step: Decimal) -> Floats:
     """Return the smallest multiple of `step` that is not below. A multiple stays as it is."""
-    found: Floats = 0.0 - round_down(0.0 - values, step)
-    return found
+    above: Floats = 0.0 - round_down(0.0 - values, step)
+    return above
 
 
 def decimals(step: Decimal) -> int:
@@ -57,8 +57,8 @@ def _multiples(counts: Floats, step: Decimal) -> Floats:
     """counts * step, correctly rounded: the step is a whole number over a power of ten."""
     places = decimals(step)
     whole = float(step.scaleb(places))
-    found: Floats = counts * whole / 10.0**places + 0.0
-    return found
+    multiples: Floats = counts * whole / 10.0**places + 0.0
+    return multiples
 
 
 def numbers_or_none(values: Floats) -> list[float | None]:
@@ -177,17 +177,17 @@ class CellTable(KeyedTable):
     @property
     def _estimates(self) -> dict[str, Floats]:
         """What is shown, and what is added up, by what they are called."""
-        own = {} if self.unbiased is None else {"unbiased estimate": self.unbiased}
-        return {"estimate": self.estimate} | own
+        more = {} if self.unbiased is None else {"unbiased estimate": self.unbiased}
+        return {"estimate": self.estimate} | more
 
     def _check_intervals(self) -> None:
         """An interval holds its estimates, as far as they are in [0, 1], to which ends may be
         cut."""
         low, high, error = self.low, self.high, self.std_error
         self._check(low <= high, "the interval {} to {} is upside down", low, high)
-        own = self.estimate if self.unbiased is None else self.unbiased
+        share = self.estimate if self.unbiased is None else self.unbiased
         # Without noise, the share of a value that nobody or everybody has is known exactly.
-        exact = (error == 0) & ((own <= 0) | (own >= 1))
+        exact = (error == 0) & ((share <= 0) | (share >= 1))
         self._check((error > 0) | exact, "standard error {} is not above 0", error)
         least, most = low.clip(0, 1) - _SINGLE, high.clip(0, 1) + _SINGLE
         for name, values in self._estimates.items():

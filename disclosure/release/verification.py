@@ -118,10 +118,10 @@ def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified
             raise VerificationError(f"{path} is missing: the release is not signed") from None
         check_signature(public, text, signature)
     with naming(Path(MANIFEST)):
-        made = parse(_Manifest, text, VerificationError)
-    _check_files(folder, made.files)
-    said = made.owner, made.audience, made.issued, tuple(made.files)
-    return Verified(*said, bool(public), sha256(text).hexdigest(), made.earlier)
+        manifest = parse(_Manifest, text, VerificationError)
+    _check_files(folder, manifest.files)
+    facts = manifest.owner, manifest.audience, manifest.issued, tuple(manifest.files)
+    return Verified(*facts, bool(public), sha256(text).hexdigest(), manifest.earlier)
 
 
 def read_release(folder: Path, public: Sequence[Ed25519PublicKey] = ()) -> Release:
@@ -150,11 +150,11 @@ def _check_files(folder: Path, files: Mapping[str, _File]) -> None:
         raise VerificationError("release.json is not among the files")
 
 
-def check_latest(found: Verified, memory: Path) -> None:
+def check_latest(release: Verified, memory: Path) -> None:
     """Refuse a release that a later one, verified before, was built on; remember this one.
 
     Args:
-        found: a release that was verified.
+        release: a release that was verified.
         memory: file of what was seen; made where it is not there.
 
     Raises:
@@ -171,12 +171,12 @@ def check_latest(found: Verified, memory: Path) -> None:
         raise ReleaseError(
             f"{memory} is not what `rappor release verify --latest` writes: {error}"
         ) from None
-    if found.digest in replaced:
+    if release.digest in replaced:
         raise VerificationError(
-            f"this release of {found.issued} is an old one: that of {replaced[found.digest]} was "
-            "built on it, and you have verified that one before"
+            f"this release of {release.issued} is an old one: that of {replaced[release.digest]} "
+            "was built on it, and you have verified that one before"
         )
-    new = _Memory(replaced={**replaced, **dict.fromkeys(found.earlier, found.issued)})
+    new = _Memory(replaced={**replaced, **dict.fromkeys(release.earlier, release.issued)})
     try:
         write_whole(memory, to_json(new, indent=2))
     except OSError as error:

@@ -68,8 +68,8 @@ class Domain:
             raise DomainError(f"columns without declared modalities: {shown(unknown)}")
         if len(set(columns)) < len(columns):
             raise DomainError(f"a column is named twice: {shown(list(columns))}")
-        kept = tuple(rule for rule in self.incoherent if set(rule) <= set(columns))
-        return Domain({name: self.modalities[name] for name in columns}, kept, self.missing)
+        rules = tuple(rule for rule in self.incoherent if set(rule) <= set(columns))
+        return Domain({name: self.modalities[name] for name in columns}, rules, self.missing)
 
     @property
     def sizes(self) -> tuple[int, ...]:

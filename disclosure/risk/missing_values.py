@@ -122,12 +122,12 @@ def _merge_unseen(
     codes, sizes, renamed = patterns.codes.copy(), [], []
     for p, size in enumerate(patterns.sizes):
         named = {rule[p] for rule in rules if p in rule}
-        kept = sorted({int(v) for v in np.unique(codes[:, p]) if v != MISSING} | named)
-        table = np.full(size + 1, len(kept))
-        table[kept] = np.arange(len(kept))
+        used = sorted({int(v) for v in np.unique(codes[:, p]) if v != MISSING} | named)
+        table = np.full(size + 1, len(used))
+        table[used] = np.arange(len(used))
         table[MISSING] = MISSING
         codes[:, p] = table[codes[:, p]]
-        sizes.append(min(len(kept) + 1, size))
+        sizes.append(min(len(used) + 1, size))
         renamed.append(table)
     new_rules = [{p: int(renamed[p][v]) for p, v in rule.items()} for rule in rules]
     return Patterns(codes, patterns.counts, patterns.of_row, tuple(sizes)), new_rules

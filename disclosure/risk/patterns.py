@@ -46,8 +46,8 @@ class Patterns:
     @property
     def determined(self) -> Booleans:
         """Which values are determined, (P, n)."""
-        found: Booleans = self.codes != MISSING
-        return found
+        flags: Booleans = self.codes != MISSING
+        return flags
 
     def by_mask(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
         """Yields the determined columns that patterns share, with the indices of the patterns."""
@@ -77,8 +77,8 @@ def number_keys(tables: Sequence[Integers], sizes: Sequence[int]) -> list[Intege
     space = 1
     for column, size in enumerate(sizes):
         if space > _MAX_KEY // size:
-            found, keys = np.unique(keys, return_inverse=True)
-            keys, space = keys.ravel().astype(np.int64), len(found)
+            names, keys = np.unique(keys, return_inverse=True)
+            keys, space = keys.ravel().astype(np.int64), len(names)
         keys = keys * size + np.concatenate([table[:, column] for table in tables])
         space *= size
     return list(np.split(keys, lengths))
@@ -96,10 +96,10 @@ def sum_matching(
         length = int(np.prod(np.array(sizes, dtype=np.int64)))
         table = np.bincount(source_keys, weights=counts, minlength=length)
         return np.rint(table[target_keys]).astype(np.int64)
-    found, inverse = np.unique(source_keys, return_inverse=True)
+    names, inverse = np.unique(source_keys, return_inverse=True)
     sums = np.rint(np.bincount(inverse.ravel(), weights=counts)).astype(np.int64)
-    place = np.minimum(np.searchsorted(found, target_keys), len(found) - 1)
-    return np.where(found[place] == target_keys, sums[place], 0)
+    place = np.minimum(np.searchsorted(names, target_keys), len(names) - 1)
+    return np.where(names[place] == target_keys, sums[place], 0)
 
 
 def orthodox_frequencies(patterns: Patterns) -> Integers:
@@ -163,10 +163,10 @@ def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest:
     frequencies = orthodox_frequencies(patterns)  # without missing values there is one candidate
     end = monotonic() + MAX_SECONDS
     for place, code in enumerate(patterns.codes):
-        left, missing = _rules_left(rules, code), np.flatnonzero(code == MISSING)
-        if not all(left):  # a combination that cannot be, whatever is missing
+        others, missing = _rules_left(rules, code), np.flatnonzero(code == MISSING)
+        if not all(others):  # a combination that cannot be, whatever is missing
             frequencies[place] = INCOHERENT
-        if not all(left) or not len(missing):
+        if not all(others) or not len(missing):
             continue
         sizes = tuple(patterns.sizes[column] for column in missing.tolist())
         ways = math.prod(sizes)
@@ -181,13 +181,13 @@ def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest:
             )
         agrees = (patterns.codes == code) | (patterns.codes == MISSING) | (code == MISSING)
         compatible = agrees.all(axis=1)
-        own = Patterns(
+        part = Patterns(
             patterns.codes[compatible][:, missing],
             patterns.counts[compatible],
             np.zeros(0, dtype=np.int64),
             sizes,
         )
-        potential, worst = potential_frequencies(own, left, largest=largest)
+        potential, worst = potential_frequencies(part, others, largest=largest)
         best = int(potential.max() if largest else potential.min())
         frequencies[place] = INCOHERENT if best == worst else best
     return frequencies

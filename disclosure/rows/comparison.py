@@ -56,12 +56,12 @@ def missing_person_share(original: Table, published: Table) -> float:
     `1 - |known and published| / |published|` as multisets, averaged over the missing person. The
     thesis leaves the rule of matching open; this reading gives .53 where it reports .664.
     """
-    known, shown = number_rows(*encode_alike(original, published))
-    length = max(int(known.max()), int(shown.max())) + 1
-    have = np.bincount(known, minlength=length)
-    want = np.bincount(shown, minlength=length)
-    lost = have[have <= want].sum() / len(known)  # without the person one match fewer
-    return float(1 - (np.minimum(have, want).sum() - lost) / len(shown))
+    before, after = number_rows(*encode_alike(original, published))
+    length = max(int(before.max()), int(after.max())) + 1
+    have = np.bincount(before, minlength=length)
+    want = np.bincount(after, minlength=length)
+    lost = have[have <= want].sum() / len(before)  # without the person one match fewer
+    return float(1 - (np.minimum(have, want).sum() - lost) / len(after))
 
 
 def link_records(original: Table, published: Table) -> float:
@@ -76,8 +76,8 @@ def link_records(original: Table, published: Table) -> float:
     chance = []
     for columns in zip(first.T, second.T, strict=True):
         length = max(int(column.max()) for column in columns) + 1
-        one, other = (np.bincount(c, minlength=length) / len(c) for c in columns)
-        chance.append(float(one @ other))
+        first_law, other = (np.bincount(c, minlength=length) / len(c) for c in columns)
+        chance.append(float(first_law @ other))
     u = np.clip(chance, 1 / (10 * len(first)), 1 - 1e-9)
     agrees, differs = np.log(_AGREES / u), np.log((1 - _AGREES) / (1 - u))
     correct = 0
@@ -86,8 +86,8 @@ def link_records(original: Table, published: Table) -> float:
         logs = np.where(block[:, None, :] == first[None, :, :], agrees, differs).sum(axis=-1)
         best = logs.max(axis=1)
         alone = np.isclose(logs, best[:, None], rtol=0, atol=1e-9).sum(axis=1) == 1
-        own = logs.argmax(axis=1) == np.arange(start, start + len(block))
-        correct += int((own & alone & (best > np.log(_LINKED))).sum())
+        right = logs.argmax(axis=1) == np.arange(start, start + len(block))
+        correct += int((right & alone & (best > np.log(_LINKED))).sum())
     return correct / len(second)
 
 
@@ -155,7 +155,7 @@ def _utility(
 
 def _joint_distances(original: Table, published: Table, seed: int) -> list[Measure]:
     """Mean distance of sets of two to six columns; of many sets some are drawn."""
-    rng, found = np.random.default_rng(seed), []
+    rng, measures = np.random.default_rng(seed), []
     for size in range(2, min(_MAX_COLUMNS, len(original) - 1) + 1):
         sets = list(combinations(original, size))
         if len(sets) > _MAX_SETS:
@@ -167,15 +167,15 @@ def _joint_distances(original: Table, published: Table, seed: int) -> list[Measu
             ]
         )
         text = f"mean over {len(sets)} sets of {size} columns"
-        found.append(Measure(f"Hellinger of {size} columns", "all", float(mean), text))
-    return found
+        measures.append(Measure(f"Hellinger of {size} columns", "all", float(mean), text))
+    return measures
 
 
 def _risk(original: Table, published: Table, seed: int) -> list[Measure]:
-    known, shown = number_rows(*encode_alike(original, published))
-    equal = float(np.isin(shown, known).mean())
-    counts = np.bincount(known)
-    unique = float(np.isin(shown, np.flatnonzero(counts == 1)).mean())
+    before, after = number_rows(*encode_alike(original, published))
+    equal = float(np.isin(after, before).mean())
+    counts = np.bincount(before)
+    unique = float(np.isin(after, np.flatnonzero(counts == 1)).mean())
     measures = [
         Measure("rows equal to an original", "all", equal, "share of the published rows"),
         Measure("rows equal to a unique original", "all", unique, "share of the published rows"),
@@ -188,6 +188,6 @@ def _risk(original: Table, published: Table, seed: int) -> list[Measure]:
         ),
     ]
     if num_rows(original) == num_rows(published) <= _MAX_LINKED_ROWS:
-        found = link_records(original, published)
-        measures.append(Measure("record linkage", "all", found, "share linked to its own row"))
+        share = link_records(original, published)
+        measures.append(Measure("record linkage", "all", share, "share linked to its own row"))
     return measures

@@ -49,22 +49,22 @@ def synthesize_decoded(
     Raises:
         TableError: fewer than two sets, fewer than one row, or more than 100 million values.
     """
-    wanted = estimates.num_reports if num_rows is None else num_rows
-    if num_sets < 2 or wanted < 1:
+    size = estimates.num_reports if num_rows is None else num_rows
+    if num_sets < 2 or size < 1:
         raise TableError(
-            f"{num_sets} sets of {wanted} rows: two sets or more are needed, as one alone cannot "
+            f"{num_sets} sets of {size} rows: two sets or more are needed, as one alone cannot "
             "tell how sure it is, and one row or more"
         )
-    check_size(wanted, len(estimates.columns), num_sets)
+    check_size(size, len(estimates.columns), num_sets)
     source = rng or np.random.default_rng()
     shares = draw_shares(estimates, num_sets, source)
-    return [_rows(estimates, share, wanted, source) for share in shares]
+    return [_rows(estimates, share, size, source) for share in shares]
 
 
 def _rows(
-    estimates: DecodedCells, shares: Floats, wanted: int, rng: np.random.Generator
+    estimates: DecodedCells, shares: Floats, size: int, rng: np.random.Generator
 ) -> dict[str, list[str]]:
-    drawn = rng.multinomial(wanted, shares / shares.sum())
+    drawn = rng.multinomial(size, shares / shares.sum())
     order = rng.permutation(np.repeat(np.arange(len(drawn)), drawn)).tolist()
     columns = zip(*estimates.cells, strict=True)
     return {
@@ -145,11 +145,11 @@ def combine_shares(
             raise TableError(f"columns {missing} are not in the rows")
         inside = np.ones(num_rows(candidate_set), dtype=bool)
         for name, values in where.items():
-            wanted = frozenset(values)
-            inside &= np.array([value in wanted for value in candidate_set[name]], dtype=bool)
+            values_in = frozenset(values)
+            inside &= np.array([value in values_in for value in candidate_set[name]], dtype=bool)
         shares.append(float(inside.mean()))
         rows.append(len(inside))
     q, n = np.array(shares), np.array(rows, dtype=float)
-    found = combine(q, q * (1 - q) / n, rows_by_report=float(n.mean()) / num_reports, level=level)
-    low, high = max(found.low, 0.0), min(found.high, 1.0)
-    return Combined(found.estimate, found.std_error, low, high, found.freedom)
+    joint = combine(q, q * (1 - q) / n, rows_by_report=float(n.mean()) / num_reports, level=level)
+    low, high = max(joint.low, 0.0), min(joint.high, 1.0)
+    return Combined(joint.estimate, joint.std_error, low, high, joint.freedom)

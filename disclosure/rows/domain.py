@@ -103,8 +103,8 @@ class EqualBins:
                 + (", or not whole" if self.whole else "")
             )
         span = self.high - self.low + self.whole
-        found = np.floor((values - self.low) * self.bins / span).astype(np.int64)
-        return np.minimum(found, self.bins - 1)
+        codes = np.floor((values - self.low) * self.bins / span).astype(np.int64)
+        return np.minimum(codes, self.bins - 1)
 
     def draw(self, codes: Integers, rng: np.random.Generator) -> list[str]:
         """Return a number of each bin, all alike likely: whole, or to a thousandth of a bin."""

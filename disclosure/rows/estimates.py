@@ -59,7 +59,7 @@ class DecodedCells:
                 f"{size} cells of {len(self.columns)} columns, estimates {self.estimate.shape} and "
                 f"covariance {self.covariance.shape} do not go together"
             )
-        if any(one is not None and one.shape != (size,) for one in (self.detected, self.low)):
+        if any(part is not None and part.shape != (size,) for part in (self.detected, self.low)):
             raise TableError(f"`detected` and `low` are not of {size} cells")
         if len(set(self.cells)) < size or len(set(self.columns)) < len(self.columns):
             raise TableError("a cell or a column is named twice")
@@ -101,20 +101,20 @@ class DecodedCells:
         Raises:
             TableError: a value is `*` itself, or nothing remains.
         """
-        kept = alone.copy()
-        groups = np.zeros(len(kept), dtype=np.int64) if self.groups is None else self.groups
+        named = alone.copy()
+        groups = np.zeros(len(named), dtype=np.int64) if self.groups is None else self.groups
         for group in np.unique(groups):
-            own = np.flatnonzero((groups == group) & alone)
-            if len(own) and (groups == group).sum() == len(own) + 1:
-                kept[own[self.estimate[own].argmin()]] = False
-        if not kept.any():
+            members = np.flatnonzero((groups == group) & alone)
+            if len(members) and (groups == group).sum() == len(members) + 1:
+                named[members[self.estimate[members].argmin()]] = False
+        if not named.any():
             raise TableError("no cell remains that may be shown separately")
         if any(REST in cell for cell in self.cells):
             raise TableError(f"a value is {REST!r}, which represents what is not shown")
         pool = (REST,) * (len(self.columns) - 1)
         names = [
             cell if keep else ((REST if self.groups is None else cell[0]), *pool)
-            for cell, keep in zip(self.cells, kept.tolist(), strict=True)
+            for cell, keep in zip(self.cells, named.tolist(), strict=True)
         ]
         cells = tuple(dict.fromkeys(names))
         index = {cell: number for number, cell in enumerate(cells)}
@@ -151,20 +151,20 @@ class DecodedCells:
         if self.groups is None or self.group_reports is None:
             return replace(self, num_reports=int(rounded[0]))
         total = int(rounded[enough].sum())
-        kept = enough[self.groups]
-        factors = (rounded / exact * self.num_reports / total)[self.groups][kept]
+        used = enough[self.groups]
+        factors = (rounded / exact * self.num_reports / total)[self.groups][used]
         variances = self.covariance.ndim == 1
-        covariance = self.covariance[kept] if variances else self.covariance[np.ix_(kept, kept)]
+        covariance = self.covariance[used] if variances else self.covariance[np.ix_(used, used)]
         return replace(
             self,
-            cells=tuple(cell for cell, keep in zip(self.cells, kept.tolist(), strict=True) if keep),
-            estimate=self.estimate[kept] * factors,
+            cells=tuple(cell for cell, keep in zip(self.cells, used.tolist(), strict=True) if keep),
+            estimate=self.estimate[used] * factors,
             covariance=covariance * (factors**2 if variances else np.outer(factors, factors)),
             num_reports=total,
-            groups=(np.cumsum(enough) - 1)[self.groups[kept]],
+            groups=(np.cumsum(enough) - 1)[self.groups[used]],
             group_reports=tuple(rounded[enough].tolist()),
-            detected=None if self.detected is None else self.detected[kept],
-            low=None if self.low is None else self.low[kept],
+            detected=None if self.detected is None else self.detected[used],
+            low=None if self.low is None else self.low[used],
         )
 
 
@@ -220,7 +220,7 @@ def draw_shares(
     else:
         values, vectors = np.linalg.eigh((estimates.covariance + estimates.covariance.T) / 2)
         drawn = estimates.estimate + (noise * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return np.array([_nearest_law(one, estimates) for one in drawn])
+    return np.array([_nearest_law(row, estimates) for row in drawn])
 
 
 def _nearest_law(drawn: Floats, estimates: DecodedCells) -> Floats:
@@ -228,12 +228,12 @@ def _nearest_law(drawn: Floats, estimates: DecodedCells) -> Floats:
     variances = np.maximum(estimates.variances, np.finfo(float).tiny)
     if estimates.groups is None:
         return nearest_shares(drawn, variances, 1.0)
-    found = np.zeros(len(drawn))
+    shares = np.zeros(len(drawn))
     for group in np.unique(estimates.groups):
         of_group = estimates.groups == group
-        known = float(estimates.estimate[of_group].sum())
-        found[of_group] = nearest_shares(drawn[of_group], variances[of_group], known)
-    law: Floats = found / found.sum()
+        total = float(estimates.estimate[of_group].sum())
+        shares[of_group] = nearest_shares(drawn[of_group], variances[of_group], total)
+    law: Floats = shares / shares.sum()
     return law
 
 
@@ -247,5 +247,5 @@ def nearest_shares(values: Floats, variances: Floats, total: float) -> Floats:
     order = np.argsort(-ratios)
     ahead = (np.cumsum(values[order]) - total) / np.cumsum(variances[order])
     last = int(np.flatnonzero(ratios[order] > ahead)[-1])
-    found: Floats = np.maximum(values - ahead[last] * variances, 0.0)
-    return found
+    nearest: Floats = np.maximum(values - ahead[last] * variances, 0.0)
+    return nearest

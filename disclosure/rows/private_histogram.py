@@ -126,17 +126,17 @@ def _grouped(counts: Integers, epsilon: float, rng: np.random.Generator | None) 
     """DPCocGen. Reads the counts three times, for the three parts of epsilon."""
     first = epsilon * _CELLS
     second = epsilon - first - epsilon * _MARGINS
-    seen = perturb(counts, first, rng)
-    base = _expected(counts, seen, epsilon * _MARGINS / counts.ndim, first, rng)
-    blocks = partition(seen, base, first).ravel()
+    noisy = perturb(counts, first, rng)
+    base = _expected(counts, noisy, epsilon * _MARGINS / counts.ndim, first, rng)
+    blocks = partition(noisy, base, first).ravel()
     sums = perturb(np.bincount(blocks, counts.ravel()).astype(np.int64), second, rng)
     # counts of blocks from both rounds of noise, by the inverse of their variances
     noise = np.bincount(blocks) * geometric_variance(1, first)
     weight = 1 / (1 + geometric_variance(1, second) / noise)
-    joined = weight * sums + (1 - weight) * np.bincount(blocks, seen.ravel())
-    held = project(joined, _total(sums, second))
+    joined = weight * sums + (1 - weight) * np.bincount(blocks, noisy.ravel())
+    sizes = project(joined, _total(sums, second))
     shares = base.ravel() / np.bincount(blocks, base.ravel())[blocks]
-    return NoisyHistogram((held[blocks] * shares).reshape(counts.shape), epsilon, len(sums))
+    return NoisyHistogram((sizes[blocks] * shares).reshape(counts.shape), epsilon, len(sums))
 
 
 def _total(noisy: Floats, epsilon: float) -> float:
@@ -145,7 +145,7 @@ def _total(noisy: Floats, epsilon: float) -> float:
 
 
 def _expected(
-    counts: Integers, seen: Floats, each: float, first: float, rng: np.random.Generator | None
+    counts: Integers, noisy: Floats, each: float, first: float, rng: np.random.Generator | None
 ) -> Floats:
     """What independent columns would give each cell, above 0.
 
@@ -157,13 +157,13 @@ def _expected(
     margins = [perturb(counts.sum(axis=rest), each, rng) for rest in others]
     laws = []
     for margin, rest in zip(margins, others, strict=True):
-        of_histogram = geometric_variance(1, first) * seen.size / len(margin)
+        of_histogram = geometric_variance(1, first) * noisy.size / len(margin)
         weight = 1 / (1 + geometric_variance(1, each) / of_histogram)
         total = max(float(margin.sum()), 1.0)
-        held = project(weight * margin + (1 - weight) * seen.sum(axis=rest), total)
-        laws.append((held + 1.0) / (total + len(held)))
-    found: Floats = reduce(np.multiply.outer, laws)
-    return found * found.size
+        sizes = project(weight * margin + (1 - weight) * noisy.sum(axis=rest), total)
+        laws.append((sizes + 1.0) / (total + len(sizes)))
+    joint: Floats = reduce(np.multiply.outer, laws)
+    return joint * joint.size
 
 
 def partition(noisy: Floats, expected: Floats, epsilon: float) -> Integers:
@@ -255,14 +255,14 @@ def draw_rows(
             values.
     """
     total = float(histogram.counts.sum())
-    wanted = round(total) if num_rows is None else num_rows
-    if total <= 0 or wanted < 1:
+    size = round(total) if num_rows is None else num_rows
+    if total <= 0 or size < 1:
         raise TableError(
-            f"{wanted} rows of a histogram of {total:g}: nothing can be drawn; a larger epsilon or "
+            f"{size} rows of a histogram of {total:g}: nothing can be drawn; a larger epsilon or "
             "a smaller domain leaves more than noise"
         )
-    check_size(wanted, len(domain.axes))
+    check_size(size, len(domain.axes))
     source = rng or np.random.default_rng()
-    drawn = source.multinomial(wanted, histogram.counts.ravel() / total)
+    drawn = source.multinomial(size, histogram.counts.ravel() / total)
     cells = source.permutation(np.repeat(np.arange(drawn.size), drawn))
     return domain.rows(cells, source)

@@ -57,13 +57,13 @@ def read_estimates(folder: Path) -> DecodedCells:
     if mark_of(folder) == JOINT:
         return _of_joint(folder)
     tables = read_source(folder)
-    last = [one for one in tables if one.last_day == max(table.last_day for table in tables)]
-    if any(PARTITION in dict(one.strata) for one in last):
+    last = [item for item in tables if item.last_day == max(table.last_day for table in tables)]
+    if any(PARTITION in dict(item.strata) for item in last):
         raise ReleaseError(f"{folder}: flows are published as tables, by rappor release build")
-    for one in last:
-        if not one.complete:
+    for item in last:
+        if not item.complete:
             raise ReleaseError(
-                f"{folder}: {one.name} does not hold all values, so that rows of it would be of "
+                f"{folder}: {item.name} does not hold all values, so that rows of it would be of "
                 "some only; take a pair metric, a category metric, or a map of all cells"
             )
     if "slot" in dict(last[0].strata):
@@ -107,18 +107,18 @@ class _Joint:
 
 def _of_joint(folder: Path) -> DecodedCells:
     try:
-        found = read_json(folder / "results.json", _Joint)
-        low = np.array([cell.low for cell in found.cells])
+        joint = read_json(folder / "results.json", _Joint)
+        low = np.array([cell.low for cell in joint.cells])
         covariance = _covariance(folder / COVARIANCE)
         with naming(folder):
             return DecodedCells(
-                found.of,
-                tuple((cell.first, cell.second) for cell in found.cells),
-                np.array([cell.estimate for cell in found.cells]),
+                joint.of,
+                tuple((cell.first, cell.second) for cell in joint.cells),
+                np.array([cell.estimate for cell in joint.cells]),
                 covariance,
-                found.reports,
-                found.first_day,
-                found.last_day,
+                joint.reports,
+                joint.first_day,
+                joint.last_day,
                 detected=low > 0,  # as the page of a joint table shows it
                 low=low,
             )
@@ -169,15 +169,15 @@ def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date
     if not any(enough):
         reports = ", ".join(map(str, estimates.reports_by_group))
         raise PolicyError(f"{name}: {reports} reports, {policy.min_reports} at least")
-    known = estimates.without_few(np.array(enough), policy.reports_rounding)
-    if known.detected is None or known.low is None:
+    large = estimates.without_few(np.array(enough), policy.reports_rounding)
+    if large.detected is None or large.low is None:
         raise TableError(f"{name}: the estimates do not say which cells are detected")
-    alone = policy.stand_alone(known.detected, known.low)
+    alone = policy.stand_alone(large.detected, large.low)
     if not alone.any():
         raise TableError(
             f"{name}: no cell is detected with a lower end of {policy.min_low:g} or more"
         )
-    return known.without_small(alone)
+    return large.without_small(alone)
 
 
 def release_of_rows(

@@ -55,10 +55,10 @@ def kl_divergence(p: Floats, q: Floats) -> float:
 
     The thesis gives it "in bits" without saying log base 2: divide by ln 2 for bits.
     """
-    shown = p > 0
-    if (q[shown] == 0).any():
+    positive = p > 0
+    if (q[positive] == 0).any():
         return float("inf")
-    return float((p[shown] * np.log(p[shown] / q[shown])).sum())
+    return float((p[positive] * np.log(p[positive] / q[positive])).sum())
 
 
 def column_shares(original: Table, published: Table, columns: Sequence[str]) -> list[Floats]:
@@ -103,8 +103,8 @@ def counting_query_error(
             pair = tables[names[index]]
             matches = _random_subset(pair, names[index] in numeric, rng)
             inside = [a * b for a, b in zip(inside, matches, strict=True)]
-        true, found = (float(rows.mean()) for rows in inside)
-        errors.append(abs(found - true) / max(true, floor))
+        true, answer = (float(rows.mean()) for rows in inside)
+        errors.append(abs(answer - true) / max(true, floor))
     return float(np.mean(errors))
 
 
@@ -128,9 +128,9 @@ def _random_subset(
 ) -> list[Floats]:
     """How much of each row is within a random interval, or a random set of values."""
     if is_numeric:
-        known = pair[0][np.isfinite(pair[0]).all(axis=1)].mean(axis=1)
-        low, high = np.sort(rng.choice(known, 2))
-        return [_part_between(values, low, high, known) for values in pair]
+        numbers = pair[0][np.isfinite(pair[0]).all(axis=1)].mean(axis=1)
+        low, high = np.sort(rng.choice(numbers, 2))
+        return [_part_between(values, low, high, numbers) for values in pair]
     length = int(max(values.max() for values in pair)) + 1
     chosen = rng.random(length) < 0.5
     return [chosen[values.astype(np.int64)].astype(float) for values in pair]
@@ -147,26 +147,26 @@ def read_intervals(name: str, values: Sequence[str]) -> Floats:
     Raises:
         TableError: another text.
     """
-    known = {value: _interval(value) for value in set(values)}
-    wrong = next((value for value in values if known[value] is None), None)
+    ends_of = {value: _interval(value) for value in set(values)}
+    wrong = next((value for value in values if ends_of[value] is None), None)
     if wrong is not None:
         raise TableError(f"column {shown(name)}: {shown(wrong)} is no number and no interval")
-    return np.array([known[value] for value in values], dtype=float)
+    return np.array([ends_of[value] for value in values], dtype=float)
 
 
 def _interval(text: str) -> tuple[float, float] | None:
     if text in MISSING:
         return math.nan, math.nan
-    found = [_PIECE.fullmatch(piece) for piece in text.split(" or ")]
+    matches = [_PIECE.fullmatch(piece) for piece in text.split(" or ")]
     ends = [
         (
-            float(one["number"] or one["low"] or one["first"] or "-inf"),
-            float(one["number"] or one["high"] or one["last"] or "inf"),
+            float(match["number"] or match["low"] or match["first"] or "-inf"),
+            float(match["number"] or match["high"] or match["last"] or "inf"),
         )
-        for one in found
-        if one is not None
+        for match in matches
+        if match is not None
     ]
-    if len(ends) < len(found):
+    if len(ends) < len(matches):
         return None
     return min(low for low, _ in ends), max(high for _, high in ends)
 
@@ -174,9 +174,9 @@ def _interval(text: str) -> tuple[float, float] | None:
 def _part_between(ends: Floats, low: float, high: float, numbers: Floats) -> Floats:
     """Return the part of each interval that lies between two ends, (n,); an open one ends with the
     numbers, and a missing one has none."""
-    known = ~np.isnan(ends).any(axis=1)
+    usable = ~np.isnan(ends).any(axis=1)
     first = np.where(np.isinf(ends[:, 0]), numbers.min(), ends[:, 0])
     last = np.where(np.isinf(ends[:, 1]), numbers.max(), ends[:, 1])
     shared = np.minimum(last, high) - np.maximum(first, low)
     parts = np.divide(shared.clip(0), last - first, out=(shared >= 0) * 1.0, where=last > first)
-    return np.where(known, parts, 0.0)
+    return np.where(usable, parts, 0.0)

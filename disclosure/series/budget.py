@@ -134,9 +134,9 @@ def read_ledger(path: Path) -> BudgetLedger:
     """Read a ledger from its file, to look at; changes to the result are not written. Raises
     BudgetError."""
     try:
-        found = parse(_File, path.read_bytes(), BudgetError)
-        entries = [(entry.purpose, Charge(entry.epsilon, entry.delta)) for entry in found.entries]
-        return BudgetLedger(Charge(found.limit.epsilon, found.limit.delta), entries)
+        ledger = parse(_File, path.read_bytes(), BudgetError)
+        entries = [(entry.purpose, Charge(entry.epsilon, entry.delta)) for entry in ledger.entries]
+        return BudgetLedger(Charge(ledger.limit.epsilon, ledger.limit.delta), entries)
     except OSError as error:
         raise BudgetError(f"{path} cannot be read: {file_problem(error)}") from None
     except BudgetError as error:

@@ -134,8 +134,8 @@ def bound_contributions(
     pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
     starts = np.flatnonzero(np.diff(pairs[:, 0], prepend=pairs[:1, 0] - 1))
     rank = np.arange(len(pairs)) - np.repeat(starts, np.diff([*starts, len(pairs)]))
-    kept = pairs[rank < max_slots, 1]
-    return np.bincount(kept, minlength=num_slots), math.sqrt(max_slots)
+    used = pairs[rank < max_slots, 1]
+    return np.bincount(used, minlength=num_slots), math.sqrt(max_slots)
 
 
 def perturb_by_fourier_laplace(

@@ -66,13 +66,13 @@ def expected_answers(
     docs/protocol.md and docs/client.md, not by the client: one a period, of its first value, up to
     `max_reports` and the day of expiry."""
     memory, last = Memory(metric, cohort), None
-    wanted: dict[int, tuple[int, str]] = {}
+    answers: dict[int, tuple[int, str]] = {}
     for day, value in steps:
         period = period_number(metric.period, day)
         if period != last and day <= day_of(metric.expires):
-            wanted[day] = memory.answer(value)
+            answers[day] = memory.answer(value)
             last = period
-    return dict(islice(wanted.items(), metric.max_reports))
+    return dict(islice(answers.items(), metric.max_reports))
 
 
 def _with_chances(metric: Metric, **chances: int) -> Metric:
@@ -114,7 +114,7 @@ def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterato
     Raises:
         AuditedClientError: If the client fails.
     """
-    clear, noisy = (_live(source, shown, devices) for shown in (nearly_clear(metric), metric))
+    clear, noisy = (_live(source, declared, devices) for declared in (nearly_clear(metric), metric))
     name, k, chance = metric.base_name, metric.params.num_bits, 1 / PROBABILITY_SCALE
     if metric.params.scheme.symbols:
         chance = (k - 1) / PROBABILITY_SCALE
@@ -155,8 +155,8 @@ def _live(source: ClientSource, metric: Metric, devices: int) -> Lived:
         for step in steps
     ]
     with source.declaring(MetricsFile({metric.name: metric})).started() as client:
-        seen = client.record(lives)
-    return _compared(metric, steps, seen)
+        reports = client.record(lives)
+    return _compared(metric, steps, reports)
 
 
 def _pool(metric: Metric, draw: Random) -> list[Value]:
@@ -167,19 +167,19 @@ def _pool(metric: Metric, draw: Random) -> list[Value]:
     return [*draw.sample(pool, number), *always, *odd]
 
 
-def _compared(metric: Metric, steps: list[tuple[Step, ...]], seen: list[list[SeenReport]]) -> Lived:
+def _compared(metric: Metric, steps: list[tuple[Step, ...]], rows: list[list[SeenReport]]) -> Lived:
     another = missing = extra = total = 0
     tolerated = 0 if metric.params.num_bits == 1 or metric.params.scheme.symbols else 1  # bits
     kinds: dict[str, list[tuple[bytes, int]]] = defaultdict(list)
-    for life, reports in zip(steps, seen, strict=True):
+    for life, reports in zip(steps, rows, strict=True):
         cohort = reports[0].cohort if reports else 0
-        wanted = expected_answers(metric, cohort, life)
+        expected = expected_answers(metric, cohort, life)
         sent = {report.day: report for report in reports}
-        extra += len(reports) - len(sent) + len(sent.keys() - wanted.keys())
-        missing += len(wanted.keys() - sent.keys())
+        extra += len(reports) - len(sent) + len(sent.keys() - expected.keys())
+        missing += len(expected.keys() - sent.keys())
         last: dict[str, tuple[bytes, int]] = {}
-        for day in sorted(sent.keys() & wanted.keys()):
-            (answer, kind), bits = wanted[day], sent[day].bits
+        for day in sorted(sent.keys() & expected.keys()):
+            (answer, kind), bits = expected[day], sent[day].bits
             total += 1
             off = (int.from_bytes(bits, "little") ^ answer).bit_count()
             another += off > tolerated
@@ -192,10 +192,10 @@ def _compared(metric: Metric, steps: list[tuple[Step, ...]], seen: list[list[See
 def _noise_of(metric: Metric, kind: str, pairs: list[tuple[bytes, int]]) -> Check:
     """One report of each device whose answer is of a kind, by bits that are set and not."""
     params = metric.params
-    shown = permanent_table([int.from_bytes(bits, "little") for bits, _ in pairs], params.num_bits)
-    held = permanent_table([answer for _, answer in pairs], params.num_bits)
+    tables = permanent_table([int.from_bytes(bits, "little") for bits, _ in pairs], params.num_bits)
+    values = permanent_table([answer for _, answer in pairs], params.num_bits)
     p_values, findings, spread = [], [], 0.0
-    for chance, _, total, ones in by_bit(params, shown, held, chances(params, permanent=False)):
+    for chance, _, total, ones in by_bit(params, tables, values, chances(params, permanent=False)):
         if not total:
             continue
         p_values.append(bounds.count_p_value(ones, total, chance))

@@ -77,28 +77,28 @@ def app_checks(chosen: list[Metric], command: str, processes: int, devices: int)
             pool.submit(watch, command, compiled, Path(root, f"{n}-{g}"), values, n)
             for n in range(devices) for g, values in enumerate(groups)
         ]  # fmt: skip
-        seen = [task.result() for task in tasks]
-    yield from _of_requests(file, seen, own=command.endswith(OWN_MODULE))
-    yield from _of_withdrawals(seen)
-    yield from _of_files(seen, groups)
+        watched = [task.result() for task in tasks]
+    yield from _of_requests(file, watched, own=command.endswith(OWN_MODULE))
+    yield from _of_withdrawals(watched)
+    yield from _of_files(watched, groups)
 
 
 def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> Iterator[Check]:
     n, every = len(devices), [request for device in devices for request in device.requests]
     checks = list(request_checks([[device.requests] for device in devices], PART, PAD_TO))
     yield from checks
-    strange = [one.line for one in every if not one.line.startswith("POST /v1/reports ")]
+    strange = [item.line for item in every if not item.line.startswith("POST /v1/reports ")]
     yield _exact("the collector sees requests with reports, and nothing else", strange, n)
     if own:
         documented = sorted([*HEADERS, "Host", "Content-Length"])
         odd = [
-            f"{one.headers}" for one in every
-            if sorted(name for name, _ in one.headers) != documented
-            or not HEADERS.items() <= dict(one.headers).items()
+            f"{item.headers}" for item in every
+            if sorted(name for name, _ in item.headers) != documented
+            or not HEADERS.items() <= dict(item.headers).items()
         ]  # fmt: skip
         yield _exact("requests have the headers of docs/client.md, and no others", odd, len(every))
     else:
-        kinds = {tuple(name for name, _ in one.headers) for one in every}
+        kinds = {tuple(name for name, _ in item.headers) for item in every}
         wrong = [f"{len(kinds)} kinds of headers"] if len(kinds) > 1 else []
         yield _exact("requests of all devices have the same headers, in one order", wrong, n)
     early = [f"{device.early} requests" for device in devices if device.early]
@@ -106,7 +106,7 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
     again = [
         "another request in its place"
         for device in devices
-        if Counter(one.body for one in device.refused)
+        if Counter(item.body for item in device.refused)
         - Counter(request.body for request in device.requests)
     ]
     tries = sum(len(device.refused) for device in devices)
@@ -141,23 +141,23 @@ def _of_withdrawals(devices: list[AppDevice]) -> Iterator[Check]:
         late, len(hung),
     )  # fmt: skip
     before = [_runs(device.held) for device in devices]
-    shared = Counter(run for own in before for run in own)
-    kept = []
-    for device, own in zip(devices, before, strict=True):
-        left = [run for run in own & _runs(device.wiped) if shared[run] == 1]
-        if len(left) >= MIN_RUNS:
-            kept.append(f"{len(left)} runs of {RUN} bytes, such as {min(left)!r}")
+    shared = Counter(run for runs in before for run in runs)
+    findings = []
+    for device, runs in zip(devices, before, strict=True):
+        rest = [run for run in runs & _runs(device.wiped) if shared[run] == 1]
+        if len(rest) >= MIN_RUNS:
+            findings.append(f"{len(rest)} runs of {RUN} bytes, such as {min(rest)!r}")
     yield _exact(
         "a withdrawal ends the secret of a device: none of its bytes stay in its files",
-        kept, len(devices),
+        findings, len(devices),
     )  # fmt: skip
 
 
 def _runs(data: bytes) -> set[bytes]:
     """All runs of bytes that may be random: few equal ones, no text, no zeros."""
-    found = {data[start : start + RUN] for start in range(len(data) - RUN + 1)}
+    runs = {data[start : start + RUN] for start in range(len(data) - RUN + 1)}
     return {
-        run for run in found
+        run for run in runs
         if len(set(run)) > RUN - 3 and run.count(0) < 2
         and sum(32 <= byte < 127 for byte in run) < RUN - 4
     }  # fmt: skip
@@ -182,46 +182,46 @@ def _of_files(devices: list[AppDevice], groups: list[dict[str, Value]]) -> Itera
 
 
 def _exact(what: str, wrong: list[str], number: int) -> Check:
-    found = f"{wrong[0][:200]} ({len(wrong):,} times)" if wrong else ""
-    return exact("", what, PART, found, one_of(number, "devices"))
+    finding = f"{wrong[0][:200]} ({len(wrong):,} times)" if wrong else ""
+    return exact("", what, PART, finding, one_of(number, "devices"))
 
 
-def _alike(one: Sequence[bytes], other: Sequence[bytes], when: str) -> Iterator[Check]:
-    """Check that files of devices with two values are alike. one, other: bytes of each device."""
+def _alike(first: Sequence[bytes], second: Sequence[bytes], when: str) -> Iterator[Check]:
+    """Check that files of devices with two values are alike. first, second: of each device."""
     for length in LENGTHS:
-        p_value, found = most_distinct(one, other, length)
+        p_value, text = most_distinct(first, second, length)
         yield test(
             "", f"no {length} bytes of the files tell values or places of periods that are over, "
-            f"{when}", PART, p_value, found,
-            one_of(len(one) + len(other), "devices' files, in which every value is held"),
+            f"{when}", PART, p_value, text,
+            one_of(len(first) + len(second), "devices' files, in which every value is held"),
         )  # fmt: skip
 
 
-def most_distinct(one: Sequence[bytes], other: Sequence[bytes], length: int) -> tuple[float, str]:
+def most_distinct(left: Sequence[bytes], right: Sequence[bytes], length: int) -> tuple[float, str]:
     """Return the run of bytes that separates two groups best: corrected p-value, and where it is.
 
     By the hypergeometric law of which devices' files hold it, over all runs that are in as many
     files as could tell anything.
     """
-    runs = [_numbered_runs(data, length) for data in (*one, *other)]
+    runs = [_numbered_runs(data, length) for data in (*left, *right)]
     values, first = np.unique(np.concatenate(runs), return_inverse=True)
     ends = np.cumsum([0, *(len(run) for run in runs)])
-    half = len(one)
+    half = len(left)
     a = np.bincount(first[: ends[half]], minlength=len(values))
     b = np.bincount(first[ends[half] :], minlength=len(values))
     gaps = np.abs(a - b)
     worst = int(np.argmax(gaps))
-    asked = int((((a + b) >= gaps[worst]) & (a + b < len(runs))).sum())
+    tests = int((((a + b) >= gaps[worst]) & (a + b < len(runs))).sum())
     most, least = sorted((int(a[worst]), int(b[worst])), reverse=True)
     uneven = float(stats.hypergeom.sf(most - 1, len(runs), half, most + least))
     text = int(values[worst]).to_bytes(8, "big")[8 - length :]
-    where = f"{a[worst]} and {b[worst]} of {half} and {len(other)} devices"
-    return min(1.0, 2 * max(asked, 1) * uneven), f"{text!r} is in the files of {where}"
+    where = f"{a[worst]} and {b[worst]} of {half} and {len(right)} devices"
+    return min(1.0, 2 * max(tests, 1) * uneven), f"{text!r} is in the files of {where}"
 
 
 def _numbered_runs(data: bytes, length: int) -> NDArray[np.int64]:
     raw = np.frombuffer(data, dtype=np.uint8).astype(np.int64)
-    found = np.zeros(len(raw) - length + 1, dtype=np.int64)
+    numbers = np.zeros(len(raw) - length + 1, dtype=np.int64)
     for place in range(length):
-        found = found * 256 + raw[place : len(raw) - length + 1 + place]
-    return np.unique(found)
+        numbers = numbers * 256 + raw[place : len(raw) - length + 1 + place]
+    return np.unique(numbers)

@@ -88,13 +88,13 @@ def attack(
     first = {name: score[:cut] for name, score in scores.items()}
     correct = {name: (score > 0) == (world[:cut] == 0) for name, score in first.items()}
     trained = _chosen(first, correct, level / 2, (len(world) - cut) / max(cut, 1), MIN_RIGHT)
-    found = [
+    results = [
         _judged(declared, scores[declared.name], world, claim, level),
         _judged(trained, scores[trained.name][cut:], world[cut:], claim, level),
     ]
-    best = min(found, key=lambda one: (one.p_value, -one.bound))
+    best = min(results, key=lambda item: (item.p_value, -item.bound))
     if best.p_value >= level:
-        best = max(found, key=lambda one: one.bound)
+        best = max(results, key=lambda item: item.bound)
     return best
 
 
@@ -117,16 +117,16 @@ def _chosen(
     best, chosen = -1.0, Attack(ATTACKS[0], "both", 0.0)
     for name, score in scores.items():
         for side in SIDES:
-            taken = _taken(score, side)
-            size = np.abs(score[taken])
+            mask = _guessable(score, side)
+            size = np.abs(score[mask])
             order = np.argsort(-size, kind="stable")
-            size, right = size[order], np.cumsum(correct[name][taken][order])
+            size, right = size[order], np.cumsum(correct[name][mask][order])
             ends = _ends(size)
             ends = ends[right[ends] >= min_right]
             if not len(ends):
                 continue
-            good, made = right[ends] * scale, (ends + 1) * scale
-            share = np.asarray(stats.beta.ppf(level, good, made - good + 1))
+            good, total = right[ends] * scale, (ends + 1) * scale
+            share = np.asarray(stats.beta.ppf(level, good, total - good + 1))
             place = int(np.argmax(share))
             if share[place] > best:
                 best, chosen = float(share[place]), Attack(name, side, float(size[ends[place]]))
@@ -137,8 +137,8 @@ def _judged(
     chosen: Attack, score: Floats, world: Integers, claim: float, level: float
 ) -> AttackResult:
     """One of two judgments, at half of the level: its p-value is doubled."""
-    made = _taken(score, chosen.side) & (np.abs(score) >= chosen.threshold)
-    guesses, right = int(made.sum()), int(((score > 0) == (world == 0))[made].sum())
+    mask = _guessable(score, chosen.side) & (np.abs(score) >= chosen.threshold)
+    guesses, right = int(mask.sum()), int(((score > 0) == (world == 0))[mask].sum())
     reached = max(0.0, math.log((right + 0.5) / (guesses - right + 0.5))) if guesses else 0.0
     needed = detectable(guesses, claim, level / 2)
     return AttackResult(
@@ -151,7 +151,7 @@ def _judged(
 
 def _scores(table: NDArray[np.float32], world: Integers, cut: int) -> dict[str, Floats]:
     """A score for each attack, above 0 for world 0; the classifier is fitted on the first part."""
-    found = {
+    scores = {
         ATTACKS[0]: np.asarray(table[:, LIKELIHOOD], dtype=np.float64),
         ATTACKS[1]: np.asarray(table[:, AVERAGE], dtype=np.float64),
     }
@@ -160,11 +160,11 @@ def _scores(table: NDArray[np.float32], world: Integers, cut: int) -> dict[str, 
     scaled = (table - center) / np.where(spread > 0, spread, 1)
     if len(set(world[first].tolist())) == 2:
         model = LogisticRegression(C=1.0, max_iter=200).fit(scaled[first], world[first])
-        found[ATTACKS[2]] = -np.round(model.decision_function(scaled), 6)
-    return found
+        scores[ATTACKS[2]] = -np.round(model.decision_function(scaled), 6)
+    return scores
 
 
-def _taken(score: Floats, side: Side) -> NDArray[np.bool_]:
+def _guessable(score: Floats, side: Side) -> NDArray[np.bool_]:
     """Where a guess can be made."""
     if side == "both":
         return np.asarray(score != 0)
@@ -207,10 +207,10 @@ def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
     lives = [Life(os.urandom(32), worlds[chosen]) for chosen in world.tolist()]
     with source.started() as client:
         if scenario.part == "encoder":
-            seen = client.encode(lives, scenario.together)
+            reports = client.encode(lives, scenario.together)
         else:
-            seen = client.record(lives)
-    observed = observe(file, scenario, world, seen)
+            reports = client.record(lives)
+    observed = observe(file, scenario, world, reports)
     params = file.metrics[scenario.metric].params
     wrong = int((observed.number != scenario.expected).sum()) + observed.moved
     sums = noise_sums(params, observed) if scenario.noise else None

@@ -59,11 +59,11 @@ def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
         totals: How often each bit was seen.
         tests: Of how many such tests the worst counts.
     """
-    seen = totals[totals > 0]
-    if not len(seen):
+    used = totals[totals > 0]
+    if not len(used):
         return all_of("")
-    together = chance_off(chance, float(seen.sum()), "of the chance of all bits", 2 * tests)
-    alone = chance_off(chance, float(seen.min()), "of one bit's chance", 2 * tests * len(seen))
+    together = chance_off(chance, float(used.sum()), "of the chance of all bits", 2 * tests)
+    alone = chance_off(chance, float(used.min()), "of one bit's chance", 2 * tests * len(used))
     return lambda level: f"{together(level)} and {alone(level)}"
 
 
@@ -86,8 +86,8 @@ def share(number: int, chance: float, level: float) -> float:
     if needed > number:
         return 1.0
     rates = np.geomspace(1e-9, 1.0, 2_000)
-    found = np.asarray(stats.binom.sf(needed - 1, number, chance + (1 - chance) * rates) >= POWER)
-    return float(rates[int(np.argmax(found))]) if found.any() else 1.0
+    enough = np.asarray(stats.binom.sf(needed - 1, number, chance + (1 - chance) * rates) >= POWER)
+    return float(rates[int(np.argmax(enough))]) if enough.any() else 1.0
 
 
 @dataclass(frozen=True)
@@ -150,10 +150,10 @@ def exact(metric: str, what: str, part: str, wrong: str, smallest: Smallest | No
 
 
 def counted(
-    metric: str, what: str, part: str, wrong: int, found: str, number: int, noun: str
+    metric: str, what: str, part: str, wrong: int, finding: str, number: int, noun: str
 ) -> Check:
-    """Make an exact check that none of `number` things (`noun`) is wrong. found: if some are."""
-    return exact(metric, what, part, found if wrong else "", one_of(number, noun))
+    """Make an exact check that none of `number` things (`noun`) is wrong. finding: if some are."""
+    return exact(metric, what, part, finding if wrong else "", one_of(number, noun))
 
 
 def test(
@@ -161,8 +161,8 @@ def test(
     what: str,
     part: str,
     p_value: float,
-    found: str,
+    finding: str,
     smallest: Smallest | None = None,  # noqa: PT028 (not a test of pytest)
 ) -> Check:
     """Make a check from a two-sided test of a probability."""
-    return Check(metric, what, part, "test", min(1.0, float(p_value)), found, smallest)
+    return Check(metric, what, part, "test", min(1.0, float(p_value)), finding, smallest)

@@ -56,18 +56,18 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
     secrets = [os.urandom(32) for _ in range(devices)]
     first, second = ([(secret, value) for secret in secrets] for value in values)
 
-    def derived(file: MetricsFile, name: str, asked: Asked) -> list[Derived]:
+    def derived(file: MetricsFile, name: str, pairs: Asked) -> list[Derived]:
         with source.declaring(file).started() as client:
-            return client.derive(name, asked)
+            return client.derive(name, pairs)
 
-    one = derived(both, metric.name, first)
+    base = derived(both, metric.name, first)
     others = {
         "again": derived(both, metric.name, first),
         "value": derived(both, metric.name, second),
         "name": derived(both, twin, first),
         "version": derived(other, metric.name, first),
     }
-    yield from _checks(metric, one, others)
+    yield from _checks(metric, base, others)
     strings: list[Value] = []  # that an app may well record
     if hashes_text(metric):
         strings = [value for pair in ODD for value in pair]
@@ -78,8 +78,8 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
     yield _encoded(metric, some, derived(both, metric.name, some))
     event = Event(metric.name, start_days(metric, 1)[0], values[0])
     with source.declaring(both).started() as client:
-        seen = client.encode([Life(secret, (event,) * SERIES) for secret in secrets], SERIES)
-    yield _second_round(metric, one, [report.bits for own in seen for report in own])
+        lives = client.encode([Life(secret, (event,) * SERIES) for secret in secrets], SERIES)
+    yield _second_round(metric, base, [report.bits for life in lives for report in life])
 
 
 def _twins(parts: tuple[Metric, ...]) -> tuple[MetricsFile, str, MetricsFile]:
@@ -87,13 +87,13 @@ def _twins(parts: tuple[Metric, ...]) -> tuple[MetricsFile, str, MetricsFile]:
 
     parts: the sub-metrics of one declared name. The name is the twin of the first.
     """
-    own = [
+    single = [
         part if part.location or part.details is not None else part.replace(max_reports=None)
         for part in parts
     ]
-    named = [part.replace(name=TWIN + part.name.removeprefix(part.base_name)) for part in own]
-    both = {part.name: part for part in (*own, *named)}
-    other = [p.replace(params=p.params.replace(mechanism=_other(p.params))) for p in own]
+    named = [part.replace(name=TWIN + part.name.removeprefix(part.base_name)) for part in single]
+    both = {part.name: part for part in (*single, *named)}
+    other = [p.replace(params=p.params.replace(mechanism=_other(p.params))) for p in single]
     return MetricsFile(both), named[0].name, MetricsFile({p.name: p for p in other})
 
 
@@ -112,12 +112,12 @@ def _checks(
     name, params, total = metric.name, metric.params, len(first)
     changed = sum(a != b for a, b in zip(first, others["again"], strict=True))
     what = "cohort and permanent response are the same in another process"
-    found = f"{changed:,} of {total:,} devices derived something else"
-    yield counted(name, what, PART, changed, found, total, "devices")
+    text = f"{changed:,} of {total:,} devices derived something else"
+    yield counted(name, what, PART, changed, text, total, "devices")
     moved = sum(a.cohort != b.cohort for a, b in zip(first, others["value"], strict=True))
-    found = f"{moved:,} of {total:,} devices had another one"
+    text = f"{moved:,} of {total:,} devices had another one"
     yield counted(
-        name, "a device has one cohort for all values", PART, moved, found, total, "devices"
+        name, "a device has one cohort for all values", PART, moved, text, total, "devices"
     )
     if params.mechanism.has_permanent_round:
         apart = [(a, b) for a, b in zip(first, others["value"], strict=True)
@@ -134,25 +134,25 @@ def _checks(
         yield from _cohorts(name, params.num_cohorts, first, others["name"])
 
 
-def _encoded(metric: Metric, asked: Asked, derived: list[Derived]) -> Check:
+def _encoded(metric: Metric, pairs: Asked, derived: list[Derived]) -> Check:
     """The bits of a value in a cohort are public, but for the cut of a number that a device moves
     within its stratum: nothing else may reach them."""
     bits_of = metric.params.scheme.jittered_bits
     wrong = [
         value
-        for (_, value), one in zip(asked, derived, strict=True)
-        if one.bloom_bits not in {bits_of(metric, value, one.cohort, end) for end in ENDS}
+        for (_, value), device in zip(pairs, derived, strict=True)
+        if device.bloom_bits not in {bits_of(metric, value, device.cohort, end) for end in ENDS}
     ]
     what = "values set the bits that the declaration gives them"
-    found = f"{len(wrong):,} of {len(asked):,} did not, such as {(wrong or [None])[0]!r:.60}"
-    return counted(metric.name, what, PART, len(wrong), found, len(asked), "values")
+    text = f"{len(wrong):,} of {len(pairs):,} did not, such as {(wrong or [None])[0]!r:.60}"
+    return counted(metric.name, what, PART, len(wrong), text, len(pairs), "values")
 
 
 def _tables(params: RapporParams, derived: list[Derived]) -> tuple[Masks, Masks]:
     k = params.num_bits
     return (
-        permanent_table([one.permanent_bits for one in derived], k),
-        permanent_table([one.bloom_bits for one in derived], k),
+        permanent_table([d.permanent_bits for d in derived], k),
+        permanent_table([d.bloom_bits for d in derived], k),
     )
 
 
@@ -161,11 +161,11 @@ def _independent(
 ) -> Check:
     if not pairs:
         return test(name, text, PART, 1.0, "all values have the same bits in these cohorts")
-    one, two = (
+    first, second = (
         residuals(params, *_tables(params, list(side)), permanent=True)
         for side in zip(*pairs, strict=True)
     )
-    z, p_value = product_test(params, one, two, permanent=True)
+    z, p_value = product_test(params, first, second, permanent=True)
     return test(
         name, text, PART, p_value, f"they correlate with z = {z:.2f}",
         correlated(len(pairs) * params.num_bits),
@@ -174,38 +174,38 @@ def _independent(
 
 def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check:
     """P(B'=1) for a bit that is set, and for one that is clear."""
-    shown, held = _tables(params, first)
+    after, before = _tables(params, first)
     p1, q1, _, _ = params.mechanism.rates
-    p_value, findings = _round(params, shown, held, (p1, q1))
+    p_value, findings = _round(params, after, before, (p1, q1))
     bit = 1 if params.scheme.symbols else 0  # of which there are more
     return test(
         name, "the first round has its declared chances", PART, p_value, findings,
-        bits_off((q1, p1)[bit], (held == bit).sum(axis=0), 2),
+        bits_off((q1, p1)[bit], (before == bit).sum(axis=0), 2),
     )  # fmt: skip
 
 
 def _second_round(metric: Metric, first: list[Derived], reports: list[bytes]) -> Check:
     """P(S=1) for a permanent 1 and 0, given the permanent bits that the device says it has."""
     params, (_, _, p2, q2) = metric.params, metric.params.mechanism.rates
-    permanent = permanent_table([one.permanent_bits for one in first], params.num_bits)
-    held = np.repeat(permanent, SERIES, axis=0)
-    shown = permanent_table([int.from_bytes(bits, "little") for bits in reports], params.num_bits)
-    p_value, findings = _round(params, shown, held, (p2, q2))
+    permanent = permanent_table([device.permanent_bits for device in first], params.num_bits)
+    before = np.repeat(permanent, SERIES, axis=0)
+    after = permanent_table([int.from_bytes(bits, "little") for bits in reports], params.num_bits)
+    p_value, findings = _round(params, after, before, (p2, q2))
     return test(
         metric.name, "the second round has its declared chances", PART, p_value, findings,
-        bits_off(p2, held.sum(axis=0), 2),
+        bits_off(p2, before.sum(axis=0), 2),
     )  # fmt: skip
 
 
 def _round(
-    params: RapporParams, shown: Masks, held: Masks, chances: tuple[float, float]
+    params: RapporParams, after: Masks, before: Masks, chances: tuple[float, float]
 ) -> tuple[float, str]:
     """p-value and text for P(1 shown | bit held) of a round: of bits that are 1, and that are 0."""
     p_values, findings = [], []
-    for chance, own, total, ones in by_bit(params, shown, held, chances):
-        each = own.sum(axis=0)
-        asked = each > 0
-        alone = bounds.two_sided((shown * own).sum(axis=0)[asked], each[asked], chance)
+    for chance, mask, total, ones in by_bit(params, after, before, chances):
+        each = mask.sum(axis=0)
+        used = each > 0
+        alone = bounds.two_sided((after * mask).sum(axis=0)[used], each[used], chance)
         together = bounds.count_p_value(ones, total, chance)
         p_values.append(2 * min(together, float(alone.min(initial=1.0)) * max(len(alone), 1)))
         findings.append(
@@ -218,7 +218,7 @@ def _round(
 def _cohorts(
     name: str, cohorts: int, first: list[Derived], other: list[Derived]
 ) -> Iterator[Check]:
-    counts = np.bincount([one.cohort for one in first], minlength=cohorts).astype(float)
+    counts = np.bincount([device.cohort for device in first], minlength=cohorts).astype(float)
     p_value = chi_square(counts, np.full(cohorts, counts.sum() / cohorts))
     yield test(
         name, "cohorts of the derivations are uniform", PART, p_value,

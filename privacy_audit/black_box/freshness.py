@@ -45,25 +45,25 @@ def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iter
     secret = os.urandom(32)
     event = Event(metric.name, start_days(metric, 1)[0], value)
     with source.started() as client:
-        (known,) = client.derive(metric.name, [(secret, value)])
+        (device,) = client.derive(metric.name, [(secret, value)])
         for number, together, how in (
             (reports, LIFE, "one after the other"),
             (min(reports, OPENED), 1, "by a device reopened"),
         ):
             length = min(LIFE, number)
             life = Life(secret, (event,) * length)
-            seen = client.encode([life] * (number // length), together)
-            yield _equal(metric, known.permanent_bits, seen, how)
+            lives = client.encode([life] * (number // length), together)
+            yield _equal(metric, device.permanent_bits, lives, how)
 
 
-def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: str) -> Check:
+def _equal(metric: Metric, permanent: int, lives: list[list[SeenReport]], how: str) -> Check:
     """Pairs of equal pieces, of the piece with the smallest p-value. permanent: B'."""
-    width, n = metric.params.report_bytes, sum(map(len, seen))
-    raw = np.frombuffer(b"".join(r.bits for some in seen for r in some), dtype=np.uint8)
+    width, n = metric.params.report_bytes, sum(map(len, lives))
+    raw = np.frombuffer(b"".join(r.bits for some in lives for r in some), dtype=np.uint8)
     table = raw.reshape(n, width)
     step = PIECE // 8
     pieces = [slice(0, width), *(slice(i, min(i + step, width)) for i in range(0, width, step))]
-    found, seeds = [(1.0, "nothing to compare")], 0.0
+    results, seeds = [(1.0, "nothing to compare")], 0.0
     for start, stop in dict.fromkeys((piece.start, piece.stop) for piece in pieces):
         alike, triples = (
             chance_alike(metric, permanent, 8 * start, 8 * stop, number) for number in (2, 3)
@@ -72,20 +72,20 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
             continue
         expected, equal = n * (n - 1) / 2 * alike, equal_pairs(table[:, start:stop])
         text = f"{equal:,} equal pairs of bits {8 * start} to {8 * stop}, {expected:.3g} expected"
-        found.append((at_least(equal, n, alike, triples), f"{text}, among {n:,} reports"))
+        results.append((at_least(equal, n, alike, triples), f"{text}, among {n:,} reports"))
         spread = expected + n * (n - 1) * (n - 2) * (triples - alike**2)
         more = FOUND + 4 * np.sqrt(spread + 1)
         seeds = max(seeds, np.log2(n * (n - 1) / 2 / more))
-    p_value, text = min(found[1:] or found, key=lambda one: one[0])
+    p_value, text = min(results[1:] or results, key=lambda pair: pair[0])
     return test(
         metric.name, f"reports {how} are equal only by chance", PART,
-        p_value * max(len(found) - 1, 1), text,
+        p_value * max(len(results) - 1, 1), text,
         all_of(f"noise, or {PIECE} bits of it, from 2^{seeds:.0f} seeds or fewer")
-        if len(found) > 1 else None,
+        if len(results) > 1 else None,
     )  # fmt: skip
 
 
-def at_least(found: int, number: int, alike: float, triples: float) -> float:
+def at_least(pairs_equal: int, number: int, alike: float, triples: float) -> float:
     """Return the probability of so many equal pairs or more, by a negative binomial law.
 
     It has the exact mean and variance: where some reports are likelier than others the pairs of
@@ -95,11 +95,11 @@ def at_least(found: int, number: int, alike: float, triples: float) -> float:
     pairs = number * (number - 1) / 2
     mean = pairs * alike
     more = 2 * pairs * (number - 2) * (triples - alike**2) - mean * alike
-    if not found:
+    if not pairs_equal:
         return 1.0
     if more <= 1e-9 * mean:
-        return float(stats.poisson.sf(found - 1, mean))
-    return float(stats.nbinom.sf(found - 1, mean**2 / more, mean / (mean + more)))
+        return float(stats.poisson.sf(pairs_equal - 1, mean))
+    return float(stats.nbinom.sf(pairs_equal - 1, mean**2 / more, mean / (mean + more)))
 
 
 def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: int = 2) -> float:

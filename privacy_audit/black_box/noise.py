@@ -36,9 +36,9 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) 
     if params.scheme.symbols:
         yield _symbols(metric, params, sums.sums["offsets"], part)
     else:
-        one, zero = chances(params, permanent=False)
-        yield _bits(metric, "q* of each bit that the value sets", sums.sums["set"], one, part)
-        yield _bits(metric, "p* of each bit that it does not", sums.sums["clear"], zero, part)
+        if_set, if_clear = chances(params, permanent=False)
+        yield _bits(metric, "q* of each bit that the value sets", sums.sums["set"], if_set, part)
+        yield _bits(metric, "p* of each bit that it does not", sums.sums["clear"], if_clear, part)
         if params.num_bits > 1:
             yield _pairs(metric, sums, largest, part)
     product, variance = sums.sums["neighbors"]
@@ -53,17 +53,17 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) 
 
 def _bits(metric: str, what: str, counts: Floats, chance: float, part: str) -> Check:
     """Return the worst bit, corrected for their number, and all together."""
-    shown, total = counts
-    asked = total > 0
-    each = bounds.two_sided(shown[asked], total[asked], chance)
-    together = bounds.two_sided(shown.sum(), total.sum(), chance)
+    ones, total = counts
+    used = total > 0
+    each = bounds.two_sided(ones[used], total[used], chance)
+    together = bounds.two_sided(ones.sum(), total.sum(), chance)
     p_value = min(float(each.min(initial=1.0)) * max(len(each), 1), float(together)) * 2
-    seen = shown.sum() / max(total.sum(), 1)
-    worst = int(np.flatnonzero(asked)[each.argmin()]) if len(each) else 0
+    rate = ones.sum() / max(total.sum(), 1)
+    worst = int(np.flatnonzero(used)[each.argmin()]) if len(each) else 0
     return test(
         metric, what, part, p_value,
-        f"{seen:.5f} over {total.sum():,.0f} bits, declared {chance:.5f}; "
-        f"bit {worst} is furthest off: {shown[worst] / max(total[worst], 1):.5f}",
+        f"{rate:.5f} over {total.sum():,.0f} bits, declared {chance:.5f}; "
+        f"bit {worst} is furthest off: {ones[worst] / max(total[worst], 1):.5f}",
         bits_off(chance, total, 1),
     )  # fmt: skip
 
@@ -75,34 +75,34 @@ def _ones(metric: str, params: RapporParams, counts: Floats, part: str) -> Check
     reports that depend on each other, as those of a device do.
     """
     chance, k = chances(params, permanent=False), params.num_bits
-    p_value, found = 1.0, "no reports"
+    p_value, text = 1.0, "no reports"
     used = np.flatnonzero(counts.sum(axis=1))
-    for held in used.tolist():
-        own, others = (np.arange(n + 1) for n in (held, k - held))
+    for size in used.tolist():
+        ones, others = (np.arange(n + 1) for n in (size, k - size))
         law = np.convolve(
-            stats.binom.pmf(own, held, chance[0]), stats.binom.pmf(others, k - held, chance[1])
+            stats.binom.pmf(ones, size, chance[0]), stats.binom.pmf(others, k - size, chance[1])
         )
-        seen = np.flatnonzero(counts[held])
-        fewest, most = int(seen[0]), int(seen[-1])
+        counts_seen = np.flatnonzero(counts[size])
+        fewest, most = int(counts_seen[0]), int(counts_seen[-1])
         tail = min(law[: fewest + 1].sum(), law[most:].sum())
-        bound = float(2 * len(used) * counts[held].sum() * tail)
-        if bound < p_value or found == "no reports":
+        bound = float(2 * len(used) * counts[size].sum() * tail)
+        if bound < p_value or text == "no reports":
             p_value = min(p_value, bound)
-            found = (
-                f"{fewest} to {most} ones in {counts[held].sum():,.0f} reports, "
+            text = (
+                f"{fewest} to {most} ones in {counts[size].sum():,.0f} reports, "
                 f"{(np.arange(k + 1) * law).sum():.1f} expected"
             )
     return test(
-        metric, "no report has too few or too many ones", part, p_value, found,
+        metric, "no report has too few or too many ones", part, p_value, text,
         _smallest_bare(params, counts),
     )  # fmt: skip
 
 
 def _smallest_bare(params: RapporParams, counts: Floats) -> Smallest:
     """One report without noise shows where so few ones are rare enough among all reports."""
-    held = int(counts.sum(axis=1).argmax())
-    one, zero = chances(params, permanent=False)
-    law = one**held * (1 - zero) ** (params.num_bits - held)
+    size = int(counts.sum(axis=1).argmax())
+    p, q = chances(params, permanent=False)
+    law = p**size * (1 - q) ** (params.num_bits - size)
     reports = float(counts.sum())
     rare = reports * law < CERTAIN
     return one_of(reports if rare else 0, "reports that leave without noise")
@@ -114,11 +114,11 @@ def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
     z = products / np.sqrt(np.maximum(variances, _CELLS))
     upper = np.triu_indices(len(z), 1)
     worst = int(np.abs(z[upper]).argmax())
-    found = float(z[upper][worst])
+    z_worst = float(z[upper][worst])
     return test(
         metric, "the noise of two bits is independent", part,
-        bounds.bennett_p_value(found, float(variances[upper][worst]), largest) * len(upper[0]),
-        f"bits {upper[0][worst]} and {upper[1][worst]} correlate most, with z = {found:.2f} "
+        bounds.bennett_p_value(z_worst, float(variances[upper][worst]), largest) * len(upper[0]),
+        f"bits {upper[0][worst]} and {upper[1][worst]} correlate most, with z = {z_worst:.2f} "
         f"among {len(upper[0]):,} pairs",
         correlated(sums.sums["reports"].item(), len(upper[0])),
     )  # fmt: skip
@@ -126,13 +126,13 @@ def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
 
 def _symbols(metric: str, params: RapporParams, counts: Floats, part: str) -> Check:
     """Return the own symbol as often as declared, and all others alike."""
-    own, other = chances(params, permanent=False)
-    expected = np.array([own] + [other] * (params.num_bits - 1))
+    same, other = chances(params, permanent=False)
+    expected = np.array([same] + [other] * (params.num_bits - 1))
     p_value = chi_square(counts, expected * counts.sum())
     return test(
         metric, "each symbol with its declared chance", part, p_value,
         f"the own one {counts[0] / max(counts.sum(), 1):.5f} of {counts.sum():,.0f}, "
-        f"declared {own:.5f}", chance_off(own, float(counts.sum()), "of a symbol's chance"),
+        f"declared {same:.5f}", chance_off(same, float(counts.sum()), "of a symbol's chance"),
     )  # fmt: skip
 
 
@@ -155,17 +155,17 @@ def _permanence(metric: str, sums: NoiseSums, part: str) -> Check:
 
 def chi_square(counts: Floats, expected: Floats) -> float:
     """P-value of Pearson's test, with small neighboring cells joined."""
-    seen, wanted = [0.0], [0.0]
+    joined, expectations = [0.0], [0.0]
     for count, chance in zip(counts, expected, strict=True):
-        if wanted[-1] >= MIN_EXPECTED:
-            seen.append(0.0)
-            wanted.append(0.0)
-        seen[-1] += count
-        wanted[-1] += chance
-    if len(seen) > 1 and wanted[-1] < MIN_EXPECTED:
-        seen[-2] += seen.pop()
-        wanted[-2] += wanted.pop()
-    if len(seen) < 2:
+        if expectations[-1] >= MIN_EXPECTED:
+            joined.append(0.0)
+            expectations.append(0.0)
+        joined[-1] += count
+        expectations[-1] += chance
+    if len(joined) > 1 and expectations[-1] < MIN_EXPECTED:
+        joined[-2] += joined.pop()
+        expectations[-2] += expectations.pop()
+    if len(joined) < 2:
         return 1.0
-    statistic = sum((s - w) ** 2 / w for s, w in zip(seen, wanted, strict=True))
-    return float(stats.chi2.sf(statistic, len(seen) - 1))
+    statistic = sum((s - w) ** 2 / w for s, w in zip(joined, expectations, strict=True))
+    return float(stats.chi2.sf(statistic, len(joined) - 1))

@@ -33,19 +33,19 @@ class NoiseSums:
         )
 
 
-def noise_sums(params: RapporParams, seen: Observations) -> NoiseSums:
+def noise_sums(params: RapporParams, trials: Observations) -> NoiseSums:
     """Return the sums that a chunk of trials adds: of single reports, or of series of a device."""
-    held = np.where(seen.world[:, None] == 0, seen.masks[0], seen.masks[1])
-    reports = seen.reports.shape[1]
+    masks = np.where(trials.world[:, None] == 0, trials.masks[0], trials.masks[1])
+    reports = trials.reports.shape[1]
     if reports > 1:
-        return NoiseSums(reports, _of_series(params, seen, held))
-    single = seen.reports[:, 0]
-    return NoiseSums(1, _of_reports(params, single, held))
+        return NoiseSums(reports, _of_series(params, trials, masks))
+    single = trials.reports[:, 0]
+    return NoiseSums(1, _of_reports(params, single, masks))
 
 
-def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, Floats]:
+def _of_reports(params: RapporParams, single: Masks, masks: Masks) -> dict[str, Floats]:
     """By bit how often it was shown; products of residuals of bits, and of neighboring devices."""
-    residual, spread = residuals(params, single, held, permanent=False)
+    residual, spread = residuals(params, single, masks, permanent=False)
     neighbors = (residual[1:] * residual[:-1]).sum()
     sums = {
         "reports": np.array([float(len(single))]),
@@ -53,27 +53,27 @@ def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, F
     }
     if params.scheme.symbols:
         alone = single.sum(axis=1) == 1  # by distance (modulo g) from the device's own symbol
-        distance = (single[alone].argmax(axis=1) - held[alone].argmax(axis=1)) % params.num_bits
+        distance = (single[alone].argmax(axis=1) - masks[alone].argmax(axis=1)) % params.num_bits
         return sums | {"offsets": np.bincount(distance, minlength=params.num_bits).astype(float)}
     few = slice(0, MAX_PAIRED_BITS)
     return (
         sums
-        | _ones(params, single[:, None], held)
+        | _ones(params, single[:, None], masks)
         | {
-            "set": np.stack([(held * single).sum(0), held.sum(0)]).astype(float),
-            "clear": np.stack([((1 - held) * single).sum(0), (1 - held).sum(0)]).astype(float),
+            "set": np.stack([(masks * single).sum(0), masks.sum(0)]).astype(float),
+            "clear": np.stack([((1 - masks) * single).sum(0), (1 - masks).sum(0)]).astype(float),
             "products": _squared(residual[:, few]),
             "variances": _squared(spread[:, few]),
         }
     )
 
 
-def _ones(params: RapporParams, reports: Masks, held: Masks) -> dict[str, Floats]:
+def _ones(params: RapporParams, reports: Masks, masks: Masks) -> dict[str, Floats]:
     """How many reports showed so many ones, by the bits that their value sets, (h + 1, k + 1)."""
     if params.num_bits < MIN_BITS or params.scheme.symbols:
         return {}
     wide = params.num_bits + 1
-    rows = held.sum(axis=1, dtype=np.int64)[:, None]
+    rows = masks.sum(axis=1, dtype=np.int64)[:, None]
     cells = rows * wide + reports.sum(axis=2, dtype=np.int64)
     counts = np.bincount(cells.ravel(), minlength=(params.num_hashes + 1) * wide)
     return {"ones": counts.reshape(-1, wide).astype(float)}
@@ -86,15 +86,15 @@ def _squared(table: Floats) -> Floats:
 
 
 def residuals(
-    params: RapporParams, shown: Masks, held: Masks, *, permanent: bool
+    params: RapporParams, bits: Masks, masks: Masks, *, permanent: bool
 ) -> tuple[Floats, Floats]:
     """Shown bits minus their expected values, and the variance of each, both (n, k).
 
-    permanent: `shown` is a permanent response; otherwise a report.
+    permanent: `bits` is a permanent response; otherwise a report.
     """
-    one, zero = chances(params, permanent=permanent)
-    expected = np.where(held == 1, one, zero)
-    return np.asarray(shown - expected), np.asarray(expected * (1 - expected))
+    if_set, if_clear = chances(params, permanent=permanent)
+    expected = np.where(masks == 1, if_set, if_clear)
+    return np.asarray(bits - expected), np.asarray(expected * (1 - expected))
 
 
 def chances(params: RapporParams, *, permanent: bool) -> tuple[float, float]:
@@ -110,8 +110,8 @@ def chances(params: RapporParams, *, permanent: bool) -> tuple[float, float]:
 
 def product_test(
     params: RapporParams,
-    one: tuple[Floats, Floats],
-    other: tuple[Floats, Floats],
+    first: tuple[Floats, Floats],
+    second: tuple[Floats, Floats],
     *,
     permanent: bool,
 ) -> tuple[float, float]:
@@ -119,8 +119,8 @@ def product_test(
 
     By Bennett's inequality: the sum over bits that are rarely set is far from normal.
     """
-    variance = product_variance(params, one[1], other[1])
-    z = float((one[0] * other[0]).sum() / np.sqrt(max(variance, 1e-12)))
+    variance = product_variance(params, first[1], second[1])
+    z = float((first[0] * second[0]).sum() / np.sqrt(max(variance, 1e-12)))
     return z, bennett_p_value(z, variance, largest_product(params, permanent=permanent))
 
 
@@ -150,19 +150,19 @@ def product_variance(params: RapporParams, one: Floats, other: Floats) -> float:
     chance = np.full((2, k), lie)
     chance[[0, 1], [0, 1]] = 1 - (k - 1) * lie
     first, second = (np.diag(e) - np.outer(e, e) for e in chance)
-    own, others = (np.abs(x - rest).argmax(axis=1) for x in (one, other))
-    same = int((own == others).sum())
+    symbols, others = (np.abs(x - rest).argmax(axis=1) for x in (one, other))
+    same = int((symbols == others).sum())
     return float(same * (first**2).sum() + (len(one) - same) * (first * second).sum())
 
 
-def _of_series(params: RapporParams, seen: Observations, held: Masks) -> dict[str, Floats]:
+def _of_series(params: RapporParams, trials: Observations, masks: Masks) -> dict[str, Floats]:
     """How alike a device's reports are beyond what is declared: number, sum and sum of squares.
 
     Of each device: products of residuals of two different reports, over all bits, minus the
     covariance that a permanent response gives them.
     """
-    t, k = seen.reports.shape[1:]
-    counts = shown_counts(seen.reports).astype(np.int64)
+    t, k = trials.reports.shape[1:]
+    counts = shown_counts(trials.reports).astype(np.int64)
     p1, q1, p2, q2 = params.mechanism.rates
     if params.scheme.symbols:
         alike = (counts * (counts - 1)).sum(axis=1) / (t * (t - 1))
@@ -173,14 +173,14 @@ def _of_series(params: RapporParams, seen: Observations, held: Masks) -> dict[st
             "excess": np.array([len(excess), excess.sum(), (excess**2).sum()]),
             "declared": np.array([declared]),
         }
-    one, zero = chances(params, permanent=False)
-    expected = np.where(held == 1, one, zero)
+    p_one, p_zero = chances(params, permanent=False)
+    expected = np.where(masks == 1, p_one, p_zero)
     total = counts - t * expected
     alone = counts * (1 - expected) ** 2 + (t - counts) * expected**2
-    kept = np.where(held == 1, p1 * (1 - p1), q1 * (1 - q1)) * (p2 - q2) ** 2
-    excess = ((total**2 - alone) / (t * (t - 1)) - kept).mean(axis=1)
+    permanent = np.where(masks == 1, p1 * (1 - p1), q1 * (1 - q1)) * (p2 - q2) ** 2
+    excess = ((total**2 - alone) / (t * (t - 1)) - permanent).mean(axis=1)
     sums = {"excess": np.array([len(excess), excess.sum(), (excess**2).sum()])}
-    return sums | _ones(params, seen.reports, held)
+    return sums | _ones(params, trials.reports, masks)
 
 
 def _variance_of_alike(chance: Floats, reports: int) -> float:
@@ -202,11 +202,11 @@ def permanent_table(bits: list[int], num_bits: int) -> Masks:
 
 
 def by_bit(
-    params: RapporParams, shown: Masks, held: Masks, chances: tuple[float, float]
+    params: RapporParams, bits: Masks, before: Masks, chances: tuple[float, float]
 ) -> Iterator[tuple[float, NDArray[np.bool_], int, int]]:
     """For bits that are 1, then those that are 0: the chance that 1 is shown, where they are held
     (n, k), how many are, and how often 1 was shown there. Of symbols 0 follows from 1."""
     for bit, chance in zip((1, 0), chances, strict=True):
         if bit or not params.scheme.symbols:
-            own = held == bit
-            yield chance, own, int(own.sum()), int(shown[own].sum())
+            mask = before == bit
+            yield chance, mask, int(mask.sum()), int(bits[mask].sum())

@@ -41,18 +41,18 @@ def observe(
     file: MetricsFile,
     scenario: Scenario,
     world: Integers,
-    seen: list[list[SeenReport]],
+    lives: list[list[SeenReport]],
 ) -> Observations:
     """Put what was seen into arrays."""
     metric = file.metrics[scenario.metric]
-    n, t, k = len(seen), scenario.watched, metric.params.num_bits
+    n, t, k = len(lives), scenario.watched, metric.params.num_bits
     width = metric.params.report_bytes
     raw = np.zeros((n, t, width), dtype=np.uint8)
     masks = np.zeros((3, n, width), dtype=np.uint8)
     cohorts = np.full(n, -1, dtype=np.int64)
-    known: dict[tuple[str, int, Value], Bits] = {}
+    cached: dict[tuple[str, int, Value], Bits] = {}
     moved = 0
-    for row, reports in enumerate(seen):
+    for row, reports in enumerate(lives):
         last = reports[-t:]
         for column, report in enumerate(last):
             raw[row, column] = np.frombuffer(report.bits, dtype=np.uint8)
@@ -63,11 +63,11 @@ def observe(
         moved += any(report.cohort != cohort for report in reports)
         for which, value in enumerate(scenario.values):
             key = name, cohort, value
-            if key not in known:
-                known[key] = _bits_of(file.metrics[name], cohort, value)
-            masks[which, row] = known[key]
+            if key not in cached:
+                cached[key] = _bits_of(file.metrics[name], cohort, value)
+            masks[which, row] = cached[key]
     unpacked = [np.unpackbits(x, axis=-1, bitorder="little", count=k) for x in (raw, masks)]
-    number = np.array([len(reports) for reports in seen], dtype=np.int64)
+    number = np.array([len(reports) for reports in lives], dtype=np.int64)
     return Observations(unpacked[0], number, unpacked[1], cohorts, world, moved)
 
 
@@ -77,31 +77,31 @@ def _bits_of(metric: Metric, cohort: int, value: Value) -> Bits:
     return np.frombuffer(whole.to_bytes(metric.params.report_bytes, "little"), dtype=np.uint8)
 
 
-def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
+def features(params: RapporParams, trials: Observations) -> NDArray[np.float32]:
     """Return the numbers that attacks use for each device, (n, features): `LIKELIHOOD`, `AVERAGE`.
 
     The others are for the classifier: they also hold what a client that does not do what it
     declares may show (reports left out, bare values, equal reports, a first or last report that
     differs from the rest).
     """
-    reports, t = seen.reports, seen.reports.shape[1]
-    counts = shown_counts(seen.reports)
+    reports, t = trials.reports, trials.reports.shape[1]
+    counts = shown_counts(trials.reports)
     means = [
         _sum_over(mask, counts) / (t * np.maximum(mask.sum(axis=1, dtype=np.int64), 1))
-        for mask in seen.masks
+        for mask in trials.masks
     ]
     columns: list[NDArray[Any]] = [
-        log_likelihood_ratio(params, t, counts, seen.masks),
-        (_sum_over(seen.masks[0], counts) - _sum_over(seen.masks[1], counts)) / t,
+        log_likelihood_ratio(params, t, counts, trials.masks),
+        (_sum_over(trials.masks[0], counts) - _sum_over(trials.masks[1], counts)) / t,
     ]
     for which, mean in enumerate(means):
-        bare = (reports == seen.masks[which][:, None, :]).all(axis=2)
+        bare = (reports == trials.masks[which][:, None, :]).all(axis=2)
         columns += [mean, mean**2, bare.sum(axis=1)]
     for column in (0, t - 1):
-        one = seen.reports[:, column]
-        columns.append(_sum_over(seen.masks[0], one) - _sum_over(seen.masks[1], one))
+        ones = trials.reports[:, column]
+        columns.append(_sum_over(trials.masks[0], ones) - _sum_over(trials.masks[1], ones))
     again = (reports[:, 1:] == reports[:, :-1]).all(axis=2).sum(axis=1)
-    columns += [counts.mean(axis=1), again, seen.number, seen.number**2]
+    columns += [counts.mean(axis=1), again, trials.number, trials.number**2]
     table = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
     return np.round(table, 6).astype(np.float32)
 
@@ -143,8 +143,8 @@ def bit_evidence(params: RapporParams, reports: int) -> Floats:
     p1, q1, p2, q2 = params.mechanism.rates
     ones = np.arange(reports + 1)
     show = [ones * ln(p) + (reports - ones) * ln(1 - p) for p in (p2, q2)]
-    given = [np.logaddexp(ln(kept) + show[0], ln(1 - kept) + show[1]) for kept in (p1, q1)]
-    return np.asarray(given[0] - given[1])
+    by_bit = [np.logaddexp(ln(keep) + show[0], ln(1 - keep) + show[1]) for keep in (p1, q1)]
+    return np.asarray(by_bit[0] - by_bit[1])
 
 
 def _symbol_likelihood(params: RapporParams, counts: Integers, mask: Bits) -> Floats:

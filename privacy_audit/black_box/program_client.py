@@ -226,21 +226,21 @@ class ProgramClient:
         runs = [list(_runs(life, together)) for life in lives]
         commands = [
             _encode(metric, life.secret, value, len(days))
-            for life, own in zip(lives, runs, strict=True)
-            for metric, value, days in own
+            for life, parts in zip(lives, runs, strict=True)
+            for metric, value, days in parts
         ]
-        answers, seen = iter(self._program.ask(commands)), []
+        answers, lives_seen = iter(self._program.ask(commands)), []
         with _readable("encode"):
-            for own in runs:
+            for parts in runs:
                 reports: list[SeenReport] = []
-                for metric, _, days in own:
+                for metric, _, days in parts:
                     answer = next(answers)
                     reports += [
                         SeenReport(metric, answer["cohort"], day, bytes.fromhex(bits))
                         for day, bits in zip(days, answer["report_bits"], strict=True)
                     ]
-                seen.append(reports)
-        return seen
+                lives_seen.append(reports)
+        return lives_seen
 
     def record(self, lives: list[Life]) -> list[list[SeenReport]]:
         """Run devices with their ledgers through their lives.
@@ -259,13 +259,13 @@ class ProgramClient:
         answers = iter(self._program.ask(commands))
         with _readable("record"):
             answered = [[next(answers)["report"] for _ in life.events] for life in lives]
-            queued = [[report for report in own if report is not None] for own in answered]
-            seen = iter(self._over_the_wire([report for own in queued for report in own]))
-            return [[next(seen) for _ in own] for own in queued]
+            queued = [[report for report in row if report is not None] for row in answered]
+            decoded = iter(self._over_the_wire([report for row in queued for report in row]))
+            return [[next(decoded) for _ in row] for row in queued]
 
-    def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:
+    def derive(self, metric: str, pairs: list[tuple[bytes, Value]]) -> list[Derived]:
         """Ask for the derivations of devices of one metric, given pairs of secret and value."""
-        answers = self._program.ask([_encode(metric, secret, value, 1) for secret, value in asked])
+        answers = self._program.ask([_encode(metric, secret, value, 1) for secret, value in pairs])
         with _readable("encode"):
             return [
                 Derived(a["cohort"], _whole(a["bloom_bits"]), _whole(a["permanent_bits"]))
@@ -280,7 +280,7 @@ class ProgramClient:
 
     def _over_the_wire(self, reports: list[Any]) -> list[SeenReport]:
         """Put reports into batches whose bytes must say the same; return them in their order."""
-        own = [
+        direct = [
             SeenReport(r["metric"], r["cohort"], r["day"], base64.b64decode(r["bits"]))
             for r in reports
         ]
@@ -294,11 +294,11 @@ class ProgramClient:
                 for group in groups
                 for cohort, bits in group.rows
             ]
-            if sorted(read) != sorted(own[part]):
+            if sorted(read) != sorted(direct[part]):
                 raise AuditedClientError(
                     "the program's batch does not hold the reports that it was given"
                 )
-        return own
+        return direct
 
 
 @contextmanager

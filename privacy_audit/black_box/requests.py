@@ -48,36 +48,36 @@ def request_checks(
         part: The part of the audit.
         pad_to: Bytes to a multiple of which bodies are filled up.
     """
-    every = [one for device in devices for some in device for one in some]
+    every = [r for device in devices for some in device for r in some]
     total = len(every)
-    strays = sum(not holds_reports_alone(one.body) for one in every)
-    found = f"{strays:,} of {total:,} bodies held something else"
-    yield counted("", "bodies hold reports and zeros alone", part, strays, found, total, "bodies")
+    strays = sum(not holds_reports_alone(r.body) for r in every)
+    text = f"{strays:,} of {total:,} bodies held something else"
+    yield counted("", "bodies hold reports and zeros alone", part, strays, text, total, "bodies")
     if strays:
         return
-    batches = [batch_of(one.body) for one in every]
+    batches = [batch_of(r.body) for r in every]
     mixed = sum(len({group.metric for group in batch.groups}) > 1 for batch in batches)
-    found = f"{mixed:,} batches held several: their cohorts are a fingerprint"
-    yield counted("", "a batch holds one metric", part, mixed, found, total, "batches")
-    odd = sum(len(one.body) % pad_to != 0 for one in every)
-    odd += sum(dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every)
+    text = f"{mixed:,} batches held several: their cohorts are a fingerprint"
+    yield counted("", "a batch holds one metric", part, mixed, text, total, "batches")
+    odd = sum(len(r.body) % pad_to != 0 for r in every)
+    odd += sum(dict(r.headers).get("Content-Length") != str(len(r.body)) for r in every)
     what = f"bodies are filled up to {pad_to} bytes, and Content-Length says so"
     yield counted("", what, part, odd, f"{odd:,} of {total:,} were not", total, "requests")
     unsorted = sum(not _in_order(batch) for batch in batches)
     what = "the order of reports in a batch says no more than their contents"
-    found = f"{unsorted:,} of {total:,} batches were in another order"
-    yield counted("", what, part, unsorted, found, total, "batches")
-    used = [Counter(one.connection for one in some) for device in devices for some in device]
-    shared = sum(count - 1 for one in used for count in one.values())
-    found = f"{shared:,} requests came over the connection of another"
+    text = f"{unsorted:,} of {total:,} batches were in another order"
+    yield counted("", what, part, unsorted, text, total, "batches")
+    used = [Counter(r.connection for r in some) for device in devices for some in device]
+    shared = sum(count - 1 for c in used for count in c.values())
+    text = f"{shared:,} requests came over the connection of another"
     what = "each batch has a separate connection"
-    yield counted("", what, part, shared, found, total, "requests")
+    yield counted("", what, part, shared, text, total, "requests")
     if not every:
         return
     ids = [batch.batch_id for batch in batches]
     repeated = total - len(set(ids))
-    found = f"{repeated:,} of {total:,} ids came again"
-    yield counted("", "every batch has another id", part, repeated, found, total, "batches")
+    text = f"{repeated:,} of {total:,} ids came again"
+    yield counted("", "every batch has another id", part, repeated, text, total, "batches")
     table = np.array([list(bytes.fromhex(name)) for name in ids], dtype=np.uint8)
     bits = np.unpackbits(table, axis=1)
     each = bounds.two_sided(bits.sum(axis=0), np.full(bits.shape[1], total), 0.5)
@@ -125,5 +125,5 @@ def holds_reports_alone(body: bytes) -> bool:
         stream.decompress(body)
     except zlib.error:
         return False
-    said = body[:10] != GZIP_HEADER or body[12:14] != b"RP" or any(body[16 : 12 + size])
-    return not said and stream.eof and not stream.unused_data
+    extra = body[:10] != GZIP_HEADER or body[12:14] != b"RP" or any(body[16 : 12 + size])
+    return not extra and stream.eof and not stream.unused_data

@@ -205,15 +205,15 @@ def _past_cap(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
     yield replace(last, name=f"a value or the fallback, {last.name}", claim=claim)
 
 
-def fillers(metric: Metric, pool: tuple[Value, ...], kept: int) -> list[Value] | None:
-    """List values that fill the cap but for `kept` places; None where the cap cannot be reached."""
+def fillers(metric: Metric, pool: tuple[Value, ...], spare: int) -> list[Value] | None:
+    """List values that fill the cap but for `spare` places; None if the cap cannot be reached."""
     if metric.fallback is None:
         return None
     if metric.num_values is not None and not metric.params.scheme.own_bits:
         return None  # two of few values may have the same bits, and share a place
     reserved = 1 + (metric.no_data is not None)
-    number = metric.max_permanent_responses - reserved - kept
-    total = number + kept + DEVICE_PERIODS
+    number = metric.max_permanent_responses - reserved - spare
+    total = number + spare + DEVICE_PERIODS
     if not 0 <= number <= MAX_FILLERS or (metric.max_reports or total) < total:
         return None
     others = free(metric, pool)
@@ -225,10 +225,10 @@ def past_cap(metric: Metric, pool: tuple[Value, ...], recorded: list[Value]) -> 
     """List values of a pool that find no place in the cap after `recorded`, even by equal bits."""
     always = [value for value in (metric.fallback, metric.no_data) if value is not None]
     cohorts = range(metric.params.num_cohorts)
-    taken = [{metric.value_bits(v, c) for v in (*recorded, *always)} for c in cohorts]
+    bits_of = [{metric.value_bits(v, c) for v in (*recorded, *always)} for c in cohorts]
 
     def has_place(value: Value) -> bool:
-        return any(metric.value_bits(value, cohort) in taken[cohort] for cohort in cohorts)
+        return any(metric.value_bits(value, cohort) in bits_of[cohort] for cohort in cohorts)
 
     return tuple(value for value in free(metric, pool) if not has_place(value))
 

@@ -167,8 +167,8 @@ def watch(
 
 def bytes_of(folder: Path) -> bytes:
     """Names and contents of all files of a folder."""
-    found = []
+    parts = []
     for path in sorted(folder.rglob("*")):
         if path.is_file():
-            found += [path.name.encode(), path.read_bytes()]
-    return b"\0".join(found)
+            parts += [path.name.encode(), path.read_bytes()]
+    return b"\0".join(parts)

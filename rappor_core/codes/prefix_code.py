@@ -117,22 +117,22 @@ class PrefixCode(Frozen):
         Returns:
             The bytes, whether the string ends there, and whether the bits are a valid code.
         """
-        data, history, left = bytearray(), bytes(self.order), num_bits
+        data, history, remaining = bytearray(), bytes(self.order), num_bits
         end = len(self.symbols)
         while True:
-            place, left = self._next(self._tree(history), bits, left)
+            place, remaining = self._next(self._tree(history), bits, remaining)
             if place is None:
                 return Decoded(bytes(data), ended=False, valid=True)
             if place == end:
-                rest = bits & ((1 << left) - 1)
+                rest = bits & ((1 << remaining) - 1)
                 return Decoded(bytes(data), ended=rest == 0, valid=rest == 0)
             if place < end:
                 byte = self.symbols[place]
             else:
-                if left < 8:
+                if remaining < 8:
                     return Decoded(bytes(data), ended=False, valid=True)
-                left -= 8
-                byte = bits >> left & 0xFF
+                remaining -= 8
+                byte = bits >> remaining & 0xFF
                 if byte in self._places or self.folded(bytes([byte]))[0] != byte:
                     return Decoded(bytes(data), ended=False, valid=False)
             data.append(byte)
@@ -142,22 +142,22 @@ class PrefixCode(Frozen):
         """Return the bytes as they are coded: A to Z in lower case, where the table says so."""
         return data.lower() if self.lower_case else data
 
-    def _next(self, tree: Mapping[_Word, int], bits: int, left: int) -> tuple[int | None, int]:
+    def _next(self, tree: Mapping[_Word, int], bits: int, remaining: int) -> tuple[int | None, int]:
         """Return the place of the next symbol and the bits that are left; None where they end
         before."""
         value = 0
-        for size in range(1, min(left, len(DIGITS)) + 1):
-            value = value << 1 | bits >> (left - size) & 1
+        for size in range(1, min(remaining, len(DIGITS)) + 1):
+            value = value << 1 | bits >> (remaining - size) & 1
             place = tree.get((value, size))
             if place is not None:
-                return place, left - size
-        return None, left
+                return place, remaining - size
+        return None, remaining
 
     def _words(self, history: bytes) -> list[_Word]:
         context = self._context(history)
-        words = self._known.get(context)
+        words = self._code_words.get(context)
         if words is None:
-            words = self._known[context] = _canonical(self.contexts[context])
+            words = self._code_words[context] = _canonical(self.contexts[context])
         return words
 
     def _tree(self, history: bytes) -> Mapping[_Word, int]:
@@ -179,7 +179,7 @@ class PrefixCode(Frozen):
         return {byte: place for place, byte in enumerate(self.symbols)}
 
     @cached_property
-    def _known(self) -> dict[bytes, list[_Word]]:
+    def _code_words(self) -> dict[bytes, list[_Word]]:
         return {}
 
     @cached_property

@@ -92,19 +92,19 @@ class Square:
 
     def _ranges(self, box: Box, level: int) -> tuple[Sequence[int], Sequence[int]]:
         """Rows and columns of what a box and the grid's own have in common, if anything."""
-        own, columns = self._box, self._columns << level
-        if box.south > own.north or box.north < own.south:
+        edges, columns = self._box, self._columns << level
+        if box.south > edges.north or box.north < edges.south:
             return (), ()
-        bottom, _ = self._indices(max(box.south, own.south), own.west, level)
-        top, _ = self._indices(min(box.north, own.north), own.west, level)
-        found: set[int] = set()
+        bottom, _ = self._indices(max(box.south, edges.south), edges.west, level)
+        top, _ = self._indices(min(box.north, edges.north), edges.west, level)
+        in_range: set[int] = set()
         for turn in (-360, 0, 360):
-            ahead = (box.west + turn - own.west) / own.width * columns
-            end = ahead + box.width / own.width * columns
+            ahead = (box.west + turn - edges.west) / edges.width * columns
+            end = ahead + box.width / edges.width * columns
             if ahead <= columns and end >= 0:
                 first, last = (min(max(int(at), 0), columns - 1) for at in (ahead, end))
-                found.update(range(first, last + 1))
-        return range(bottom, top + 1), sorted(found)
+                in_range.update(range(first, last + 1))
+        return range(bottom, top + 1), sorted(in_range)
 
 
 GridKind = Literal["quadkey", "geohash", "square", "h3"]
@@ -146,11 +146,12 @@ class Grid(Frozen):
         self._check_levels()
 
     def _check_levels(self) -> None:
-        known = self.system.levels
+        levels = self.system.levels
         for level in self.levels:
-            if type(level) is not int or level not in known:
+            if type(level) is not int or level not in levels:
                 raise ParameterError(
-                    f"level {shown(level)}: grid {self.kind!r} has levels {known[0]} to {known[-1]}"
+                    f"level {shown(level)}: grid {self.kind!r} has levels "
+                    f"{levels[0]} to {levels[-1]}"
                 )
         if not self.levels or list(self.levels) != sorted(set(self.levels)):
             raise ParameterError(f"levels = {list(self.levels)} must increase; give one or more")
@@ -251,8 +252,8 @@ class Grid(Frozen):
         Raises ParameterError above a million finest cells.
         """
         finest = self.finest if self.kind == "h3" else level
-        found = self.codes(self.box, finest)
-        codes = sorted({self.system.parent(cell, finest, level) for cell in found})
+        finest_codes = self.codes(self.box, finest)
+        codes = sorted({self.system.parent(cell, finest, level) for cell in finest_codes})
         return tuple(self.system.name(cell, level) for cell in codes)
 
     def codes(self, box: Box, level: int) -> Iterable[int]:

@@ -145,16 +145,20 @@ def _shared(metric: Metric) -> dict[str, Any]:
     """What the sub-metrics of a declared metric have in common."""
     shared = metric.to_dict()
     location, params = shared.get("location", {}), shared["params"]
-    for fields, own in ((shared, ["name"]), (location, ["slot", "level"]), (params, ["num_bits"])):
-        for key in own:
+    for fields, differing in (
+        (shared, ["name"]),
+        (location, ["slot", "level"]),
+        (params, ["num_bits"]),
+    ):
+        for key in differing:
             fields.pop(key, None)
     return shared
 
 
 def _fields(where: str, value: Any, keys: set[str]) -> Mapping[str, Any]:
     if not isinstance(value, dict) or value.keys() != keys:
-        wanted = ", ".join(sorted(keys))
-        raise MetricsFileError(f"{where} is not an object of {wanted}: {shown(value)}")
+        names = ", ".join(sorted(keys))
+        raise MetricsFileError(f"{where} is not an object of {names}: {shown(value)}")
     return value
 
 

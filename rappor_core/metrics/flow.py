@@ -99,17 +99,17 @@ class Flow(Frozen):
 
     def _check_slots(self) -> None:
         """Two slots without a common hour, or one slot in two periods."""
-        one, two = self.origin, self.destination
-        if (one == two) != (self.lag > 0):
+        origin, destination = self.origin, self.destination
+        if (origin == destination) != (self.lag > 0):
             raise ParameterError(
-                f"lag = {self.lag} with from = {str(one)!r}, to = {str(two)!r}: two periods of one "
-                "slot are apart by lag, 1 or more; two slots of one period have none"
+                f"lag = {self.lag} with from = {str(origin)!r}, to = {str(destination)!r}: two "
+                "periods of one slot are apart by lag, 1 or more; two slots of one period have none"
             )
-        if one == two:
+        if origin == destination:
             return
-        if one.name == two.name:
-            raise ParameterError(f"from and to are both named {one.name!r}; name them apart")
-        check_no_overlap((one, two))
+        if origin.name == destination.name:
+            raise ParameterError(f"from and to are both named {origin.name!r}; name them apart")
+        check_no_overlap((origin, destination))
 
     def _check_bands(self) -> None:
         edges = self.bands_km
@@ -342,14 +342,14 @@ class Flow(Frozen):
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Flow:
         """Read `to_dict`'s form. Raises ParameterError."""
-        known = dict(fields)
-        if known.keys() != _KEYS:
-            raise ParameterError(f"a flow has unknown or missing keys: {sorted(known)}")
-        known["grid"] = Grid.from_dict(known["grid"])
-        known["origin"] = Slot.parse(known.pop("from"))
-        known["destination"] = Slot.parse(known.pop("to"))
-        known["bands_km"] = as_bands(known["bands_km"])
-        return cls(**known)
+        values = dict(fields)
+        if values.keys() != _KEYS:
+            raise ParameterError(f"a flow has unknown or missing keys: {sorted(values)}")
+        values["grid"] = Grid.from_dict(values["grid"])
+        values["origin"] = Slot.parse(values.pop("from"))
+        values["destination"] = Slot.parse(values.pop("to"))
+        values["bands_km"] = as_bands(values["bands_km"])
+        return cls(**values)
 
 
 _KEYS = {*Flow.field_names, "from", "to"} - {"origin", "destination"}
@@ -379,7 +379,17 @@ def flow_symbol(params: RapporParams, question: str, class_index: int, cohort: i
 
 
 def flow_symbols(params: RapporParams, flow: Flow, question: str, cohort: int) -> list[int]:
-    """Return the symbols of all classes of a question in a cohort, by class."""
+    """List the symbols of all classes of a question in a cohort.
+
+    Args:
+        params: Parameters of the metric.
+        flow: Its cells, zones and bands.
+        question: The question that the cohort answers.
+        cohort: The cohort, from 0.
+
+    Returns:
+        The symbol of each class, in the order of classes.
+    """
     classes = range(flow.num_classes(question))
     return [flow_symbol(params, question, class_, cohort) for class_ in classes]
 

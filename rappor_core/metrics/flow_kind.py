@@ -122,11 +122,11 @@ class FlowKind(Kind):
 
     def index(self, metric: Metric, value: object) -> int:
         """Return the index of a pair, o * (K + 2) + d. Raises ValueRefusedError for other text."""
-        first, found, second = self.text(metric, value).partition(PAIR_SEPARATOR)
+        first, separator, second = self.text(metric, value).partition(PAIR_SEPARATOR)
         flow = metric.details
         sides = flow.side_index
-        pair = (first, second if found else first)
-        if (not found and first not in RESERVED) or any(name not in sides for name in pair):
+        pair = (first, second if separator else first)
+        if (not separator and first not in RESERVED) or any(name not in sides for name in pair):
             raise ValueRefusedError(
                 f"metric {metric.name!r} takes two cells as text 'origin>destination', 'other' or "
                 "'no_data'; the text is another"
@@ -156,8 +156,8 @@ class FlowKind(Kind):
             pair += f", and {flow.lag} {metric.period}s later in the same hours"
         else:
             pair += f", and in the hours {flow.destination}"
-        said = "which area one of them is, how far apart they are, or which two they are"
-        return f"{pair}. A device says one of these, by chance: {said}", ()
+        answer = "which area one of them is, how far apart they are, or which two they are"
+        return f"{pair}. A device says one of these, by chance: {answer}", ()
 
 
 def _flow(table: MetricTable) -> Flow:

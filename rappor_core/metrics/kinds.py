@@ -260,13 +260,13 @@ def kind_named(name: object) -> Kind:
     return _LOADED[name]
 
 
-def wrong_type(metric: Metric, value: object, wanted: str) -> ValueRefusedError:
+def wrong_type(metric: Metric, value: object, expected: str) -> ValueRefusedError:
     """Return the error for a value of a wrong type; the message never holds the value."""
     hint = ""
     if isinstance(value, Set | list | tuple):
         hint = "; record its elements as separate metrics, each charged"
     kind = type(value).__name__
-    return ValueRefusedError(f"metric {metric.name!r} takes {wanted}, not a {kind}{hint}")
+    return ValueRefusedError(f"metric {metric.name!r} takes {expected}, not a {kind}{hint}")
 
 
 def refuse_field(metric: Metric, key: str, why: str) -> NoReturn:

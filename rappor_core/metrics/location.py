@@ -252,12 +252,12 @@ class Location(Frozen):
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Location:
         """Read `to_dict`'s form. Raises ParameterError."""
-        known = dict(fields)
-        if not _REQUIRED <= known.keys() <= set(cls.field_names):
-            raise ParameterError(f"a location has unknown or missing keys: {sorted(known)}")
-        known["grid"] = Grid.from_dict(known["grid"])
-        known["slots"] = tuple(map(Slot.parse, known["slots"]))
-        return cls(**known)
+        values = dict(fields)
+        if not _REQUIRED <= values.keys() <= set(cls.field_names):
+            raise ParameterError(f"a location has unknown or missing keys: {sorted(values)}")
+        values["grid"] = Grid.from_dict(values["grid"])
+        values["slots"] = tuple(map(Slot.parse, values["slots"]))
+        return cls(**values)
 
 
 def check_no_overlap(slots: Iterable[Slot]) -> None:

@@ -85,9 +85,9 @@ class Metric(Frozen):
 
     def __post_init__(self) -> None:
         """Bring categories into the one form of strings; check each key alone, then together."""
-        given: object = self.platforms  # a file has a list
-        if isinstance(given, list):
-            object.__setattr__(self, "platforms", tuple(given))
+        platforms: object = self.platforms  # a file has a list
+        if isinstance(platforms, list):
+            object.__setattr__(self, "platforms", tuple(platforms))
         object.__setattr__(self, "categories", tuple(map(canonical, self.categories)))
         check_definition(self)
 
@@ -221,22 +221,22 @@ class Metric(Frozen):
         if definition.keys() != expected:
             wrong = sorted(map(ascii, definition.keys() ^ expected))
             raise MetricsFileError(f"a definition lacks or has unknown keys: {', '.join(wrong)}")
-        known = dict(definition)
+        fields = dict(definition)
         try:
-            known["params"] = RapporParams.from_dict(definition["params"])
-            known["expires"] = date.fromisoformat(definition["expires"])
-            known["categories"] = tuple(definition["categories"])
-            if "platforms" in known:
-                known["platforms"] = tuple(definition["platforms"])
-            if "location" in known:
+            fields["params"] = RapporParams.from_dict(definition["params"])
+            fields["expires"] = date.fromisoformat(definition["expires"])
+            fields["categories"] = tuple(definition["categories"])
+            if "platforms" in fields:
+                fields["platforms"] = tuple(definition["platforms"])
+            if "location" in fields:
                 from rappor_core.metrics.location import Location  # only where there is one
 
-                known["location"] = Location.from_dict(definition["location"])
-            if "details" in known:
-                known["details"] = _details(known["kind"], known["details"])
+                fields["location"] = Location.from_dict(definition["location"])
+            if "details" in fields:
+                fields["details"] = _details(fields["kind"], fields["details"])
         except (TypeError, ValueError, AttributeError) as error:
             raise MetricsFileError(f"metric {shown(definition['name'])}: {error}") from error
-        return cls(**known)
+        return cls(**fields)
 
 
 def _details(kind: object, fields: Mapping[str, Any]) -> Frozen:

@@ -50,12 +50,12 @@ class MetricsFile(Frozen):
 
         Raises MetricsFileError for a name that is not declared.
         """
-        found = tuple(m for m in self.metrics.values() if m.base_name == name)
-        if not found:
+        sub_metrics = tuple(m for m in self.metrics.values() if m.base_name == name)
+        if not sub_metrics:
             names = ", ".join(metric.base_name for metric in self.declared)
             near = meant(name, (metric.base_name for metric in self.declared))
             raise MetricsFileError(f"metric {name!r} is not declared{near}; declared are {names}")
-        return found
+        return sub_metrics
 
 
 def read_budget(value: object) -> float | None:

@@ -149,8 +149,8 @@ class Number(Frozen):
         Returns:
             The cuts, rising, in the metric's unit. Private if jittered.
         """
-        asked = self.asked
-        cuts = [asked[question] for question in self.cuts(cohort, num_symbols)]
+        all_cuts = self.asked
+        cuts = [all_cuts[question] for question in self.cuts(cohort, num_symbols)]
         return cuts if self.ask == "edges" else [self._jittered(cut, jitter) for cut in cuts]
 
     def _jittered(self, cut: float, jitter: float) -> float:

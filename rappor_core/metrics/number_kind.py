@@ -130,8 +130,8 @@ class NumberKind(Kind):
     def fewer_cohorts(self, metric: Metric) -> str:
         """Advice to declare fewer edges, since cohorts are a multiple of the sets of questions."""
         what = "bins" if metric.details.scale != "list" else "edges"
-        asked, cohorts = len(metric.details.asked), self.cohort_step(metric)
-        return f"fewer {what} (its {asked} questions take {cohorts} cohorts)"
+        num_questions, cohorts = len(metric.details.asked), self.cohort_step(metric)
+        return f"fewer {what} (its {num_questions} questions take {cohorts} cohorts)"
 
     def turns(self, metric: Metric) -> int:
         """Periods over which the one report is spread."""
@@ -189,15 +189,15 @@ class NumberKind(Kind):
         """What is made of a period, and how little of it a device says."""
         number = metric.details
         edges = tuple(f"{edge:g}" for edge in number.edges)
-        said = (
+        answer = (
             "only whether it reaches one threshold, which chance has given to it"
             if number.mode == "memo"
             else "once, between which of a few thresholds it lies"
         )
         apart = ", or that there was none" if number.none == "apart" else ""
         moved = ", each moved by a secret of the device" if number.ask == "mean" else ""
-        made = f"{_OF_PERIOD[number.of_period]} a {metric.period}, in {number.unit}"
-        return f"{made}. A device says {said}{apart}. The thresholds{moved}", edges
+        value = f"{_OF_PERIOD[number.of_period]} a {metric.period}, in {number.unit}"
+        return f"{value}. A device says {answer}{apart}. The thresholds{moved}", edges
 
 
 def _number(table: MetricTable) -> Number:

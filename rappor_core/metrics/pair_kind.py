@@ -99,8 +99,8 @@ class Pair(Frozen):
         pairs."""
         if len(text) > 2 * MAX_VALUE_CHARS:
             return None
-        first, found, second = canonical(text).partition(SEPARATOR)
-        if not found or first not in self.labels(0) or second not in self.labels(1):
+        first, separator, second = canonical(text).partition(SEPARATOR)
+        if not separator or first not in self.labels(0) or second not in self.labels(1):
             return None
         return self.labels(0).index(first), self.labels(1).index(second)
 
@@ -129,20 +129,20 @@ def _checked(name: str, values: Any) -> Values:
     if not isinstance(values, list | tuple):
         raise ParameterError(f"values.{name} = {shown(values)} is not a list")
     if all(type(value) is bool for value in values) and set(values) == _BOOLEANS:
-        found: Values = tuple(values)
+        checked: Values = tuple(values)
     elif all(isinstance(value, str) for value in values):
-        found = tuple(map(canonical, values))
+        checked = tuple(map(canonical, values))
     else:
         raise ParameterError(f"values.{name} = {shown(values)}: give text alone, or false and true")
-    if len(found) < 2 or len(set(found)) != len(found):
+    if len(checked) < 2 or len(set(checked)) != len(checked):
         raise ParameterError(f"values.{name} = {shown(values)} needs two or more different values")
-    for value in map(label, found):
+    for value in map(label, checked):
         if FORBIDDEN in value or not value.strip() or len(value) > MAX_VALUE_CHARS:
             raise ParameterError(
                 f"values.{name}: {shown(value)} is empty, too long, or holds '{FORBIDDEN}', which "
                 "is between the two values of a pair"
             )
-    return found
+    return checked
 
 
 MAX_ONE_HOT = 256  # pairs with a bit each; more are hashed
@@ -173,8 +173,8 @@ class PairKind(Kind):
         names, lists = table.get("of"), table.get("values", {})
         if not isinstance(names, list) or not isinstance(lists, dict):
             return table  # `read_details` says what is wrong
-        found = {side: _declared(tables.get(side)) for side in names if isinstance(side, str)}
-        return {**table, "values": {k: v for k, v in found.items() if v is not None} | lists}
+        declared = {side: _declared(tables.get(side)) for side in names if isinstance(side, str)}
+        return {**table, "values": {k: v for k, v in declared.items() if v is not None} | lists}
 
     def read_details(self, table: MetricTable) -> Pair:
         """Read the lists of both sides, in the order of `of`."""
@@ -248,29 +248,29 @@ class PairKind(Kind):
 
     def _places(self, metric: Metric, value: object) -> tuple[int, int]:
         pair = metric.details
-        wanted = f"a pair ({pair.of[0]}, {pair.of[1]})"
+        expected = f"a pair ({pair.of[0]}, {pair.of[1]})"
         if isinstance(value, str):
             places: tuple[int, int] | None = pair.split(value)
             if places is None:
                 raise ValueRefusedError(
-                    f"metric {metric.name!r} takes {wanted}, as two values or as text "
+                    f"metric {metric.name!r} takes {expected}, as two values or as text "
                     "'first | second'; the text is not one of its pairs"
                 )
             return places
         if not isinstance(value, tuple | list):
-            raise wrong_type(metric, value, wanted)
+            raise wrong_type(metric, value, expected)
         if len(value) != 2:
             raise ValueRefusedError(
-                f"metric {metric.name!r} takes {wanted}, not {len(value)} values"
+                f"metric {metric.name!r} takes {expected}, not {len(value)} values"
             )
-        found = [pair.side_index(side, value[side]) for side in (0, 1)]
-        for side, place in enumerate(found):
+        indices = [pair.side_index(side, value[side]) for side in (0, 1)]
+        for side, place in enumerate(indices):
             if place is None:
                 raise ValueRefusedError(
                     f"metric {metric.name!r}: the value of {pair.of[side]!r} is not one of its "
                     f"{pair.shape[side]}; map it to one of them first"
                 )
-        return found[0], found[1]
+        return indices[0], indices[1]
 
     def takes(self, metric: Metric) -> tuple[Sequence[object], ...]:
         """Return the lists of both sides."""

@@ -22,23 +22,23 @@ _AS_DECLARED = {key.name for key in COMMON_KEYS} | {
 class MetricTable:
     """A table of a metric. `table[key]` is the value given, or else the key's default.
 
-    name: of the metric.  given: keys and values as in the file.
+    name: of the metric.  table: keys and values as in the file.
 
     Raises MetricsFileError for a key that its kind does not have, and for a missing one.
     """
 
-    def __init__(self, name: str, given: Mapping[str, Any], kind: Kind) -> None:
+    def __init__(self, name: str, table: Mapping[str, Any], kind: Kind) -> None:
         """Check the names of the keys."""
-        self.name, self.given = name, given
+        self.name, self.given = name, table
         self._keys = {key.name: key for key in (*COMMON_KEYS, *kind.keys)}
         for key in kind.fixed_keys:
-            if key in given:
+            if key in table:
                 why = f"is fixed by kind = {kind.name!r}; leave it out"
-                raise MetricsFileError(f"metric {name!r}: {key} = {shown(given[key])} {why}")
-        refuse_unknown(f"metric {name!r}", given, self._keys.keys())
-        for one in self._keys.values():
-            if one.needed_when == ALWAYS and one.default is None:
-                self[one.name]
+                raise MetricsFileError(f"metric {name!r}: {key} = {shown(table[key])} {why}")
+        refuse_unknown(f"metric {name!r}", table, self._keys.keys())
+        for entry in self._keys.values():
+            if entry.needed_when == ALWAYS and entry.default is None:
+                self[entry.name]
 
     def __contains__(self, key: str) -> bool:
         """Return whether the table has a key."""
@@ -84,9 +84,9 @@ class MetricTable:
             if key in self.given:
                 self.refuse(key, why)
 
-    def refuse_unknown_part(self, key: str, known: Set[str]) -> None:
+    def refuse_unknown_part(self, key: str, names: Set[str]) -> None:
         """Refuse a key that the inline table of a key does not have."""
-        refuse_unknown(f"metric {self.name!r}: {key}", self[key], known)
+        refuse_unknown(f"metric {self.name!r}: {key}", self[key], names)
 
     def mechanism(self, num_hashes: Any, *, single_bit: bool) -> TwoRoundMechanism:
         """Read both rounds from three probabilities, or solve them from two epsilons.
@@ -133,12 +133,12 @@ class MetricTable:
         return MetricsFileError(f"metric {self.name!r}: {error}")
 
 
-def refuse_unknown(where: str, table: Mapping[str, Any], known: Set[str]) -> None:
+def refuse_unknown(where: str, table: Mapping[str, Any], names: Set[str]) -> None:
     """Raise MetricsFileError for the first key that is not known, with its value."""
-    for key in sorted(table.keys() - known):
+    for key in sorted(table.keys() - names):
         value, name = table[key], shown(key)[1:-1]
         what = f"key {name} = {shown(value)}"
         if isinstance(value, dict) and value:  # [metric.x] for [metrics.x]
             what = f"table [{name}.{shown(next(iter(value)))[1:-1]}]"
-        hint = meant(key, known) or f"; known are {', '.join(sorted(known))}"
+        hint = meant(key, names) or f"; known are {', '.join(sorted(names))}"
         raise MetricsFileError(f"{where}: unknown {what}{hint}")

@@ -98,8 +98,8 @@ def _check_cohort_floor(metric: Metric) -> None:
 def _check_lengths(metric: Metric) -> None:
     """Require texts that a device encodes."""
     for key in ("categories", "fallback", "no_data"):
-        given = getattr(metric, key)
-        for text in given if isinstance(given, tuple) else (given,):
+        texts = getattr(metric, key)
+        for text in texts if isinstance(texts, tuple) else (texts,):
             if isinstance(text, str) and len(text) > MAX_VALUE_CHARS:
                 raise MetricsFileError(
                     f"metric {metric.name!r}: {key} has {shown(text)}, of {len(text):,} characters;"
@@ -128,15 +128,15 @@ def _check_lifetime(metric: Metric) -> None:
     values = metric.num_values
     if metric.fallback is None and (values is None or values > metric.max_memoized_values):
         refuse_field(metric, "fallback", "is missing: say what is sent past max_memoized_values")
-    taken = {canonical(v) for v in (metric.fallback, metric.no_data) if v is not None}
+    reserved = {canonical(v) for v in (metric.fallback, metric.no_data) if v is not None}
     cap, params = metric.max_memoized_values, metric.params
     all_fit = bool(params.scheme.symbols) and cap >= params.num_bits  # no symbol is past the cap
-    if params.mechanism.has_permanent_round and cap <= len(taken) and not all_fit:
+    if params.mechanism.has_permanent_round and cap <= len(reserved) and not all_fit:
         refuse_field(
             metric,
             "max_memoized_values",
             "leaves no place beside fallback and no_data, which alone would ever be sent; "
-            f"use {len(taken) + 1} or more",
+            f"use {len(reserved) + 1} or more",
         )
 
 
@@ -151,8 +151,8 @@ def _check_no_data(metric: Metric) -> None:
 def _check_platforms(metric: Metric) -> None:
     """Where a browser may delete the ledger only a bound on reports holds, in each of its lives."""
     known = get_args(Platform)
-    given: object = metric.platforms  # of a file: anything
-    if type(given) is not tuple or not _are_different(given, known):
+    platforms: object = metric.platforms  # of a file: anything
+    if type(platforms) is not tuple or not _are_different(platforms, known):
         why = f"is not a list of one or more of {', '.join(known)}, each once"
         refuse_field(metric, "platforms", why)
     if WEB not in metric.platforms:
@@ -174,7 +174,7 @@ def _check_platforms(metric: Metric) -> None:
         refuse_field(metric, "lives", why)
 
 
-def _are_different(given: tuple[object, ...], known: tuple[str, ...]) -> bool:
+def _are_different(names: tuple[object, ...], known: tuple[str, ...]) -> bool:
     """Return whether there is something given, all of it known, and each once."""
-    named = [name for name in given if isinstance(name, str) and name in known]
-    return 0 < len(given) == len(named) == len(set(named))
+    named = [name for name in names if isinstance(name, str) and name in known]
+    return 0 < len(names) == len(named) == len(set(named))

@@ -31,7 +31,7 @@ from rappor_core.ohttp.hpke import (
 )
 
 REQUEST_TYPE, RESPONSE_TYPE = "message/ohttp-req", "message/ohttp-res"
-_SUITE = b"".join(one.to_bytes(2, "big") for one in (KEM_ID, KDF_ID, AEAD_ID))
+_SUITE = b"".join(number.to_bytes(2, "big") for number in (KEM_ID, KDF_ID, AEAD_ID))
 _HEADER_BYTES = 1 + len(_SUITE)
 _RESPONSE_NONCE_BYTES = max(KEY_BYTES, NONCE_BYTES)
 OVERHEAD = _HEADER_BYTES + PUBLIC_KEY_BYTES + TAG_BYTES  # bytes by which a request grows
@@ -155,7 +155,7 @@ def encode_key_config(config: KeyConfig) -> bytes:
 def encode_keys(configs: Iterable[KeyConfig]) -> bytes:
     """Return the form `application/ohttp-keys`: configurations, the preferred one first."""
     encoded = map(encode_key_config, configs)
-    return b"".join(_two(len(one)) + one for one in encoded)
+    return b"".join(_two(len(config)) + config for config in encoded)
 
 
 def decode_keys(data: bytes) -> list[KeyConfig]:
@@ -163,13 +163,13 @@ def decode_keys(data: bytes) -> list[KeyConfig]:
 
     Raises EncapsulationError where there is none, or where the bytes are not of this form.
     """
-    found = [config for part in _parts(data) if (config := _decode(part)) is not None]
-    if not found:
+    usable = [config for part in _parts(data) if (config := _decode(part)) is not None]
+    if not usable:
         raise EncapsulationError(
             f"{len(data)} bytes hold no key for X25519, HKDF-SHA256 and AES-128-GCM; an operator "
             "writes the file with rappor ohttp-keys create -o FILE"
         )
-    return found
+    return usable
 
 
 def _parts(data: bytes) -> Iterator[bytes]:

@@ -21,7 +21,7 @@ PUBLIC_KEY_BYTES = 32
 _HASH_BYTES = 32
 _VERSION = b"HPKE-v1"
 _KEM = b"KEM" + KEM_ID.to_bytes(2, "big")
-_SUITE = b"HPKE" + b"".join(one.to_bytes(2, "big") for one in (KEM_ID, KDF_ID, AEAD_ID))
+_SUITE = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in (KEM_ID, KDF_ID, AEAD_ID))
 
 
 class HpkeContext(NamedTuple):

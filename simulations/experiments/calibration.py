@@ -112,8 +112,8 @@ def draw(cell: CalibrationRun) -> Sample:
     truth = np.concatenate([shares, np.zeros(total - n)])[listed]
     group = same_positions(positions[listed], k)
     first = np.flatnonzero(group == np.arange(len(group)))
-    held = np.bincount(group, weights=truth, minlength=len(group)).astype(np.float64)
-    return Sample(Observed(bit_shares, positions[listed][first], cohorts), held[first])
+    masses = np.bincount(group, weights=truth, minlength=len(group)).astype(np.float64)
+    return Sample(Observed(bit_shares, positions[listed][first], cohorts), masses[first])
 
 
 def noisy_counts(
@@ -126,8 +126,8 @@ def noisy_counts(
 ) -> Floats:
     """Draw bit counts (m, k) of holders (m, n) at positions (n, m, h), one report each."""
     ones = bits_set(holders, positions, num_bits)
-    shown = rng.binomial(ones, noise.q_star) + rng.binomial(reports[:, None] - ones, noise.p_star)
-    return np.asarray(shown, dtype=np.float64)
+    counts = rng.binomial(ones, noise.q_star) + rng.binomial(reports[:, None] - ones, noise.p_star)
+    return np.asarray(counts, dtype=np.float64)
 
 
 def run_cell(cell: CalibrationRun, method: Method = "cavity") -> RunScore:
@@ -191,17 +191,17 @@ def oracle_recall(sample: Sample) -> float:
 
     NaN where they are more than half of the rows, or cannot be distinguished.
     """
-    observed, held = sample.observed, sample.true_shares > 0
-    if not 0 < held.sum() <= observed.centered.size / 2:
+    observed, present = sample.observed, sample.true_shares > 0
+    if not 0 < present.sum() <= observed.centered.size / 2:
         return float("nan")
     random = observed.noise.random
-    columns = centerd_columns(observed.positions[held], random)
+    columns = centerd_columns(observed.positions[present], random)
     try:
         fitted = refit(observed.noise_of(sample.true_shares), observed.centered, columns, random)
     except ConvergenceError:  # values that the cohorts cannot tell apart
         return float("nan")
     errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
-    return float((p_values(fitted.shares / errors) <= ALPHA / len(held)).mean())
+    return float((p_values(fitted.shares / errors) <= ALPHA / len(present)).mean())
 
 
 def recall_bound(sample: Sample) -> float:
@@ -209,16 +209,16 @@ def recall_bound(sample: Sample) -> float:
 
     No test that is right for wrong strings and unbiased finds more. NaN where nothing is held.
     """
-    observed, held = sample.observed, sample.true_shares > 0
-    if not held.any():
+    observed, present = sample.observed, sample.true_shares > 0
+    if not present.any():
         return float("nan")
     random = observed.noise.random
-    columns = centerd_columns(observed.positions[held], random)
+    columns = centerd_columns(observed.positions[present], random)
     inverses = np.linalg.inv(observed.noise_of(sample.true_shares))
     blocks = columns.reshape(*observed.centered.shape, -1)
     information = np.einsum("jbi,jbi->i", blocks, inverses @ blocks)
-    z = sample.true_shares[held] * np.sqrt(information)
-    return float(ndtr(z + ndtri(ALPHA / len(held))).mean())
+    z = sample.true_shares[present] * np.sqrt(information)
+    return float(ndtr(z + ndtri(ALPHA / len(present))).mean())
 
 
 def _score(estimate: Estimate, truth: Floats, rule: Correction) -> RuleScore:
@@ -232,17 +232,17 @@ def _score(estimate: Estimate, truth: Floats, rule: Correction) -> RuleScore:
         careful=estimate.has_few_cohorts,
     )
     low, high = selected_intervals(estimate, decision, options)
-    found, held = decision.detected, truth > 0
-    false = int((found & ~held).sum())
-    covered = found & (low <= truth) & (truth <= high)
+    named, present = decision.detected, truth > 0
+    false = int((named & ~present).sum())
+    covered = named & (low <= truth) & (truth <= high)
     return RuleScore(
-        float((found & held).sum() / held.sum()) if held.any() else float("nan"),
-        false / max(int(found.sum()), 1),
+        float((named & present).sum() / present.sum()) if present.any() else float("nan"),
+        false / max(int(named.sum()), 1),
         false > 0,
-        int(found.sum()),
+        int(named.sum()),
         int(covered.sum()),
-        int((found & held).sum()),
-        int((covered & held).sum()),
+        int((named & present).sum()),
+        int((covered & present).sum()),
     )
 
 

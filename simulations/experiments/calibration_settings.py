@@ -136,5 +136,5 @@ def shares_of(distribution: str, n: int) -> Floats:
 def kept_of(missing: Missing, n: int) -> NDArray[np.bool_]:
     """Which of n values, in falling order of their shares, are on the candidate list, (n,)."""
     number = np.arange(1, n + 1)
-    kept = {"none": number > 0, "every tenth": number % 10 != 9, "heaviest": number > 1}
-    return np.asarray(kept.get(missing, number < 0))
+    rules = {"none": number > 0, "every tenth": number % 10 != 9, "heaviest": number > 1}
+    return np.asarray(rules.get(missing, number < 0))

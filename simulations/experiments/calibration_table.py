@@ -86,8 +86,8 @@ def summarize(scores: Sequence[RunScore]) -> list[Row]:
     rows = []
     for size, parts in SIZES.items():
         for configuration in parts.configurations:
-            wanted = (size, configuration)
-            some = [s for s in scores if (s.cell.size, s.cell.configuration) == wanted]
+            key = (size, configuration)
+            some = [s for s in scores if (s.cell.size, s.cell.configuration) == key]
             if some:
                 rows.append(_row(size, configuration, some))
     return rows
@@ -136,8 +136,8 @@ def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> Mea
     x, names = x[defined], names[defined]
     variance = 0.0
     for name in np.unique(names):
-        own = x[names == name]
-        variance += len(own) * own.var(ddof=1) if len(own) > 1 else np.nan
+        part = x[names == name]
+        variance += len(part) * part.var(ddof=1) if len(part) > 1 else np.nan
     return MeanOfRuns(float(x.mean()), float(np.sqrt(variance)) / len(x))
 
 

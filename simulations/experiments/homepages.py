@@ -72,14 +72,14 @@ def shares_of(distribution: str) -> Floats:
     """Return the shares of the candidates, (CANDIDATES,), largest first; most have none."""
     rank = np.arange(1, HELD + 1)
     weights = rank**-1.5 if distribution == "Zipf 1.5" else 1 / rank
-    held = weights / weights.sum()
+    shares = weights / weights.sum()
     if distribution == "60 % on one page":
-        held = np.concatenate([[0.6], 0.4 * weights[:-1] / weights[:-1].sum()])
+        shares = np.concatenate([[0.6], 0.4 * weights[:-1] / weights[:-1].sum()])
     elif distribution == "as the paper shows":  # 31 pages down to .1 %, the rest on one more
         ratio = (PAPER_SMALLEST / REPORTS / 0.03) ** (1 / (PAPER_FOUND - 1))
         named = 0.03 * ratio ** np.arange(PAPER_FOUND)
-        held = np.concatenate([[1 - named.sum()], named])
-    return np.asarray(np.concatenate([held, np.zeros(CANDIDATES - len(held))]))
+        shares = np.concatenate([[1 - named.sum()], named])
+    return np.asarray(np.concatenate([shares, np.zeros(CANDIDATES - len(shares))]))
 
 
 def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
@@ -120,7 +120,7 @@ def homepages(
             advance(1)
         one_error = float(np.mean(errors))
         rows += [
-            _row(name, each, rule, [one[rule] for one in accepted], shares, devices, one_error)
+            _row(name, each, rule, [flags[rule] for flags in accepted], shares, devices, one_error)
             for rule in RULES
         ]
     return rows
@@ -145,22 +145,22 @@ def _row(
     devices: int,
     one_error: float,
 ) -> Row:
-    held = shares > 0
-    smallest = [float(shares[one & held].min()) * devices for one in accepted if (one & held).any()]
+    real = shares > 0
+    smallest = [float(shares[row & real].min()) * devices for row in accepted if (row & real).any()]
     plan = setting(devices, each, rule)
     expected = float("nan")
     if rule != RULES[1]:
-        taken = setting(devices, each, RULES[0])
-        left = interference(taken, shares[held])
-        expected = float(detection(plan, shares[held], by_itself(plan, left)).sum())
+        plain = setting(devices, each, RULES[0])
+        tau = interference(plain, shares[real])
+        expected = float(detection(plan, shares[real], by_itself(plan, tau)).sum())
     return Row(
         distribution=name,
         reports_each=each,
         rule=rule,
         runs=len(accepted),
-        held=int(held.sum()),
-        found=float(np.mean([(one & held).sum() for one in accepted])),
-        false=float(np.mean([(one & ~held).sum() for one in accepted])),
+        held=int(real.sum()),
+        found=float(np.mean([(row & real).sum() for row in accepted])),
+        false=float(np.mean([(row & ~real).sum() for row in accepted])),
         expected=expected,
         smallest=float(np.mean(smallest)) if smallest else float("nan"),
         one_error=one_error,

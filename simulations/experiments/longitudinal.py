@@ -99,20 +99,20 @@ class Row:
 
 def modes() -> list[AnswerMode]:
     """At equal epsilon for life, but for the last, which promises none."""
-    life, one = PAPER.epsilon_infinity, PAPER.epsilon_one
+    life, each = PAPER.epsilon_infinity, PAPER.epsilon_one
     windows = math.ceil(YEAR / WINDOW)
 
     def bits(mechanism: TwoRoundMechanism) -> RapporParams:
         return RapporParams(32, 1, 1, mechanism)
 
-    symbols = RapporParams(8, 1, 1, TwoRoundMechanism.symbols(8, life, one), "symbol")
+    symbols = RapporParams(8, 1, 1, TwoRoundMechanism.symbols(8, life, each), "symbol")
     return [
         AnswerMode("memo, RAPPOR (h = 2)", PAPER),
-        AnswerMode("memo, L-OSUE (h = 1)", bits(TwoRoundMechanism.optimized(life, one))),
+        AnswerMode("memo, L-OSUE (h = 1)", bits(TwoRoundMechanism.optimized(life, each))),
         AnswerMode("memo, 8 symbols", symbols),
         AnswerMode("once for life", bits(TwoRoundMechanism.one_shot(life)), every=0),
         AnswerMode("window of 30", bits(TwoRoundMechanism.one_shot(life / windows)), every=WINDOW),
-        AnswerMode("fresh noise each time", bits(TwoRoundMechanism.one_shot(one)), lasting=False),
+        AnswerMode("fresh noise each time", bits(TwoRoundMechanism.one_shot(each)), lasting=False),
     ]
 
 
@@ -143,8 +143,8 @@ def draw_ratios(
     h = params.num_hashes
     small = params if params.scheme.symbols else params.replace(num_bits=2 * h)
     world = rng.integers(2, size=devices)
-    own = np.arange(h)[:, None] + h * world
-    counts = draw_shown(draw_permanent(own, small, rng), reports, small, rng)
+    bits_of = np.arange(h)[:, None] + h * world
+    counts = draw_shown(draw_permanent(bits_of, small, rng), reports, small, rng)
     masks = np.zeros((2, devices, small.num_bits), dtype=np.uint8)
     masks[0, :, :h], masks[1, :, h : 2 * h] = 1, 1
     return log_likelihood_ratio(small, reports, counts, masks), world

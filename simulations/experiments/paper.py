@@ -79,8 +79,8 @@ class Experiment:
         The rule with which the paper's own numbers are reached (47 and 2 of the exponential
         experiment): about one wrong candidate in 44 is above it.
         """
-        above, held = self.decoding.candidates.z > 2, self.true_shares > 0
-        return int((above & held).sum()), int((above & ~held).sum())
+        above, present = self.decoding.candidates.z > 2, self.true_shares > 0
+        return int((above & present).sum()), int((above & ~present).sum())
 
     @property
     def missed(self) -> int:

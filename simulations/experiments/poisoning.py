@@ -117,8 +117,8 @@ def poisoning(
     cases = [(NONE, 0.0), *((way, fraction) for way in WAYS for fraction in fractions)]
     rows = []
     for way, fraction in cases:
-        found = [_run(way, fraction, reports, listed, rng) for _ in range(runs)]
-        rows.append(_row(way, fraction, found))
+        results = [_run(way, fraction, reports, listed, rng) for _ in range(runs)]
+        rows.append(_row(way, fraction, results))
         advance(1)
     return rows
 
@@ -149,13 +149,13 @@ def _run(
 def forgeries(
     way: str,
     number: int,
-    own: NDArray[np.integer[Any]],
+    bits: NDArray[np.integer[Any]],
     best: Counts | None,
     rng: np.random.Generator,
 ) -> tuple[tuple[Counts, Counts], float]:
     """Draw forged reports: number by cohort (m,), bit counts (m, k), and what is refused.
 
-    own: bits of the value by cohort, (m, h).  best: 0 or 1 for each bit, (m, k), of way `BEST`.
+    bits: of the value by cohort, (m, h).  best: 0 or 1 for each bit, (m, k), of way `BEST`.
     """
     m, k = PARAMS.num_cohorts, PARAMS.num_bits
     each = rng.multinomial(number, np.full(m, 1 / m))
@@ -163,7 +163,7 @@ def forgeries(
         each = np.where(np.arange(m) == 0, number, 0)
     noisy = way in (LIE, HIDDEN, ONE)
     chance = np.full((m, k + 1), PARAMS.p_star if noisy else 0.0)
-    np.put_along_axis(chance, own.astype(np.int64), PARAMS.q_star if way == LIE else 1.0, axis=1)
+    np.put_along_axis(chance, bits.astype(np.int64), PARAMS.q_star if way == LIE else 1.0, axis=1)
     chance = chance[:, :k] if best is None else best.astype(float)
     counts = rng.binomial(each[:, None], chance)
     return (each, counts), _refused(chance, each, rng)

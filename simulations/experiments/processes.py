@@ -134,8 +134,8 @@ def each_once(each: int, machines: int, shares: Floats, rng: np.random.Generator
 
 def at_random(each: int, machines: int, shares: Floats, rng: np.random.Generator) -> Counts:
     """Reports that each name a random process of their machine, so that values repeat."""
-    own = _running(each, machines, shares, rng)
-    return np.take_along_axis(own, rng.integers(each, size=own.shape), axis=1)
+    running = _running(each, machines, shares, rng)
+    return np.take_along_axis(running, rng.integers(each, size=running.shape), axis=1)
 
 
 def always_one(each: int, machines: int, shares: Floats, rng: np.random.Generator) -> Counts:
@@ -186,7 +186,7 @@ def processes(
                 readings[handling].append(_reading(decoding, shares))
             advance(1)
         rho = float(np.mean(rhos))
-        rows += [_row(way, handling, rho, found) for handling, found in readings.items()]
+        rows += [_row(way, handling, rho, results) for handling, results in readings.items()]
     return rows
 
 
@@ -219,15 +219,15 @@ def _reading(decoding: Decoding, shares: Floats) -> DecodedRun:
     )
 
 
-def _row(way: str, handling: str, rho: float, found: list[DecodedRun]) -> Row:
+def _row(way: str, handling: str, rho: float, results: list[DecodedRun]) -> Row:
     def mean(name: str) -> float:
-        return float(np.mean([getattr(one, name) for one in found]))
+        return float(np.mean([getattr(result, name) for result in results]))
 
-    real, number = mean("real") ** 0.5, len(found) * len(TOP)
+    real, number = mean("real") ** 0.5, len(results) * len(TOP)
     return Row(
         way=way,
         handling=handling,
-        runs=len(found),
+        runs=len(results),
         rho=rho,
         used=mean("used"),
         stated=mean("stated") ** 0.5,

@@ -78,12 +78,12 @@ def bits_set(holders: Counts, positions: NDArray[np.integer[Any]], num_bits: int
         positions: of every value in every cohort, (n, m, h), k where a hash repeats another.
         num_bits: k.
     """
-    found = np.zeros((len(holders), num_bits), dtype=np.int64)
+    counts = np.zeros((len(holders), num_bits), dtype=np.int64)
     for cohort, row in enumerate(holders):
         each = np.repeat(row, positions.shape[2]).astype(float)
         bits = np.bincount(positions[:, cohort].ravel(), weights=each, minlength=num_bits + 1)
-        found[cohort] = bits[:num_bits].astype(np.int64)
-    return found
+        counts[cohort] = bits[:num_bits].astype(np.int64)
+    return counts
 
 
 def draw_cohorts(num_devices: int, num_cohorts: int, rng: np.random.Generator) -> Counts:
@@ -133,10 +133,10 @@ def noisy_counts(
         if params.scheme.symbols:
             raise ValueError("repeated reports of symbols are not drawn")
         p1, q1, p2, q2 = params.mechanism.rates
-        kept = rng.binomial(truth, p1) + rng.binomial(others, q1)
-        clear = cohorts[:, None] - kept
-        shown = rng.binomial(kept * reports_each, p2) + rng.binomial(clear * reports_each, q2)
-        return np.asarray(shown)
+        set_bits = rng.binomial(truth, p1) + rng.binomial(others, q1)
+        clear = cohorts[:, None] - set_bits
+        counts = rng.binomial(set_bits * reports_each, p2) + rng.binomial(clear * reports_each, q2)
+        return np.asarray(counts)
     if not params.scheme.symbols:
         return np.asarray(rng.binomial(truth, params.q_star) + rng.binomial(others, params.p_star))
     reported = np.zeros_like(truth)
@@ -170,9 +170,9 @@ class Holders:
     def of(cls, devices: int, device: Counts, value: Counts, reports: Counts) -> Holders:
         """Add up rows of the same device and value."""
         size = int(value.max(initial=0)) + 1
-        known, row = np.unique(device * size + value, return_inverse=True)
-        total = np.bincount(row, weights=reports, minlength=len(known)).astype(np.int64)
-        return cls(devices, known // size, known % size, total)
+        pairs, row = np.unique(device * size + value, return_inverse=True)
+        total = np.bincount(row, weights=reports, minlength=len(pairs)).astype(np.int64)
+        return cls(devices, pairs // size, pairs % size, total)
 
     @property
     def num_reports(self) -> int:
@@ -207,14 +207,14 @@ def draw_repeated(
     """
     m, k = params.num_cohorts, params.num_bits
     cohorts = rng.integers(m, size=holders.devices)[holders.device]
-    own = np.sort(positions[holders.value, cohorts].astype(np.int64), axis=1)
-    first, reports = _like_bits(holders.device, own, holders.reports)
-    own, cohorts = own[first], cohorts[first]
+    bits = np.sort(positions[holders.value, cohorts].astype(np.int64), axis=1)
+    first, reports = _like_bits(holders.device, bits, holders.reports)
+    bits, cohorts = bits[first], cohorts[first]
     total, counts = np.zeros(m, dtype=np.int64), np.zeros((m, k), dtype=np.int64)
     for each in np.unique(reports).tolist():
         mine = reports == each
         truth = np.zeros((m, k + 1), dtype=np.int64)  # the last: hashes that repeat another
-        np.add.at(truth, (cohorts[mine, None], own[mine]), 1)
+        np.add.at(truth, (cohorts[mine, None], bits[mine]), 1)
         sending = np.bincount(cohorts[mine], minlength=m)
         counts += noisy_counts(truth[:, :k], sending, params, rng, each)
         total += each * sending
@@ -223,10 +223,10 @@ def draw_repeated(
     return aggregate_of_metric(metric, total, counts, None, None)
 
 
-def _like_bits(device: Counts, own: Counts, reports: Counts) -> tuple[Counts, Counts]:
+def _like_bits(device: Counts, bits: Counts, reports: Counts) -> tuple[Counts, Counts]:
     """First row of each permanent response (a device, a set of bits), and its reports."""
-    order = np.lexsort((*own.T, device))
-    ranked = np.column_stack([device, own])[order]
+    order = np.lexsort((*bits.T, device))
+    ranked = np.column_stack([device, bits])[order]
     new = np.append(True, (ranked[1:] != ranked[:-1]).any(axis=1))
     total = np.bincount(np.cumsum(new) - 1, weights=reports[order]).astype(np.int64)
     return order[new], total

@@ -37,13 +37,13 @@ def topic_words() -> Counter[str]:
 
 def absent_words(words: Sequence[str], rng: np.random.Generator) -> list[str]:
     """Make plausible strings that are not among `words`, as many: joined halves of two of them."""
-    taken, absent = set(words), list[str]()
+    present, absent = set(words), list[str]()
     for left_at, right_at in rng.integers(len(words), size=(len(words), 2)).tolist():
         left, right = words[left_at], words[right_at]
         joined = left[: (len(left) + 1) // 2] + right[len(right) // 2 :]
-        while joined in taken:  # short values leave little choice: lengthen until it is new
+        while joined in present:  # short values leave little choice: lengthen until it is new
             joined += words[int(rng.integers(len(words)))]
-        taken.add(joined)
+        present.add(joined)
         absent.append(joined)
     return absent
 
@@ -98,9 +98,9 @@ def encode_fleet(
 
     Each client has its own secret, so that its permanent responses repeat.
     """
-    for _, own in groupby(readings, key=lambda reading: reading.client):
+    for _, group in groupby(readings, key=lambda reading: reading.client):
         encoder = Encoder(metrics, randomness(SECRET_BYTES), randomness)
-        for reading in own:
+        for reading in group:
             yield encoder.encode(reading.metric, reading.value, day)
 
 
@@ -112,7 +112,18 @@ def deliver(
     randomness: Randomness = system_randomness,
     progress: Callable[[int], None] = lambda _: None,
 ) -> FleetDelivery:
-    """Send reports in batches; `progress` hears how many went with each."""
+    """Send reports in batches.
+
+    Args:
+        reports: The reports, in the order of their batches.
+        transport: What sends a batch and returns the answer.
+        batch_size: Reports of a batch; the last one has fewer.
+        randomness: Source of the ids of batches.
+        progress: Called with the number of reports of each batch that was sent.
+
+    Returns:
+        How many batches were sent, and how many reports were accepted or refused.
+    """
     delivery = FleetDelivery()
     remaining = iter(reports)
     while group := tuple(islice(remaining, batch_size)):

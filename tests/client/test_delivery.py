@@ -246,7 +246,7 @@ def test_pauses_grow_at_random_within_their_bounds() -> None:
         drawn = []
         for _ in range(12):
             pauses.failed(failure)
-            drawn.append(pauses.left(hurried=False))
+            drawn.append(pauses.seconds_left(hurried=False))
         longest = [max(a, b) for a, b in zip(longest or drawn, drawn, strict=True)]
     for number, pause in enumerate(longest, start=1):
         bound = min(60.0, 2.0**number)
@@ -254,9 +254,9 @@ def test_pauses_grow_at_random_within_their_bounds() -> None:
     asked = TransportError("no", reason="x", retry=True, retry_after=5_000.0)
     pauses = Pauses(delivery, FixedRandomness())
     pauses.failed(asked)
-    assert 99 < pauses.left(hurried=True) <= 102
+    assert 99 < pauses.seconds_left(hurried=True) <= 102
     pauses.succeeded()
-    assert pauses.left(hurried=False) <= 0
+    assert pauses.seconds_left(hurried=False) <= 0
 
 
 @pytest.mark.parametrize(

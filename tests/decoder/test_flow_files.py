@@ -190,7 +190,7 @@ def test_questions_without_reports_leave_a_page(tmp_path: Path) -> None:
     metric = city_metric(2.0, 1_000, rows=2, columns=2)
     matrix = city_matrix(metric.details, np.random.default_rng(1))
     rng = np.random.default_rng(2)
-    drawn = draw_flows(metric, matrix, 20, rng, asked=frozenset({"home"}))
+    drawn = draw_flows(metric, matrix, 20, rng, questions=frozenset({"home"}))
     answer = written(drawn, tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "None" not in page

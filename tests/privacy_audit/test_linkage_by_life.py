@@ -46,9 +46,9 @@ def places(keys: str) -> Metric:
 def test_a_held_cell_has_its_age() -> None:
     values = np.array([[[3, NONE, NONE, NONE, 5, NONE, NONE, 5]]])
     lives = Lives(values, np.full(6, 1 / 6))
-    assert lives.held(2)[0, 0].tolist() == [3, 3, 3, NONE, 5, 5, 5, 5]
-    assert lives.held(0)[0, 0].tolist() == values[0, 0].tolist()
-    assert lives.held(4)[0, 0].tolist() == [3, 3, 3, 3, 5, 5, 5, 5]
+    assert lives.answers(2)[0, 0].tolist() == [3, 3, 3, NONE, 5, 5, 5, 5]
+    assert lives.answers(0)[0, 0].tolist() == values[0, 0].tolist()
+    assert lives.answers(4)[0, 0].tolist() == [3, 3, 3, 3, 5, 5, 5, 5]
     assert lives.changes[0, 0].tolist() == [True, *[False] * 3, True, *[False] * 3]
 
 
@@ -279,7 +279,7 @@ def test_scores_sum_over_permanent_answers(params, known, hold, cap) -> None:
     """A life: each value has one; times: an unknown value between two changes, or no data."""
     rng, lives, periods = np.random.default_rng(5), drawn_lives(6), 3
     hashed = np.array([[0, 1, 0, 1]])
-    answers = lives.held(hold)
+    answers = lives.answers(hold)
     own = linkage.capped(np.where(answers == NONE, OTHER, answers), cap, OTHER)
     shown = np.eye(2, dtype=np.int64)[rng.integers(2, size=(20, SLOTS, PERIODS))]
     if params is TWO_BITS:

@@ -84,10 +84,10 @@ def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
             if part.tables:
                 residual[part.tables] = residual.get(part.tables, True) and is_left
         _check_number(len(residual), splits, scopes)
-    held = reduce(or_, (tables for tables, is_left in residual.items() if not is_left), 0)
+    shared = reduce(or_, (tables for tables, is_left in residual.items() if not is_left), 0)
     return Atoms(
         tuple(residual),
-        tuple(is_left and not tables & ~held for tables, is_left in residual.items()),
+        tuple(is_left and not tables & ~shared for tables, is_left in residual.items()),
     )
 
 
@@ -123,23 +123,23 @@ class _Split:
 
     def of(self, parts: Mapping[_Part, bool]) -> dict[_Part, bool]:
         """Parts split by the values of this stratum; whether all in each have unnamed values."""
-        found: dict[_Part, bool] = {}
+        atoms: dict[_Part, bool] = {}
         for part, is_left in parts.items():
-            own = next((one for one in part.lies_in if one[0] == self.name), None)
-            values = self.values if own is None else {own[1]: self.values[own[1]]}
-            rest = part.lies_in - {own}
+            stratum = next((pair for pair in part.lies_in if pair[0] == self.name), None)
+            values = self.values if stratum is None else {stratum[1]: self.values[stratum[1]]}
+            rest = part.lies_in - {stratum}
             for tables, outer in values.values():
-                if (made := _joined(part.tables & tables, rest, outer)) is not None:
-                    found[made] = found.get(made, True) and is_left
-            if own is None:
-                made = _Part(part.tables & self.others, rest)
-                found[made] = found.get(made, True) and (is_left or len(self.values) > 1)
-        return found
+                if (joined := _joined(part.tables & tables, rest, outer)) is not None:
+                    atoms[joined] = atoms.get(joined, True) and is_left
+            if stratum is None:
+                joined = _Part(part.tables & self.others, rest)
+                atoms[joined] = atoms.get(joined, True) and (is_left or len(self.values) > 1)
+        return atoms
 
 
-def _joined(tables: int, one: frozenset[Stratum], other: frozenset[Stratum]) -> _Part | None:
+def _joined(tables: int, first: frozenset[Stratum], second: frozenset[Stratum]) -> _Part | None:
     """Return a part that lies in all of these strata; None where two values of one contradict."""
-    both = one | other
+    both = first | second
     return _Part(tables, both) if len(dict(both)) == len(both) else None
 
 
@@ -150,33 +150,33 @@ def _splits(scopes: Sequence[TableScope]) -> list[_Split]:
     outer = _outer(scopes)
     for index, scope in enumerate(scopes):
         for name, value in scope.strata.items():
-            known = naming.setdefault(name, {})
-            known[value] = known.get(value, 0) | 1 << index
-    made = []
-    for name, known in naming.items():
-        others = every & ~reduce(or_, known.values(), 0)
+            values_of = naming.setdefault(name, {})
+            values_of[value] = values_of.get(value, 0) | 1 << index
+    splits = []
+    for name, values_of in naming.items():
+        others = every & ~reduce(or_, values_of.values(), 0)
         values = {
             value: (others | tables, frozenset(outer.get((name, value), {}).items()))
-            for value, tables in known.items()
+            for value, tables in values_of.items()
         }
-        made.append(_Split(name, values, others))
-    return sorted(made, key=lambda one: -max(len(outer) for _, outer in one.values.values()))
+        splits.append(_Split(name, values, others))
+    return sorted(splits, key=lambda split: -max(len(outer) for _, outer in split.values.values()))
 
 
 def _outer(scopes: Sequence[TableScope]) -> dict[Stratum, dict[str, str]]:
     """Return the strata that each one lies in, where no table says otherwise."""
-    found: dict[Stratum, dict[str, set[str]]] = {}
+    above: dict[Stratum, dict[str, set[str]]] = {}
     for scope in scopes:
         for inner, places in scope.outer.items():
             for name, value in places.items():
-                found.setdefault(inner, {}).setdefault(name, set()).add(value)
+                above.setdefault(inner, {}).setdefault(name, set()).add(value)
     for scope in scopes:
         for inner in scope.strata.items():
-            for name, values in found.get(inner, {}).items():
+            for name, values in above.get(inner, {}).items():
                 values |= {scope.strata[name]} if name in scope.strata else set()
     return {
         inner: {name: next(iter(values)) for name, values in several.items() if len(values) == 1}
-        for inner, several in found.items()
+        for inner, several in above.items()
     }
 
 
@@ -184,4 +184,4 @@ def _blocks(scopes: Sequence[TableScope]) -> Iterator[int]:
     """For each stretch of days between two boundaries, the tables whose window holds it."""
     ends = {scope.last + timedelta(days=1) for scope in scopes}
     for day in sorted({scope.first for scope in scopes} | ends)[:-1]:
-        yield sum(1 << i for i, one in enumerate(scopes) if one.first <= day <= one.last)
+        yield sum(1 << i for i, span in enumerate(scopes) if span.first <= day <= span.last)

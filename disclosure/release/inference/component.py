@@ -33,11 +33,11 @@ class Component:
 
     @cached_property
     def _atoms_of(self) -> list[list[int]]:
-        found = [list[int]() for _ in self.tables]
+        atoms = [list[int]() for _ in self.tables]
         for atom, mask in enumerate(self.atoms):
             for table in bits(mask):
-                found[table].append(atom)
-        return found
+                atoms[table].append(atom)
+        return atoms
 
     def atoms_of(self, table: int) -> list[int]:
         """Return the indices of the atoms of a table."""
@@ -77,15 +77,15 @@ def one_of_alike(
         The rows without the values that are left out, and by each value that represents others all
         that it represents, itself included.
     """
-    seen: dict[str, list[tuple[int, int]]] = {}
+    by_leaf: dict[str, list[tuple[int, int]]] = {}
     for index, (table, several) in enumerate(zip(tables, rows, strict=True)):
         hidden = table.hidden.tolist()
         for number, row in enumerate(several):
             place = (index, -1 if len(row) == 1 and hidden[number] else number)
             for leaf in row:
-                seen.setdefault(leaf, []).append(place)
+                by_leaf.setdefault(leaf, []).append(place)
     classes: dict[tuple[tuple[int, int], ...], list[str]] = {}
-    for leaf, places in seen.items():
+    for leaf, places in by_leaf.items():
         classes.setdefault(tuple(places), []).append(leaf)
     alike = {min(class_): tuple(sorted(class_)) for class_ in classes.values() if len(class_) > 2}
     gone = {leaf for several in alike.values() for leaf in several[2:]}
@@ -141,7 +141,7 @@ class ConeModel:
         each, in reports."""
         ones = [1.0] * len(columns)
         self.below.add([*columns, base], [*ones, -ends[1]])
-        self.below.add([*columns, base], [*(-one for one in ones), ends[0]])
+        self.below.add([*columns, base], [*(-x for x in ones), ends[0]])
         self.slack += [slack, slack]
         self.owner += [owner, owner]
 
@@ -149,13 +149,13 @@ class ConeModel:
         """Drop the constraints that a published number gives, since it is now suppressed; return
         their rows of G."""
         rows = [index for index, owner in enumerate(self.owner) if owner == (table, row)]
-        self.cone.hold(rows, held=False)
+        self.cone.hold(rows, active=False)
         return rows
 
     def withhold(self, table: int) -> None:
         """Drop all constraints that a table gives, since it is now withheld."""
-        rows = [i for i, (one, row) in enumerate(self.owner) if one == table and row != NOBODY]
-        self.cone.hold(rows, held=False)
+        rows = [i for i, (owner, row) in enumerate(self.owner) if owner == table and row != NOBODY]
+        self.cone.hold(rows, active=False)
 
 
 def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
@@ -165,8 +165,8 @@ def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
     `leaves`: whole groups of `leaf_groups`, or none.
     """
     place = {leaf: index for index, leaf in enumerate(leaves)}
-    known = [one.reports[1] for one in component.tables if one.reports is not None]
-    model = ConeModel(component, place, max(known, default=1.0) or 1.0)
+    sizes = [part.reports[1] for part in component.tables if part.reports is not None]
+    model = ConeModel(component, place, max(sizes, default=1.0) or 1.0)
     for table in range(len(component.tables)):
         _add_table(model, table)
     if leaves:
@@ -189,12 +189,13 @@ def _add_exclusion(model: ConeModel) -> None:
         (i, table) for i, table in enumerate(component.tables) if table.reports is not None
     ]
     slack = max(
-        (max(one.step * (one.reports or (0.0,))[0], 1.0) for _, one in open_tables), default=1.0
+        (max(facts.step * (facts.reports or (0.0,))[0], 1.0) for _, facts in open_tables),
+        default=1.0,
     )
     whole = {
         atom
-        for index, one in open_tables
-        if one.complete and model.leaf_place.keys() <= frozenset().union(*component.rows[index])
+        for index, facts in open_tables
+        if facts.complete and model.leaf_place.keys() <= frozenset().union(*component.rows[index])
         for atom in component.atoms_of(index)
     }
     for atom in set(range(len(component.atoms))) - whole:
@@ -211,18 +212,18 @@ def _add_table(model: ConeModel, index: int) -> None:
     which is linear in x and in the reports n.
     """
     table, rows = model.component.tables[index], model.component.rows[index]
-    atoms, own = model.component.atoms_of(index), model.reports_of(index)
-    model.equal.add([*atoms, own], [*[1.0] * len(atoms), -1.0])
+    atoms, total = model.component.atoms_of(index), model.reports_of(index)
+    model.equal.add([*atoms, total], [*[1.0] * len(atoms), -1.0])
     if table.reports is None:
         return
     low, high = table.reports
     ends = low / model.unit, high / model.unit
-    model.bound((index, REPORTS), [own], model.scale, ends, max(high - low, 1.0))
+    model.bound((index, REPORTS), [total], model.scale, ends, max(high - low, 1.0))
     slack = max(table.step * low, 1.0)
     for row in np.flatnonzero(~table.hidden).tolist():
         if rows[row] and model.leaf_place.keys() >= rows[row]:
             ends = float(table.low[row]), float(table.high[row])
-            model.bound((index, row), model.persons(atoms, rows[row]), own, ends, slack)
+            model.bound((index, row), model.persons(atoms, rows[row]), total, ends, slack)
     every: frozenset[str] = frozenset().union(*rows)
     if table.complete and every and model.leaf_place.keys() >= every:
         for atom in atoms:

@@ -63,8 +63,8 @@ class PublicTable:
     @property
     def hidden(self) -> Booleans:
         """Which rows show no number, (rows,)."""
-        found: Booleans = np.isnan(self.low)
-        return found
+        flags: Booleans = np.isnan(self.low)
+        return flags
 
     @property
     def totals(self) -> Booleans:
@@ -104,7 +104,7 @@ def _combined(versions: Sequence[TableVersion]) -> PublicTable:
 
     A number that two releases round in two ways lies in both intervals, where they meet.
     """
-    open_ = [one for one in versions if one.table.reports is not None]
+    open_ = [item for item in versions if item.table.reports is not None]
     base = _public(open_[-1] if open_ else versions[-1])
     for version in reversed(open_[:-1]):
         base = _with_earlier(base, _public(version))
@@ -143,9 +143,9 @@ def _public(version: TableVersion) -> PublicTable:
     )
 
 
-def _outer(policy: ReleasePolicy, one: tuple[str, str]) -> dict[str, str]:
+def _outer(policy: ReleasePolicy, key: tuple[str, str]) -> dict[str, str]:
     """Return the strata that a value of a stratum lies in."""
-    return {name: value for name, value in policy.with_outer((one,)).items() if name != one[0]}
+    return {name: value for name, value in policy.with_outer((key,)).items() if name != key[0]}
 
 
 def _share_bounds(table: ReleasedTable, step: float) -> tuple[Floats, Floats]:
@@ -154,7 +154,7 @@ def _share_bounds(table: ReleasedTable, step: float) -> tuple[Floats, Floats]:
     Its interval was rounded outwards at both ends, so that the middle of what is shown is as near
     to the middle before. Where that may be the estimate itself, both bound it.
     """
-    shown = table.is_shown
+    visible = table.is_shown
     middle = (table.low + table.high) / 2
     with np.errstate(invalid="ignore"):
         is_middle = np.abs(middle - table.estimate) < step / 2 * (1 + 1e-9)
@@ -162,9 +162,9 @@ def _share_bounds(table: ReleasedTable, step: float) -> tuple[Floats, Floats]:
     low = table.estimate - half + np.where(is_middle, np.maximum(middle - table.estimate, 0), 0)
     high = table.estimate + half + np.where(is_middle, np.minimum(middle - table.estimate, 0), 0)
     if table.complete:
-        total = np.array([kind == "total" for kind in table.kinds], dtype=bool) & shown
+        total = np.array([kind == "total" for kind in table.kinds], dtype=bool) & visible
         low, high = np.where(total, 1.0, low), np.where(total, 1.0, high)
-    return np.where(shown, np.maximum(low, 0.0), np.nan), np.where(shown, high, np.nan)
+    return np.where(visible, np.maximum(low, 0.0), np.nan), np.where(visible, high, np.nan)
 
 
 def _with_earlier(base: PublicTable, before: PublicTable) -> PublicTable:
@@ -217,24 +217,24 @@ def _rows_of(table: PublicTable, universe: Mapping[str, None]) -> Iterator[froze
         for cell, kind in zip(table.cells, table.kinds, strict=True)
         if kind == "merged" and cell not in table.members
     ]
-    held: dict[str, set[str]] = {cell: {cell} for cell in pools}
+    leaves: dict[str, set[str]] = {cell: {cell} for cell in pools}
     if pools:
-        own = set(table.cells).union(*table.members.values())
-        for leaf in universe.keys() - own:
+        named = set(table.cells).union(*table.members.values())
+        for leaf in universe.keys() - named:
             above = [pool for pool in pools if is_under(leaf, pool, table.tree)]
             if above:
-                held[max(above, key=len)].add(leaf)
+                leaves[max(above, key=len)].add(leaf)
     every = frozenset(
         leaf
         for cell, kind in zip(table.cells, table.kinds, strict=True)
         if kind != "total"
-        for leaf in held.get(cell) or table.members.get(cell, (cell,))
+        for leaf in leaves.get(cell) or table.members.get(cell, (cell,))
     )
     for cell, kind in zip(table.cells, table.kinds, strict=True):
         if kind == "total":
             yield every
         else:
-            yield frozenset(held.get(cell) or table.members.get(cell, (cell,)))
+            yield frozenset(leaves.get(cell) or table.members.get(cell, (cell,)))
 
 
 def is_under(value: str, node: str, tree: Tree) -> bool:

@@ -68,7 +68,7 @@ class DisclosureJudge:
         self._settled = np.append(self._settled, np.zeros(len(new), dtype=bool))
         self._width = np.array([target.width for target in self.targets])
         self._is_share = np.array([target.kind == "share" for target in self.targets], dtype=bool)
-        self._has_table = np.array([one.table is not None for one in self.targets], dtype=bool)
+        self._has_table = np.array([item.table is not None for item in self.targets], dtype=bool)
 
     def certify(self) -> None:
         """Find points that prove as many numbers as possible to be safe, without solving for each.
@@ -79,19 +79,19 @@ class DisclosureJudge:
         in every run.
         """
         cone, rng = self.model.cone, np.random.default_rng(0)
-        made = cone.minimize(np.zeros(cone.size), (cone.scale,))
-        left = np.flatnonzero(~self._settled)
-        while made is not None and len(left) >= _MANY:
-            sizes = np.maximum(np.asarray(self._bases[left] @ made.point), 1.0)
-            widths = self._width[left] * np.where(self._is_share[left], sizes, 1.0)
-            signs = rng.choice([-1.0, 1.0], len(left))
-            cost = np.asarray(self._tops[left].T @ (signs / widths))
-            for one in (cost, -cost):
-                made = cone.minimize(one, (cone.scale,))
-                if made is not None:
-                    self._note(made.point)
-            before, left = left, np.flatnonzero(~self._settled)
-            if len(left) > len(before) - _FEW:
+        best = cone.minimize(np.zeros(cone.size), (cone.scale,))
+        unsure = np.flatnonzero(~self._settled)
+        while best is not None and len(unsure) >= _MANY:
+            sizes = np.maximum(np.asarray(self._bases[unsure] @ best.point), 1.0)
+            widths = self._width[unsure] * np.where(self._is_share[unsure], sizes, 1.0)
+            signs = rng.choice([-1.0, 1.0], len(unsure))
+            cost = np.asarray(self._tops[unsure].T @ (signs / widths))
+            for side in (cost, -cost):
+                best = cone.minimize(side, (cone.scale,))
+                if best is not None:
+                    self._note(best.point)
+            before, unsure = unsure, np.flatnonzero(~self._settled)
+            if len(unsure) > len(before) - _FEW:
                 break
 
     def exposure(self, target: Target) -> Exposure | None:
@@ -106,12 +106,12 @@ class DisclosureJudge:
         for side, sign in enumerate((1.0, -1.0)):
             if self._settled[at]:
                 return None
-            made = self._bound(target, sign)
-            if made is None:  # nobody can be there
+            bound = self._bound(target, sign)
+            if bound is None:  # nobody can be there
                 break
-            ends[side] = made[0]
-            tight.append(made[1])
-            if side == 0 and target.is_high(made[0]):
+            ends[side] = bound[0]
+            tight.append(bound[1])
+            if side == 0 and target.is_high(bound[0]):
                 return None
         interval = ValueRange(*ends)
         if target.is_safe(interval):
@@ -128,23 +128,23 @@ class DisclosureJudge:
     def may_be_empty(self, atoms: Sequence[int]) -> bool:
         """Return whether there may be nobody in some atoms, given all that is public."""
         cone = self.model.cone
-        made = cone.minimize(cone.row_of(atoms), (self.model.scale,))
-        return made is None or made.value <= EXACT
+        least = cone.minimize(cone.row_of(atoms), (self.model.scale,))
+        return least is None or least.value <= EXACT
 
     def _bound(self, target: Target, sign: float) -> tuple[float, Integers] | None:
         """Return the least value (sign 1) or the largest (-1), and the constraints that bind it.
 
         It stays the same while these hold, whatever else is suppressed.
         """
-        known = self._bounds.get((target, sign))
-        if known is not None and self.model.cone.active[known[1]].all():
-            return known
-        made = self._extreme(target, sign)
-        if made is None:
+        stored = self._bounds.get((target, sign))
+        if stored is not None and self.model.cone.active[stored[1]].all():
+            return stored
+        extreme = self._extreme(target, sign)
+        if extreme is None:
             return None
-        self._note(made[1].point)
-        found = self._bounds[target, sign] = made[0], self.model.cone.tight(made[1])
-        return found
+        self._note(extreme[1].point)
+        bound = self._bounds[target, sign] = extreme[0], self.model.cone.tight(extreme[1])
+        return bound
 
     def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
         """Return the least value (sign 1) or the largest (-1).
@@ -155,25 +155,25 @@ class DisclosureJudge:
         """
         cone = self.model.cone
         top, base = cone.row_of(self._top(target)), self._base(target)
-        one = (self.model.scale,)
+        scale = (self.model.scale,)
         if target.kind == "reports":
-            made = cone.minimize(sign * top, one)
-            return None if made is None else (sign * made.value, made)
+            best = cone.minimize(sign * top, scale)
+            return None if best is None else (sign * best.value, best)
         below, place = cone.row_of(base), self._place.get(target)
-        found = self._low if sign > 0 else self._high  # so far
-        share = 0.0 if place is None or np.isinf(found[place]) else float(found[place])
+        reach = self._low if sign > 0 else self._high  # so far
+        share = 0.0 if place is None or np.isinf(reach[place]) else float(reach[place])
         for _ in range(_MAX_STEPS):
-            made = cone.minimize(sign * (top - share * below), one)
-            if made is None:
+            best = cone.minimize(sign * (top - share * below), scale)
+            if best is None:
                 return None
-            size = float(below @ made.point)
+            size = float(below @ best.point)
             if size < 1:
                 break
-            share = float(top @ made.point) / size
-            if abs(made.value) <= _STEP * size:  # above 0 while the share is below the least
-                return share, made
-        made = cone.minimize(sign * top, tuple(base))
-        return None if made is None else (sign * made.value / cone.unit, made)
+            share = float(top @ best.point) / size
+            if abs(best.value) <= _STEP * size:  # above 0 while the share is below the least
+                return share, best
+        best = cone.minimize(sign * top, tuple(base))
+        return None if best is None else (sign * best.value / cone.unit, best)
 
     def _top(self, target: Target) -> list[int]:
         if target.kind == "reports":

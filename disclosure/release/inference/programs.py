@@ -75,12 +75,12 @@ class LinearProgram:
     def add_sum(self, columns: Sequence[int]) -> int:
         """Add an unknown that equals the sum of some others; return its column."""
         highs, empty = self._highs, np.zeros(0, dtype=np.int32)
-        own = int(highs.getNumCol())
+        new = int(highs.getNumCol())
         _check(highs.addCol(0.0, 0.0, kHighsInf, 0, empty, np.zeros(0)))
-        entries = np.array([*columns, own], dtype=np.int32)
+        entries = np.array([*columns, new], dtype=np.int32)
         signs = np.append(np.ones(len(columns)), -1.0)
         _check(highs.addRow(0.0, 0.0, len(entries), entries, signs))
-        return own
+        return new
 
     def set_costs(self, cost: Floats) -> None:
         """The objective, of the first unknowns."""
@@ -92,10 +92,10 @@ class LinearProgram:
         ends = (0.0, kHighsInf) if value is None else (value, value)
         _check(self._highs.changeColBounds(column, *ends))
 
-    def hold(self, rows: Sequence[int] | Integers, *, held: bool) -> None:
+    def hold(self, rows: Sequence[int] | Integers, *, active: bool) -> None:
         """Switch some of the first (inequality) rows on or off."""
         for row in rows:
-            _check(self._highs.changeRowBounds(int(row), -kHighsInf, 0.0 if held else kHighsInf))
+            _check(self._highs.changeRowBounds(int(row), -kHighsInf, 0.0 if active else kHighsInf))
 
     def solve(self) -> Optimum | None:
         """The optimum; None where nothing fits. Raises ReleaseError where HiGHS finds neither."""
@@ -115,9 +115,9 @@ class LinearProgram:
         if status != HighsModelStatus.kOptimal:
             name = highs.modelStatusToString(status)
             raise ReleaseError(f"a linear program was not solved: {name}")
-        made = highs.getSolution()
+        result = highs.getSolution()
         value = float(highs.getInfo().objective_function_value)
-        point, duals = np.asarray(made.col_value), np.asarray(made.row_dual)
+        point, duals = np.asarray(result.col_value), np.asarray(result.row_dual)
         return Optimum(value, point[: self._width], duals)
 
 
@@ -186,10 +186,10 @@ class Cone:
         """Number of unknowns of the linear program."""
         return int(self.below.shape[1])
 
-    def hold(self, rows: Sequence[int] | Integers, *, held: bool) -> None:
+    def hold(self, rows: Sequence[int] | Integers, *, active: bool) -> None:
         """Switch constraints on or off. rows: of G."""
-        self.active[rows] = held
-        self._program.hold(rows, held=held)
+        self.active[rows] = active
+        self._program.hold(rows, active=active)
 
     def minimize(self, cost: Floats, base: tuple[int, ...]) -> Optimum | None:
         """The least cost . z where the unknowns `base` add up to `unit`; None: nothing fits."""
@@ -203,9 +203,9 @@ class Cone:
         program.set_costs(cost)
         return program.solve()
 
-    def tight(self, found: Optimum) -> Integers:
+    def tight(self, optimum: Optimum) -> Integers:
         """Return the rows of G that bind at an optimum."""
-        return np.flatnonzero(np.abs(found.duals[: self.below.shape[0]]) > _TIGHT)
+        return np.flatnonzero(np.abs(optimum.duals[: self.below.shape[0]]) > _TIGHT)
 
     def widen(self) -> int:
         """Widen what contradicts the rest, by as little as can be and one step of rounding more.
@@ -228,10 +228,10 @@ class Cone:
         program = LinearProgram(csr_array(hstack([self.below, loose])), equal, most)
         program.fix(self.scale, self.unit)
         program.set_costs(np.append(np.zeros(self.size), 1.0 / self.slack[soft]))
-        found = program.solve()
-        if found is None:
+        optimum = program.solve()
+        if optimum is None:
             raise ReleaseError("published numbers contradict each other beyond repair")
-        excess = found.point[self.size :]
+        excess = optimum.point[self.size :]
         wrong = np.flatnonzero(excess > _SLACK)
         by = (excess[wrong] + self.slack[soft[wrong]]) / self.unit
         change = coo_array(
@@ -243,6 +243,6 @@ class Cone:
 
     def row_of(self, columns: Sequence[int]) -> Floats:
         """Return a vector (size,) that is 1 at these unknowns and 0 elsewhere."""
-        found = np.zeros(self.size)
-        found[list(columns)] = 1.0
-        return found
+        row = np.zeros(self.size)
+        row[list(columns)] = 1.0
+        return row

@@ -81,15 +81,15 @@ def protect(versions: Iterable[TableVersion]) -> Protected:
     Returns:
         What may be shown, and what earlier releases give away whatever the draft hides.
     """
-    made = Protected()
+    judged = Protected()
     for component in components_of(public_tables(versions)):
         if len(component.tables) > 1:
-            _Search(component, made).run()
+            _Search(component, judged).run()
         elif component.tables[0].reports is not None:
             component.tables[0] = protect_single(component.tables[0])
-            made.findings += _findings_of(component.tables[0])
-        made.tables |= {table.key: table for table in component.tables}
-    return made
+            judged.findings += _findings_of(component.tables[0])
+        judged.tables |= {table.key: table for table in component.tables}
+    return judged
 
 
 def _findings_of(table: PublicTable) -> Iterator[InferredNumber]:
@@ -113,9 +113,9 @@ def components_of(tables: Iterable[PublicTable]) -> Iterator[Component]:
 
 def _component(tables: Sequence[PublicTable], atoms: Atoms, members: Sequence[int]) -> Component:
     joined = reduce(or_, (atoms.tables[atom] for atom in members))
-    own = {index: place for place, index in enumerate(bits(joined))}
-    masks = [sum(1 << own[index] for index in bits(atoms.tables[atom])) for atom in members]
-    several = [tables[index] for index in own]
+    places = {index: place for place, index in enumerate(bits(joined))}
+    masks = [sum(1 << places[index] for index in bits(atoms.tables[atom])) for atom in members]
+    several = [tables[index] for index in places]
     rows = leaves_of_rows(several) if len(several) > 1 else []
     residual = [atoms.residual[atom] for atom in members]
     rows, alike = one_of_alike(several, rows) if rows else (rows, {})
@@ -138,11 +138,11 @@ def assume_nobody_left(component: Component) -> None:
     cost = np.zeros(model.cone.size)  # those in fewer tables are rather taken for empty
     fewer = [8.0 ** -atom.bit_count() for atom in component.atoms]
     cost[: len(residual)] = np.multiply(residual, fewer) / max(fewer)
-    found = model.cone.minimize(cost, (model.cone.scale,))
-    if found is not None:
-        most = found.point[: len(residual)]
+    least = model.cone.minimize(cost, (model.cone.scale,))
+    if least is not None:
+        most = least.point[: len(residual)]
         pairs = zip(residual, most.tolist(), strict=True)
-        component.empty = [flag and one <= EXACT for flag, one in pairs]
+        component.empty = [flag and size <= EXACT for flag, size in pairs]
 
 
 @dataclass
@@ -170,7 +170,7 @@ class _Search:
             safe_with = None if self._withholds_a_table() else list(component.empty)
         self.made.widened += self.widened
         self.made.findings += [
-            one for found in self.hopeless.items() for one in self._findings(*found)
+            item for pair in self.hopeless.items() for item in self._findings(*pair)
         ]
 
     def _withholds_a_table(self) -> bool:
@@ -187,12 +187,12 @@ class _Search:
             by_group: dict[int, list[Target]] = defaultdict(list)
             for target in targets:
                 by_group[place[min(target.leaves)]].append(target)
-            for number, own in by_group.items():
-                judge = self._judge(groups[number], own)
+            for number, members in by_group.items():
+                judge = self._judge(groups[number], members)
                 if self._settle(judge):
                     return True
-                own[:] = judge.targets
-            targets = [one for own in by_group.values() for one in own]
+                members[:] = judge.targets
+            targets = [x for members in by_group.values() for x in members]
         every = [leaf for group in groups for leaf in group]
         judge = self._judge(every, [*reports, *targets])
         while True:
@@ -206,7 +206,7 @@ class _Search:
     def _shares(self, judge: DisclosureJudge) -> list[Target]:
         """Return the shares that no table shows, of people who are surely there."""
         component, naming = self.component, naming_tables(self.component)
-        found = [
+        hidden = [
             target
             for table in range(len(component.tables))
             for target in hidden_shares(component, table, naming)
@@ -214,7 +214,7 @@ class _Search:
         untabled = list(untabled_shares(component, naming))
         groups = {target.atoms for target in untabled}
         empty = {atoms for atoms in groups if judge.may_be_empty(atoms)}
-        return found + [target for target in untabled if target.atoms not in empty]
+        return hidden + [target for target in untabled if target.atoms not in empty]
 
     def _judge(self, leaves: Sequence[str], targets: Sequence[Target]) -> DisclosureJudge:
         model = model_of(self.component, leaves)
@@ -231,10 +231,10 @@ class _Search:
         """
         judge.certify()
         while True:
-            found = filter(None, map(judge.exposure, list(judge.targets)))
+            exposures = filter(None, map(judge.exposure, list(judge.targets)))
             place = {target: number for number, target in enumerate(judge.targets)}
-            queue = [(one.width, place[one.target]) for one in found
-                     if one.target not in self.hopeless]  # fmt: skip
+            queue = [(item.width, place[item.target]) for item in exposures
+                     if item.target not in self.hopeless]  # fmt: skip
             heapify(queue)
             if not queue:
                 return False
@@ -250,16 +250,16 @@ class _Search:
             is_gone = target.table is not None and tables[target.table].reports is None
             if target.kind == "share" and is_gone:
                 continue
-            found = judge.exposure(target)
-            if found is None:
+            exposed = judge.exposure(target)
+            if exposed is None:
                 continue
-            if not queue or found.width <= queue[0][0]:
+            if not queue or exposed.width <= queue[0][0]:
                 before = len(judge.targets)
-                withheld |= not self._act(judge, found)
+                withheld |= not self._act(judge, exposed)
                 for added in range(before, len(judge.targets)):
                     heappush(queue, (0.0, added))
-            if found.target not in self.hopeless:
-                heappush(queue, (found.width, number))
+            if exposed.target not in self.hopeless:
+                heappush(queue, (exposed.width, number))
         return withheld
 
     def _act(self, judge: DisclosureJudge, exposure: Exposure) -> bool:
@@ -302,7 +302,7 @@ class _Search:
         for owner in tried if len(tried) > 1 else []:
             rows = model.suppress(*owner)
             interval = judge.interval(exposure.target)
-            model.cone.hold(rows, held=True)
+            model.cone.hold(rows, active=True)
             if exposure.target.is_safe(interval):
                 return owner
             if interval.high - interval.low > widest:

@@ -69,7 +69,7 @@ def protect_single(table: PublicTable) -> PublicTable:
     """Suppress the smallest rows until each hidden one is safe, or nothing is left to suppress."""
     total = table.totals
     order = np.argsort(table.persons, kind="stable")
-    cells, totals = (order[table.loose[order] & (total[order] == one)] for one in (False, True))
+    cells, totals = (order[table.loose[order] & (total[order] == kind)] for kind in (False, True))
     waiting = np.concatenate([cells, totals])
 
     def is_safe(count: int) -> bool:

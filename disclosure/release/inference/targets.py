@@ -39,7 +39,7 @@ class Target:
     width: float
     shown_from: float
 
-    def is_safe(self, found: ValueRange) -> bool:
+    def is_safe(self, ends: ValueRange) -> bool:
         """Return whether a reader's interval for the number is as wide as promised.
 
         Reports of a withheld table: from 0 to the floor at least, so that a reader who takes its
@@ -48,7 +48,7 @@ class Target:
         many as the floor.  A share: the width; or, where no table shows the others of it, a lower
         end that the policy would show.
         """
-        low, high = found
+        low, high = ends
         if self.is_high(low):
             return True
         if self.kind == "reports":
@@ -78,39 +78,39 @@ def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -
 
     naming: for each value, the tables that show it separately, as bits.
     """
-    one, rows = component.tables[table], component.rows[table]
-    if one.reports is None:
+    facts, rows = component.tables[table], component.rows[table]
+    if facts.reports is None:
         return
     atoms = tuple(component.atoms_of(table))
-    for row in np.flatnonzero(one.hidden).tolist():
-        if rows[row] and not (one.complete and one.kinds[row] == "total"):
+    for row in np.flatnonzero(facts.hidden).tolist():
+        if rows[row] and not (facts.complete and facts.kinds[row] == "total"):
             yield hidden_row(component, table, row)
     covered = reduce(or_, (component.atoms[atom] for atom in atoms), 0)
     same = sum(
         1 << i for i in bits(component.atoms[atoms[0]]) if tuple(component.atoms_of(i)) == atoms
     )
-    own = {next(iter(row)) for row in rows if len(row) == 1}
+    singles = {next(iter(row)) for row in rows if len(row) == 1}
     for leaf, mask in naming.items():
-        if mask & covered and not mask & same and leaf not in own:
-            yield Target("share", atoms, frozenset([leaf]), table, -1, leaf, one.width, 0.0)
+        if mask & covered and not mask & same and leaf not in singles:
+            yield Target("share", atoms, frozenset([leaf]), table, -1, leaf, facts.width, 0.0)
 
 
 def hidden_row(component: Component, table: int, row: int) -> Target:
     """Return the target for the share of a suppressed row."""
-    one = component.tables[table]
-    atoms, held = tuple(component.atoms_of(table)), component.rows[table][row]
-    return Target("share", atoms, held, table, row, one.cells[row], one.width, 0.0)
+    facts = component.tables[table]
+    atoms, leaves = tuple(component.atoms_of(table)), component.rows[table][row]
+    return Target("share", atoms, leaves, table, row, facts.cells[row], facts.width, 0.0)
 
 
 def naming_tables(component: Component) -> dict[str, int]:
     """For each value, a bit mask of the tables that show it in a separate row."""
-    found: dict[str, int] = {}
+    masks: dict[str, int] = {}
     for index, table in enumerate(component.tables):
         for row in np.flatnonzero(~table.hidden).tolist():
             if table.kinds[row] == "cell":
                 cell = table.cells[row]
-                found[cell] = found.get(cell, 0) | 1 << index
-    return found
+                masks[cell] = masks.get(cell, 0) | 1 << index
+    return masks
 
 
 def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
@@ -118,15 +118,15 @@ def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
 
     tables: whose differences, as bits.
     """
-    shown = {
-        index: tuple(one for one in component.atoms_of(index) if not component.empty[one])
+    by_table = {
+        index: tuple(atom for atom in component.atoms_of(index) if not component.empty[atom])
         for index, table in enumerate(component.tables)
         if table.reports is not None
     }
-    shown_atoms = frozenset(shown[index] for index in bits(tables) if index in shown)
-    alone = [(one,) for one, is_empty in enumerate(component.empty) if not is_empty]
-    known = set(shown.values())
-    return [one for one in dict.fromkeys([*alone, *differences(shown_atoms)]) if one not in known]
+    shown_atoms = frozenset(by_table[index] for index in bits(tables) if index in by_table)
+    alone = [(atom,) for atom, is_empty in enumerate(component.empty) if not is_empty]
+    known = set(by_table.values())
+    return [key for key in dict.fromkeys([*alone, *differences(shown_atoms)]) if key not in known]
 
 
 def untabled_reports(component: Component) -> Iterator[Target]:
@@ -149,5 +149,5 @@ def untabled_shares(component: Component, naming: Mapping[str, int]) -> Iterator
     for leaf, mask in naming.items():
         for atoms in groups[mask]:
             if any(component.atoms[atom] & mask for atom in atoms):
-                held = frozenset([leaf])
-                yield Target("share", atoms, held, None, -1, leaf, width, least)
+                leaves = frozenset([leaf])
+                yield Target("share", atoms, leaves, None, -1, leaf, width, least)

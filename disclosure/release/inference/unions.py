@@ -33,26 +33,26 @@ def differences(tables: frozenset[tuple[int, ...]]) -> tuple[tuple[int, ...], ..
     if not names:
         return ()
     members = np.array([np.isin(names, table) for table in sorted(tables)])
-    return tuple(tuple(names[one] for one in group) for group in _groups(members))
+    return tuple(tuple(names[place] for place in group) for group in _groups(members))
 
 
 def _groups(members: Booleans) -> Iterator[tuple[int, ...]]:
     """Yield the groups as places in `members`, (tables, atoms)."""
     columns, alike = np.unique(members, axis=1, return_inverse=True)
     rows = _echelon(columns.astype(float))
-    whole = [set(np.flatnonzero(one).tolist()) for one in columns]
+    whole = [set(np.flatnonzero(row).tolist()) for row in columns]
     atoms = np.argsort(alike.ravel(), kind="stable")
     ends = np.searchsorted(alike.ravel()[atoms], np.arange(columns.shape[1] + 1))
-    held = [atoms[a:b].tolist() for a, b in pairwise(ends.tolist())]
+    alike_atoms = [atoms[a:b].tolist() for a, b in pairwise(ends.tolist())]
     met = csr_array((np.abs(rows) > _EXACT).astype(np.int64))
     blocks, of_row = connected_components(met @ met.T, directed=False)
     for block in range(blocks):
         several = rows[of_row == block]
-        own = np.flatnonzero(np.abs(several).max(axis=0) > _EXACT)
-        place = {column: number for number, column in enumerate(own.tolist())}
-        tables = [{place[one] for one in table} for table in whole if table <= place.keys()]
-        for group in _smallest(several[:, own], tables):
-            yield tuple(sorted(atom for one in group for atom in held[own[one]]))
+        free = np.flatnonzero(np.abs(several).max(axis=0) > _EXACT)
+        place = {column: number for number, column in enumerate(free.tolist())}
+        tables = [{place[x] for x in table} for table in whole if table <= place.keys()]
+        for group in _smallest(several[:, free], tables):
+            yield tuple(sorted(atom for x in group for atom in alike_atoms[free[x]]))
 
 
 def _echelon(matrix: Floats) -> Floats:
@@ -84,7 +84,7 @@ def _smallest(rows: Floats, tables: Sequence[set[int]]) -> list[set[int]]:
         rows: (rows, columns), which share columns.
         tables: sets of columns, which no other set may hold.
     """
-    found, steps = list[set[int]](), 0
+    sets, steps = list[set[int]](), 0
     waiting: list[tuple[Floats, list[int], frozenset[int]]] = [
         (row, [number], frozenset(range(number))) for number, row in enumerate(rows)
     ]
@@ -93,9 +93,9 @@ def _smallest(rows: Floats, tables: Sequence[set[int]]) -> list[set[int]]:
         total, used, left_out = waiting.pop()
         wrong = np.flatnonzero(np.minimum(np.abs(total), np.abs(total - 1)) > _EXACT)
         if not len(wrong):
-            held = total > 0.5
-            found.append(set(np.flatnonzero(held).tolist()))
-            mends = (rows[:, held] < -_EXACT).any(axis=1)  # another set, without one of these
+            inside = total > 0.5
+            sets.append(set(np.flatnonzero(inside).tolist()))
+            mends = (rows[:, inside] < -_EXACT).any(axis=1)  # another set, without one of these
         elif total[wrong[0]] > 1:
             mends = rows[:, wrong[0]] < -_EXACT
         elif total[wrong[0]] < 0:
@@ -107,7 +107,7 @@ def _smallest(rows: Floats, tables: Sequence[set[int]]) -> list[set[int]]:
                 waiting.append((total + rows[number], [*used, number], left_out))
                 left_out |= {number}
     least = list[set[int]]()
-    for group in sorted(found, key=len):
-        if not any(one <= group for one in (*tables, *least)):
+    for group in sorted(sets, key=len):
+        if not any(small <= group for small in (*tables, *least)):
             least.append(group)
     return least
