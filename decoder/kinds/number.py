@@ -1,4 +1,4 @@
-"""The kind number: curve, quantiles and mean, and their changes."""
+"""The kind number: quantiles, mean and curve, and their changes."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -14,7 +14,7 @@ from decoder.numbers.quantities import Bin, CurvePoint, NumberDecoding
 from decoder.options import DecodeOptions
 from decoder.output.charts import Estimate, estimate_plots
 from decoder.sources.windows import sum_of
-from decoder.tables.format import count, days, edge_text, known
+from decoder.tables.format import count, days, edge_text, interval, number_text
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -25,12 +25,19 @@ _OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
 def _mark(edge: float | None, where: str, one: CurvePoint | Bin) -> Estimate:
     """Return a share on a chart, with its edge to three digits on the axis."""
     label = "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
-    title = f"{where}: {100 * one.low:.1f} to {100 * one.high:.1f} %"
+    title = f"{where}: {interval(one.low, one.high)}"
     return Estimate(label, title, one.estimate, one.low, one.high, one.fitted)
 
 
+def _between(low: float | None, high: float | None) -> str:
+    """Format two edges, None where a bin or quantile is open."""
+    if low is None:
+        return "not known" if high is None else f"below {edge_text(high)}"
+    return f"{edge_text(low)} or more" if high is None else f"{edge_text(low)} to {edge_text(high)}"
+
+
 _NUMBER, _SHARE = ColumnType.NUMBER, ColumnType.SHARE
-_FITTED = Column("fitted", _SHARE, "Of the picture: one best-fit curve.")
+_FITTED = Column("fitted", _SHARE, "Share by one best-fit curve, a guess without an interval.")
 _ERROR = Column("std_error", _SHARE, "Standard error of the share.")
 _LOW = Column("low", _SHARE, "Lower end of the share's interval.", shown=True)
 _HIGH = Column("high", _SHARE, "Upper end of the share's interval.", shown=True)
@@ -71,7 +78,8 @@ QUANTILES = TableSchema(
                "from", shown=True),
         Column("high", _NUMBER, "The quantile is below this edge; empty if above the last.",
                "to below", shown=True),
-        Column("fitted", _NUMBER, "The quantile of the fitted curve, a guess.", shown=True),
+        Column("fitted", _NUMBER, "The quantile of the best-fit curve, a guess.", "best fit",
+               shown=True),
     ),
 )  # fmt: skip
 MEANS = TableSchema(
@@ -113,7 +121,7 @@ class Numbers(KindDecoder):
         return series_result(self.decode(windows, question), found, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """Pictures of the curve and the bins, quantiles and the mean."""
+        """Quantiles and the mean, then charts of the curve and the bins."""
         del query
         found, definition = stored.json(), stored.json(MANIFEST)["definition"]
         what = _OF_PERIOD.get(found["of_period"], found["of_period"])
@@ -122,17 +130,15 @@ class Numbers(KindDecoder):
         curve = [_mark(point.edge, edge_text(point.edge), point) for point in points]
         bars = []
         for bin_ in bins:
-            low, high = (edge_text(end or 0.0) for end in (bin_.lower, bin_.upper))
-            where = f"{low} or more" if bin_.upper is None else f"{low} to {high}"
-            where = f"below {high}" if bin_.lower is None else where
-            bars.append(_mark(bin_.lower, where, bin_))
+            bars.append(_mark(bin_.lower, _between(bin_.lower, bin_.upper), bin_))
         band = [(point.band_low, point.band_high) for point in points]
         view = {
             "found": found,
             "curve": estimate_plots(curve, band) if points else (),
             "bins": estimate_plots(bars) if points else (),
-            "edge": lambda value: "open" if value is None else edge_text(value),
-            "known": known,
+            "edge": edge_text,
+            "between": _between,
+            "number": number_text,
             "of_period": what,
             "level": f"{100 * found['level']:g} %",
         }
@@ -158,9 +164,9 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
     curve, bins, quantiles = (
         schema.of_rows([tuple(one.values()) for one in rows[schema.name]], title)
         for schema, title in ((CURVE, f"Share at or above each edge, {unit}"), (BINS, ""),
-                              (QUANTILES, f"Quantiles, {unit}"))
+                              (QUANTILES, f"{decoding.metric}: {count(decoding.num_reports)} "
+                                          f"reports; quantiles, {unit}"))
     )  # fmt: skip
-    title = f"{decoding.metric}: {count(decoding.num_reports)} reports"
     data, average, means = decoding.with_data, decoding.mean, []
     if data is not None:
         means.append(("share of devices with data", data.estimate, data.low, data.high))
@@ -170,7 +176,7 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
         clipped = f"share at or above {average.clipped_to[1]:g}, where the mean is clipped"
         means += [(name, average.estimate, average.low, average.high),
                   (clipped, top.estimate, top.low, top.high)]  # fmt: skip
-    mean = MEANS.of_rows(means, title)
+    mean = MEANS.of_rows(means)
     content: dict[str, Any] = finite(
         {
             **decoding.described(),
@@ -187,10 +193,12 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
             "warnings": list(decoding.warnings),
         }
     )
+    median = [f"median {_between(one.low, one.high)} {number.unit}".rstrip()
+              for one in decoding.quantiles if one.share == 0.5]  # fmt: skip
     summary = {
         **{name: content[name] for name in ("num_reports", "unit", "mean", "warnings")},
         "quantiles": content["quantiles"][:MAX_LISTED],
-        "headline": "curve and quantiles",
+        "headline": "; ".join(median) or "curve and quantiles",
     }
     return Result(
         content,
@@ -198,7 +206,7 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
         (curve, bins, quantiles, mean),
         manifest=manifest_of(decoding, options, repeats=decoding.repetition),
         notes=decoding.warnings,
-        printed=(mean, quantiles, curve),
+        printed=(quantiles, mean, curve),
     )
 
 

@@ -206,5 +206,12 @@ def test_files_are_the_same_for_the_same_counts(tmp_path: Any) -> None:
     for folder in ("a", "b"):
         result = numbers_result(decoding, DecodeOptions())
         write_result(result, KIND, "decode", tmp_path / folder, silent)
+    page = (tmp_path / "a" / "report.html").read_text()
+    places = [
+        page.index(text) for text in ("<span>median", "<span>mean", "Quantiles</h2>", "Bins</h2>")
+    ]
+    assert places == sorted(places)
+    assert [table.name for table in result.printed] == ["quantiles", "mean", "curve"]
+    assert result.summary["headline"].startswith("median ")
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()

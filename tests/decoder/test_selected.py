@@ -10,6 +10,8 @@ from decoder import Candidates, DecodeOptions, decode
 from decoder.estimation.estimate import by_cavity
 from decoder.inference.intervals import plain_interval
 from decoder.inference.multiple_testing import decide, p_values
+from decoder.kinds.run import in_memory, render_page
+from decoder.kinds.values import KIND, decoding_result
 from decoder.numerics.bit_tensor import one_thread
 from decoder.results.build import notes_of
 from decoder.results.selective_intervals import selected_intervals
@@ -155,6 +157,13 @@ def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):
     reaching = [row for row in decoding.detected if row.low == 0]
     assert reaching
     assert all((row.note in NOTES[3:]) == (row.low == 0) for row in decoding.detected)
+    result = decoding_result(decoding)
+    printed = result.printed[0].data["found"]
+    assert printed == ["yes" if row.low else "possible" for row in decoding.detected]
+    assert f"{len(reaching)} of them possible" in result.printed[0].title
+    page = render_page(KIND, in_memory(result, "decode"))
+    assert page.count("% possible</td>") == page.count("(possible)</bdi>") == len(reaching)
+    assert f"{len(reaching)} of them only possible" in page
     table = decoding.candidates
     below = table.estimate < 0
     assert (table.note[below] > 0).all()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from decoder.tables.format import number_text, percent, points
 from decoder.tables.paging import TableQuery, page_of_parquet
 from decoder.tables.table import (
     Column,
@@ -109,3 +110,20 @@ def test_a_page_searches_sorts_and_cuts() -> None:
 def test_a_column_that_is_not_declared_is_refused() -> None:
     with pytest.raises(KeyError, match="other"):
         SCHEMA.table({"other": [1]})
+
+
+def test_numbers_have_three_digits_and_shares_stay_within_0_and_100() -> None:
+    shares = (-0.02, 0, 1.23456e-6, 0.000995, 0.0123456, 0.09996, 0.5, 0.9972, 1, 1.07)
+    assert [percent(share).removesuffix(" %") for share in shares] == [
+        "0", "0", "0.000123", "0.0995", "1.23", "10.0", "50.0", "99.7", "100", "100"]  # fmt: skip
+    assert [points(one) for one in (-0.0123456, 0, 1.2)] == ["-1.23 points", "0 points",
+                                                             "+120 points"]  # fmt: skip
+    assert [number_text(one) for one in (0.25, 12.345, 999.6, 1234.5)] == [
+        "0.25", "12.3", "1,000", "1,234"]  # fmt: skip
+
+
+def test_an_open_interval_has_one_end() -> None:
+    rows = [(None, 0.2), (0.1, None), (None, None), (-0.1, 1.2)]
+    table = SCHEMA.of_rows([("a", 0.5, low, high, None, 1.0, True) for low, high in rows])
+    assert [cells[2] for cells in table.shown(9)[1]] == [
+        "below 20.0 %", "10.0 % or more", "", "0 to 100 %"]  # fmt: skip
