@@ -14,7 +14,7 @@ from decoder.numbers.quantities import Bin, CurvePoint, NumberDecoding
 from decoder.options import DecodeOptions
 from decoder.output.charts import Estimate, estimate_plots
 from decoder.sources.windows import sum_of
-from decoder.tables.format import count, days, edge_text, interval, number_text
+from decoder.tables.format import between, count, days, edge_text, interval, number_text, percent
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -27,13 +27,6 @@ def _mark(edge: float | None, where: str, one: CurvePoint | Bin) -> Estimate:
     label = "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
     title = f"{where}: {interval(one.low, one.high)}"
     return Estimate(label, title, one.estimate, one.low, one.high, one.fitted)
-
-
-def _between(low: float | None, high: float | None) -> str:
-    """Format two edges, None where a bin or quantile is open."""
-    if low is None:
-        return "not known" if high is None else f"below {edge_text(high)}"
-    return f"{edge_text(low)} or more" if high is None else f"{edge_text(low)} to {edge_text(high)}"
 
 
 _NUMBER, _SHARE = ColumnType.NUMBER, ColumnType.SHARE
@@ -92,6 +85,7 @@ MEANS = TableSchema(
         Column("high", _NUMBER, "Upper end of the interval.", shown=True),
     ),
 )
+_AS_TEXT = tuple(replace(column, type=ColumnType.TEXT) for column in MEANS.columns)
 MAX_LISTED = 20  # quantiles in a summary
 _OF_PERIOD = {
     "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",
@@ -130,15 +124,12 @@ class Numbers(KindDecoder):
         curve = [_mark(point.edge, edge_text(point.edge), point) for point in points]
         bars = []
         for bin_ in bins:
-            bars.append(_mark(bin_.lower, _between(bin_.lower, bin_.upper), bin_))
+            bars.append(_mark(bin_.lower, between(bin_.lower, bin_.upper), bin_))
         band = [(point.band_low, point.band_high) for point in points]
         view = {
             "found": found,
             "curve": estimate_plots(curve, band) if points else (),
             "bins": estimate_plots(bars) if points else (),
-            "edge": edge_text,
-            "between": _between,
-            "number": number_text,
             "of_period": what,
             "level": f"{100 * found['level']:g} %",
         }
@@ -177,6 +168,9 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
         means += [(name, average.estimate, average.low, average.high),
                   (clipped, top.estimate, top.low, top.high)]  # fmt: skip
     mean = MEANS.of_rows(means)
+    texts = [(name, *map(percent if name.startswith("share") else number_text, numbers))
+             for name, *numbers in means]  # fmt: skip
+    printed = replace(MEANS, columns=_AS_TEXT).of_rows(texts)
     content: dict[str, Any] = finite(
         {
             **decoding.described(),
@@ -193,7 +187,7 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
             "warnings": list(decoding.warnings),
         }
     )
-    median = [f"median {_between(one.low, one.high)} {number.unit}".rstrip()
+    median = [f"median {between(one.low, one.high)} {number.unit}".rstrip()
               for one in decoding.quantiles if one.share == 0.5]  # fmt: skip
     summary = {
         **{name: content[name] for name in ("num_reports", "unit", "mean", "warnings")},
@@ -206,7 +200,7 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
         (curve, bins, quantiles, mean),
         manifest=manifest_of(decoding, options, repeats=decoding.repetition),
         notes=decoding.warnings,
-        printed=(quantiles, mean, curve),
+        printed=(quantiles, printed, curve),
     )
 
 
@@ -230,5 +224,10 @@ def _over_time(series: NumberSeries) -> SeriesFound:
         for window in series.windows
     ]  # fmt: skip
     changes = [replace(change, quantities=named(change.quantities)) for change in series.changes]
-    means = [days_of(one) | asdict(one.mean) for one in series.windows if one.mean is not None]
+    means = [
+        days_of(one) | {"median": [median.low, median.high], "mean": one.mean and asdict(one.mean)}
+        for one in series.windows
+        for median in one.quantiles
+        if median.share == 0.5
+    ]
     return SeriesFound(series.windows, named(asked), shares, changes, means, unit)

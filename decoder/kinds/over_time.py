@@ -101,7 +101,7 @@ class SeriesFound:
     """What a kind found in windows, oldest first.
 
     shares: of each window the columns `proportion`, `std_error`, `low` and `high`, with a row for
-    each quantity.  means: of each window that has one, with its days, in a unit.
+    each quantity.  means: of each window its median and mean, with its days, in a unit.
     """
 
     windows: Sequence[Aggregate | DecodedWindow]

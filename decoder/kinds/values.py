@@ -108,7 +108,6 @@ PRINTED = TableSchema(
     ),
 )  # fmt: skip
 MAX_LISTED = 20  # values in a summary
-MAX_MARKS = 60  # values of the page's picture
 
 
 class Values(KindDecoder):

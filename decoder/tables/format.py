@@ -33,6 +33,13 @@ def edge_text(edge: float) -> str:
     return f"{edge:,.6g}"
 
 
+def between(low: float | None, high: float | None) -> str:
+    """Format two edges, None where a bin or quantile is open."""
+    if low is None:
+        return "not known" if high is None else f"below {edge_text(high)}"
+    return f"{edge_text(low)} or more" if high is None else f"{edge_text(low)} to {edge_text(high)}"
+
+
 def interval(low: float, high: float) -> str:
     """Format an interval of two shares, the unit said once."""
     return f"{percent(low).removesuffix(' %')} to {percent(high)}"

@@ -212,6 +212,7 @@ def test_files_are_the_same_for_the_same_counts(tmp_path: Any) -> None:
     ]
     assert places == sorted(places)
     assert [table.name for table in result.printed] == ["quantiles", "mean", "curve"]
+    assert result.printed[1].shown(9)[1][-1][1].endswith(" %")
     assert result.summary["headline"].startswith("median ")
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
