@@ -77,7 +77,10 @@ def app_checks(chosen: list[Metric], command: str, processes: int, devices: int)
             pool.submit(watch, command, compiled, Path(root, f"{n}-{g}"), values, n)
             for n in range(devices) for g, values in enumerate(groups)
         ]  # fmt: skip
-        seen = [task.result() for task in tasks]
+        try:
+            seen = [task.result() for task in tasks]
+        finally:
+            pool.shutdown(cancel_futures=True)  # an error drops what has not begun
     yield from _of_requests(file, seen, own=command.endswith(OWN_MODULE))
     yield from _of_withdrawals(seen)
     yield from _of_files(seen, groups)
