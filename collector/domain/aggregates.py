@@ -39,9 +39,8 @@ def read_aggregate(
     first: date | None = None,
     last: date | None = None,
 ) -> Aggregate:
-    """Return the counts of a window of closed days, whole blocks only. Raises NotFoundError for an
-    unknown metric or version, NotServedError for a window that is not served. The caller has closed
-    what is due."""
+    """Return the counts of a window of closed days, whole blocks only; the caller closed what is
+    due. Raises NotFoundError for an unknown metric or version, or NotServedError."""
     entry = load_registry(connection).current(name, params_id)
     blocks = blocks_of_window(entry, load_blocks(connection, entry.series_id), first, last)
     sums = sum_blocks(connection, [block.id for block in blocks])
@@ -190,8 +189,7 @@ def _nothing_yet(entry: RegisteredSeries, blocks: Sequence[BlockRow]) -> NotServ
 def _not_yet(
     entry: RegisteredSeries, blocks: Sequence[BlockRow], sealed: Sequence[BlockRow], end: int
 ) -> NotServedError:
-    """Explain that the window reaches beyond what is served: into open days, or into days with too
-    few."""
+    """Explain that a window reaches into open days, or into days with too few reports."""
     served = f"served are {_span(sealed)}"
     if end > entry.closed_through:
         return NotServedError(

@@ -263,16 +263,7 @@ class Collector:
         return push
 
     def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
-        """Accept no more reports of a metric or of one of its versions.
-
-        Args:
-            name: The declared name.
-            actor: Who retires it, for the audit log.
-            params_id: The only version to retire; all versions if None.
-
-        Returns:
-            The params_ids of the versions that are now retired.
-        """
+        """Accept no more reports of a metric or of one of its versions."""
         with self.database.change() as connection:
             retired = changes.change_state(connection, "retire", name, params_id, retired=True)
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
@@ -287,16 +278,7 @@ class Collector:
         return params_ids
 
     def create_key(self, scope: Scope, label: str, actor: str) -> NewCollectorKey:
-        """Make a key. The audit log holds its id, scope and label.
-
-        Args:
-            scope: What the key allows.
-            label: A text by which people recognize it.
-            actor: Who makes it, for the audit log.
-
-        Returns:
-            The key, whose text is stored nowhere.
-        """
+        """Make a key. The audit log holds its id, scope and label."""
         today = self.today
         with self.database.change() as connection:
             key = access.create_key(connection, scope, label, today, self._random_bytes)
