@@ -1,15 +1,18 @@
-"""Vectors of coded prefixes: against our code, and against a second one from docs/protocol.md."""
+"""Encoders: discovered strings and one value alone, by the vectors."""
 
 import json
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from client_sdk.randomization.metric_encoder import Encoder
 from rappor_core.codes.prefix_code import packaged_code
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.test_vectors import check_response
 from tests.core.test_prefix_code import plain_code
 from tests.core.test_protocol_by_the_text import halves, mix64
@@ -65,3 +68,18 @@ def test_positions(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", VECTORS["reports"], ids=lambda row: ascii(row["value"])[:20])
 def test_reports(row: dict[str, Any]) -> None:
     check_response(METRICS[row["metric"]], row)
+
+
+def test_words_and_dates_of_a_version_change_no_response(metrics: MetricsFile) -> None:
+    now = metrics.metrics["homepage"]
+    later = now.replace(
+        description="said otherwise", owner="b@example.org", min_reports=2_000,
+        expires=now.expires + timedelta(days=30),
+    )  # fmt: skip
+    first, second = (
+        Encoder({"homepage": one}, bytes(32)).metric("homepage") for one in (now, later)
+    )
+    assert first.cohort == second.cohort
+    for value in ("a", "b", "c", "d"):
+        bits = first.value_bits(value)
+        assert first.permanent_bits(bits) == second.permanent_bits(bits)

@@ -5,6 +5,7 @@ from datetime import date
 import pytest
 
 from client_sdk.errors import UnknownMetricError
+from docs.tools.metric_keys import PAGE, page
 from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
@@ -68,3 +69,7 @@ def test_a_metric_that_is_nearly_right_is_recognized() -> None:
     assert "mean" not in str(UnknownMetricError("zzz", ["homepage"]))
     with pytest.raises(MetricsFileError, match="did you mean 'seen'"):
         parse_metrics(SEEN).parts("sean")
+
+
+def test_the_page_of_keys_is_what_its_command_writes() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page()

@@ -11,6 +11,7 @@ from metric_design.review import check_metrics
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
+from rappor_core.risk import believed, percent_up, rise_text
 from rappor_core.sequence_risk import first_guess, memoized_nats, risk_text, sequence_risk
 from tests.metric_texts import declaration
 
@@ -144,3 +145,23 @@ def test_check_says_what_a_mode_leaves_open() -> None:
     assert "is none, 90 nats or more after a year; without hold" in told(**memo)
     assert "no guarantee for a sequence" in told(**memo, hold=4)
     assert "nothing of time" not in told(**WEEKS, turn="fresh", hold=4, epsilon=2.0, max_reports=2)
+
+
+# what client_js/test/testing.test.mjs holds the other client to
+BELIEVED = [
+    (0, "1 %"),
+    (1, "2.68 %"),
+    (2, "6.95 %"),
+    (3, "16.9 %"),
+    (6, "80.3 %"),
+    (math.inf, "100 %"),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "percent"), BELIEVED)
+def test_figures_are_those_of_the_other_client(epsilon: float, percent: str) -> None:
+    assert percent_up(believed(epsilon)) == percent
+    odds = 0.01 / 0.99 * math.exp(epsilon)  # Bayes' rule in odds
+    assert believed(epsilon) == pytest.approx(odds / (1 + odds) if odds < math.inf else 1)
+    bound = "no bound" if epsilon == math.inf else f"epsilon {epsilon:.2f}"
+    assert rise_text(epsilon) == f"a suspicion of 1 % rises to at most {percent} ({bound})"
