@@ -304,6 +304,13 @@ def test_the_newest_windows_are_compared_first(pages: Pages) -> None:
     assert "Compute the difference" not in pages.text(f"/compare?after={pages.old}")
 
 
+def test_every_candidate_is_sorted_by_its_share(pages: Pages) -> None:
+    page = pages.text(f"/results/{pages.old}?all=1&sort=-share")
+    shares = [float(share) for share in re.findall(r"</th><td>([\d.]+) %</td>", page)]
+    assert len(shares) == 50
+    assert shares == sorted(shares, reverse=True)
+
+
 def test_the_navigation_is_two_short_groups(pages: Pages) -> None:
     for who, sizes in (("root", [5, 5]), ("ana", [5, 3]), ("vic", [5])):
         page = pages.text("/metrics", who)
