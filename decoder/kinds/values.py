@@ -138,8 +138,10 @@ class Values(KindDecoder):
         """Detected values with a picture, or every candidate; what the fit says of itself."""
         found, manifest = stored.json(), stored.json(MANIFEST)
         if query.all and stored.own:
-            page = page_of_parquet(stored.read("candidates.parquet"), query, CANDIDATES.names[:10])
-            page = replace(page, rows=[row | {"share": row["estimate"]} for row in page.rows])
+            named = replace(query, sort=query.sort.replace("share", "estimate"))
+            page = page_of_parquet(stored.read("candidates.parquet"), named, CANDIDATES.names[:10])
+            rows = [row | {"share": row["estimate"]} for row in page.rows]
+            page = replace(page, rows=rows, query=query)
         else:
             page = page_of(found["detected"], "value", replace(query, all=False))
         first, last = manifest["first_day"], manifest["last_day"]

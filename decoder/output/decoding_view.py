@@ -88,7 +88,7 @@ def _row_html(row: Mapping[str, Any], num_reports: int, known: bool) -> str:
         *([percent(row["true_share"])] if known else ()),
         percent(row["share"]),
         f"{interval(row['low'], row['high'])} {_mark(row)}".rstrip(),
-        count(row["share"] * num_reports),
+        count(min(max(row["share"], 0.0), 1.0) * num_reports),
         escape(p_text(row["p_adjusted"])),
         *([fraction(row["forged"])] if "forged" in row else ()),
     ]

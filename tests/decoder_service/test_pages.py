@@ -285,7 +285,6 @@ def test_forms_ask_for_the_metric_first_and_errors_use_their_labels(idle: Runnin
 
 
 def test_a_job_knows_its_kind_by_its_metric(idle: Running) -> None:
-    """Without a metric the page failed; a form of strings may name any metric."""
     listed = as_listed(idle)
     set_metrics(idle, [*listed, listed[-1] | {"name": "time", "definition": {"kind": "number"}}])
     with signed_in(idle, "ana") as ana:
@@ -302,6 +301,12 @@ def test_the_newest_windows_are_compared_first(pages: Pages) -> None:
         assert f'<option value="{pages.new}" selected>' in page.partition("Later")[2]
         assert "Compute the difference" in page
     assert "Compute the difference" not in pages.text(f"/compare?after={pages.old}")
+
+
+def test_every_candidate_is_sorted_by_its_share(pages: Pages) -> None:
+    page = pages.text(f"/results/{pages.old}?all=1&sort=-share")
+    shares = [float(share) for share in re.findall(r"</th><td>([\d.]+) %</td>", page)]
+    assert (len(shares), shares) == (50, sorted(shares, reverse=True))
 
 
 def test_the_navigation_is_two_short_groups(pages: Pages) -> None:

@@ -223,9 +223,8 @@ def test_forms_propose_and_approve_what_viewers_download(served, made) -> None:
         named = {"owner": 'a "b" @example.org', "audience": "all", "policy": FORM_POLICY}
         again = ana.post("/releases", data=form | named)
         assert again.status_code == 303, again.text
-        assert "a &#34;b&#34; @example.org, for all" in page(
-            served, "ana", again.headers["location"]
-        )
+        own = page(served, "ana", again.headers["location"])
+        assert "a &#34;b&#34; @example.org, for all" in own
         missing = ana.post("/releases", data=form | named | {"owner": ""})
         assert 'role="alert">Owner: is empty; give one<' in missing.text
         rules = policy_of_text('owner = "a"\naudience = "b"\n' + FORM_POLICY)

@@ -177,7 +177,6 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     page.click("nav >> text=Read")
     page.click("nav >> text=Results")
     page.wait_for_url("**/results")
-    page.set_viewport_size({"width": 1280, "height": 800})
     page.click("text=Sign out")
     page.wait_for_url("**/sign-in")
     page.goto(url + f"/results/{first}")
