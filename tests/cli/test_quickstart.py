@@ -1,15 +1,20 @@
 """`rappor quickstart`: own metrics, decoded under their own names."""
 
 import csv
+import json
 import re
 import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from client_sdk import Encoder, Transport, load_metrics
 from decoder.sources.collector_client import ask_json
 from rappor_cli import demo
 from rappor_cli.commands import load
+from rappor_cli.main import main
+from rappor_core.wire.report import make_batch
 from tests.cli.command import Rappor
 from tests.cli.test_main import HOMEPAGE
 from tests.metric_texts import declaration
@@ -45,6 +50,27 @@ def test_own_metrics_are_decoded_under_their_names(tmp_path, rappor, monkeypatch
     for value, share in {"light": 6 / 11, "dark": 3 / 11, "system": 2 / 11}.items():
         assert found[value] == pytest.approx(share, abs=0.06)
     assert (tmp_path / "quickstart" / "homepage" / "report.html").exists()
+
+
+def test_reports_of_an_app_are_decoded_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(THEME)
+
+    def stop(_: float) -> None:
+        """Send one report as an app does, then Ctrl-C."""
+        url = re.search(r"app to (\S+),", capsys.readouterr().out).group(1)  # type: ignore[union-attr]
+        metrics = load_metrics(path).metrics
+        report = Encoder(metrics, bytes(32)).encode("theme", "dark", datetime.now(UTC).date())
+        with Transport(url) as transport:
+            transport.send(make_batch(bytes(16), [report]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rappor_cli.metrics.time.sleep", stop)
+    out = tmp_path / "out"
+    assert main(["quickstart", str(path), "--serve", "--devices", "999", "-o", str(out)]) == 0
+    assert json.loads((out / "theme" / "manifest.json").read_text())["num_reports"] == 1000
 
 
 @pytest.mark.long

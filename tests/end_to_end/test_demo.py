@@ -72,6 +72,8 @@ def test_the_demo_ends_in_a_releasing_service(tmp_path) -> None:
             shown += line
             if "Ctrl-C ends it" in line:
                 break
+        else:
+            pytest.fail(f"the demo ended: {shown}{demo.stderr.read()}")
         url, first, second = (
             re.search(pattern, shown).group(1)  # type: ignore[union-attr]
             for pattern in (

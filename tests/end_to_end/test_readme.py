@@ -132,12 +132,13 @@ def test_readme_runs_in_a_clone_with_the_default_ports_taken(clone: Path, monkey
     shell = Shell(clone, port, clone)
     try:
         with default_ports_taken():
-            assert "ship" in shell.run(check)
+            assert "1 metric, 1 finding" in shell.run(check)
             shell.run(serve)
             shell.run(f"until curl -sf http://127.0.0.1:{port}/readyz > ready; do sleep 1; done")
             (clone / "app.py").write_text(program.replace("8000", str(port)))
             shell.run(f"{sys.executable} app.py")
-            stopped = watch.replace("rappor", f"timeout -s INT 15 {sys.executable} -m rappor_cli")
+            program = f"timeout -s INT 15 {sys.executable} -m rappor_cli"
+            stopped = watch.replace("rappor", program, 1)
             printed = shell.run(f"{stopped} || true")
             assert agrees(expected, printed), printed
     finally:

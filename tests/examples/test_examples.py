@@ -157,24 +157,26 @@ def test_the_notebook_draws_its_chart(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "<svg" in (tmp_path / "chart.svg").read_text()
 
 
-def left_untracked(name: str, folder: Path) -> list[str]:
-    """What the commands of an example wrote that git would show in a clone."""
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone with the examples as they are here, in which they leave nothing that git shows."""
     if not (ROOT / ".git").exists():
-        pytest.skip("no repository")
-    there = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    written = [path for path in there if path.parts[0] != "bin"]
-    lines = "".join(f"examples/{name}/{path}\n" for path in written)
-    words = ["git", "ls-files", "--", f"examples/{name}"], ["git", "check-ignore", "--stdin"]
-    known = [
-        subprocess.run(line, cwd=ROOT, input=lines, capture_output=True, text=True, check=False)
-        for line in words
-    ]
-    return sorted(set(lines.splitlines()) - set("".join(one.stdout for one in known).splitlines()))
+        pytest.skip("no repository to clone")
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tmp_path / "clone")], check=True)
+    ignored = shutil.ignore_patterns("node_modules")
+    shutil.copytree(EXAMPLES, tmp_path / "clone/examples", dirs_exist_ok=True, ignore=ignored)
+    return tmp_path / "clone"
+
+
+def untracked(clone: Path) -> list[str]:
+    words = ["git", "status", "--porcelain"]
+    done = subprocess.run(words, cwd=clone, capture_output=True, text=True, check=True)
+    return [line for line in done.stdout.splitlines() if line.startswith("??")]
 
 
 def in_shell(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a script of an example with `rappor` as in an installation."""
-    programs = folder / "bin"
+    programs = folder / ".venv-bin"
     programs.mkdir(exist_ok=True)
     rappor = programs / "rappor"
     rappor.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rappor_cli "$@"\n')
@@ -186,31 +188,31 @@ def in_shell(folder: Path, *words: str, **more: str) -> subprocess.CompletedProc
 
 
 @pytest.mark.long
-def test_google_files_agree_by_map_and_hash(tmp_path: Path) -> None:
-    shutil.copytree(EXAMPLES / "from_google_rappor", tmp_path, dirs_exist_ok=True)
-    done = in_shell(tmp_path, "./migrate.sh")
+def test_google_files_agree_by_map_and_hash(clone: Path) -> None:
+    folder = clone / "examples" / "from_google_rappor"
+    done = in_shell(folder, "./migrate.sh")
     assert done.returncode == 0, done.stderr
-    results = [(tmp_path / name / "results.csv").read_text() for name in ("by-map", "by-hash")]
+    results = [(folder / name / "results.csv").read_text() for name in ("by-map", "by-hash")]
     assert results[0] == results[1]
     assert results[0].count("\n") == 6
-    assert left_untracked("from_google_rappor", tmp_path) == []
-    params = load_metrics(tmp_path / "metrics.json").metrics["homepage"].params
+    assert untracked(clone) == []
+    params = load_metrics(folder / "metrics.json").metrics["homepage"].params
     assert (params.num_bits, params.hash, params.prob_q) == (16, "md5", 0.75)
 
 
 @pytest.mark.long
-def test_the_cron_job_publishes_week_after_week(tmp_path: Path) -> None:
-    shutil.copytree(EXAMPLES / "cron", tmp_path, dirs_exist_ok=True)
-    metrics, today = load_metrics(tmp_path / "metrics.toml").metrics, datetime.now(UTC).date()
-    pages = (tmp_path / "pages.txt").read_text().split()
+def test_the_cron_job_publishes_week_after_week(clone: Path) -> None:
+    folder = clone / "examples" / "cron"
+    metrics, today = load_metrics(folder / "metrics.toml").metrics, datetime.now(UTC).date()
+    pages = (folder / "pages.txt").read_text().split()
     settings = load_settings(
-        metrics=tmp_path / "metrics.toml", database=f"sqlite:///{tmp_path}/counts.sqlite",
+        metrics=folder / "metrics.toml", database=f"sqlite:///{folder}/counts.sqlite",
         host="127.0.0.1", port=0, require_keys=False,
         log_level="warning",
     )  # fmt: skip
     rng, source = np.random.default_rng(3), FixedRandomness(3)
     days = [today - timedelta(days=1), today]
-    assert in_shell(tmp_path, "rappor", "release", "keygen", "keys").returncode == 0
+    assert in_shell(folder, "rappor", "release", "keygen", "keys").returncode == 0
     with running_collector(settings) as url:
         for day in days:
             held = rng.choice(pages, size=DEVICES, p=(0.5, 0.3, 0.2, 0.0))
@@ -219,35 +221,25 @@ def test_the_cron_job_publishes_week_after_week(tmp_path: Path) -> None:
                 deliver(encode_fleet(values, metrics, day, source), transport, randomness=source)
         ask(url, f"/v1/days/{today}/close", method="POST")
         for day in days:
-            done = in_shell(tmp_path, "./publish.sh", str(day), str(day), COLLECTOR=url)
+            done = in_shell(folder, "./publish.sh", str(day), str(day), COLLECTOR=url)
             assert done.returncode == 0, done.stderr
     for day in days:
-        with (tmp_path / "releases" / str(day) / "release.csv").open(newline="") as file:
+        with (folder / "releases" / str(day) / "release.csv").open(newline="") as file:
             rows = [row for row in csv.DictReader(file) if not row["symbol"]]
         assert len(rows) == 3
-    assert [path for path in left_untracked("cron", tmp_path) if "counts" not in path] == []
+    assert untracked(clone) == []
 
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("npm") is None, reason="no npm")
-def test_the_program_in_node_works_as_its_page_says(tmp_path: Path) -> None:
-    """The lines of its README in a copy of what git has, with a free port for the collector."""
-    files = subprocess.run(
-        ["git", "ls-files", "examples/node", "client_js"], cwd=ROOT, capture_output=True, text=True,
-        check=True,
-    ).stdout.split()  # fmt: skip
-    for name in files:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    folder = tmp_path / "examples" / "node"
+def test_the_program_in_node_works_as_its_page_says(clone: Path) -> None:
+    """The lines of its README, with a free port for the collector."""
+    folder, port = clone / "examples" / "node", str(free_port())
     block = (folder / "README.md").read_text().split("```sh\n")[1].split("```")[0]
-    port = str(free_port())
-    ready = f"until curl -sf http://127.0.0.1:{port}/readyz > ready; do sleep 1; done\n"
+    ready = f"until curl -sf http://127.0.0.1:{port}/readyz > serve.log; do sleep 1; done\n"
     script = "set -em\n" + block.replace("\n", f"\n{ready}", 1)
     more = {"RAPPOR_PORT": port, "COLLECTOR": f"http://127.0.0.1:{port}", "DO_NOT_TRACK": ""}
     done = in_shell(folder, "bash", "-c", script, **more)
     assert "\ndelivered\n" in done.stdout, done.stdout + done.stderr
     assert re.search(r"^homepage .* current +1 ", done.stdout, re.M)
-    (folder / "ready").unlink()
-    shutil.rmtree(folder / "node_modules")
-    assert left_untracked("node", folder) == []
+    assert untracked(clone) == []
