@@ -2,6 +2,8 @@
 
 import json
 import sys
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -19,8 +21,8 @@ from rappor_cli.numbers import read_day
 from rappor_cli.options import command_group
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import opened
-from rappor_cli.task_pools import Workers, run_tasks
 from rappor_core.aggregate import Aggregate
+from rappor_core.tasks import open_executor, run_tasks
 from rappor_core.whole_files import write_whole
 
 app = command_group(
@@ -84,12 +86,12 @@ def sum_(
     last: shared.LastDay = None,
     cohorts: Annotated[str | None, typer.Option(help="Only these, such as 0-3,7.")] = None,
     params: Annotated[Path | None, typer.Option(help="google/rappor's params.csv.")] = None,
-    workers: Workers = None,
+    on: shared.Engine = None,
     output: shared.FileOrScreen = None,
 ) -> None:
     """Sum the reports of METRIC: the same aggregate that the collector gives for those days."""
     if params is not None:
-        if params_id or first or last or cohorts or workers:
+        if params_id or first or last or cohorts or on:
             raise typer.BadParameter("--params goes with a report CSV and -o alone")
         from decoder.formats.google_rappor import read_params  # needs the decoder's libraries
 
@@ -97,7 +99,7 @@ def sum_(
     else:
         window = read_day(first), read_day(last)
         parts = choose_parts(open_store(archive), metric, params_id, *window)
-        found = _sum(archive, parts, workers, None if cohorts is None else _numbers(cohorts))
+        found = _sum(archive, parts, on, None if cohorts is None else _numbers(cohorts))
     if output is None:
         print(found.to_json())
         return
@@ -107,27 +109,34 @@ def sum_(
 
 
 @app.command()
-def verify(archive: Archive) -> None:
+def verify(archive: Archive, on: shared.Engine = None) -> None:
     """Read every part whole, and hold it against its digest and its sums."""
-    store = open_store(archive)
-    parts = list(read_entries(store))
-    with progress_bar("reports", sum(part.num_reports for part in parts)) as advance:
-        for part in parts:
-            verify_part(store, part)
+    parts = list(read_entries(open_store(archive)))
+    total = sum(part.num_reports for part in parts)
+    with _executor(on, total) as executor, progress_bar("reports", total) as advance:
+        for part, _ in run_tasks(partial(_verify, archive), parts, executor):
             advance(part.num_reports)
     print(f"{archive}: {len(parts)} parts are whole", file=sys.stderr)
 
 
 def _sum(
-    archive: str, parts: list[ArchivedPart], workers: int | None, cohorts: set[int] | None
+    archive: str, parts: list[ArchivedPart], on: str | None, cohorts: set[int] | None
 ) -> Aggregate:
     total = sum(part.num_reports for part in parts)
-    few = workers is None and total < FEW_REPORTS
-    run = partial(
-        run_tasks, count_part, workers=1 if few else workers, preload=[SpanTask.__module__]
-    )
-    with progress_bar("reports", total) as advance:
+    with _executor(on, total) as executor, progress_bar("reports", total) as advance:
+        run = partial(run_tasks, count_part, executor=executor)
         return aggregate(parts, archive, run, cohorts=cohorts, advance=advance)
+
+
+def _verify(archive: str, part: ArchivedPart) -> None:
+    verify_part(open_store(archive), part)
+
+
+def _executor(on: str | None, num_reports: int) -> AbstractContextManager[Executor | None]:
+    """Open an engine; without one, few reports are read here, sooner than processes start."""
+    if on is None and num_reports < FEW_REPORTS:
+        return nullcontext()
+    return open_executor(on or "local", [SpanTask.__module__])
 
 
 def _numbers(text: str) -> set[int]:

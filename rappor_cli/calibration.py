@@ -10,7 +10,7 @@ from decoder.options import DEFAULT_METHOD
 from rappor_cli.analyze import MethodOption
 from rappor_cli.experiment_runs import ExperimentRun
 from rappor_cli.progress import progress_bar
-from rappor_cli.task_pools import run_tasks
+from rappor_core.tasks import open_executor, run_tasks
 from simulations.experiments.calibration import CalibrationRun, RunScore, cells, run_cell
 from simulations.experiments.calibration_settings import FEW_COHORTS, STRESS
 from simulations.experiments.calibration_table import HEADINGS, cells_of, summarize
@@ -57,8 +57,8 @@ def decoder_calibration(
     }
     wanted = list(cells(sizes, run.seed))
     task, scores = partial(run_cell, method=method), dict[CalibrationRun, RunScore]()
-    with progress_bar("runs", len(wanted)) as advance:
-        for cell, score in run_tasks(task, wanted):
+    with open_executor() as executor, progress_bar("runs", len(wanted)) as advance:
+        for cell, score in run_tasks(task, wanted, executor):
             scores[cell] = score
             advance(1)
     rows = summarize([scores[cell] for cell in wanted])

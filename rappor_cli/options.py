@@ -100,6 +100,15 @@ Repeats = Annotated[
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="ENGINE",
+        help="Where tasks run: local[:N], dask:tcp://HOST:PORT, spark[:MASTER], or a function "
+        "package.module:name that returns an Executor.",
+    ),
+]
 BehindRelay = Annotated[
     bool, typer.Option("--relay", help="Say what devices gain by sending through a relay.")
 ]

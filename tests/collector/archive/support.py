@@ -14,9 +14,9 @@ from collector.archive.parquet import read_group, reading
 from collector.archive.parts import PartCounts
 from collector.archive.store import Store, open_store
 from collector.archive.sums import SpanTask, aggregate, choose_parts, count_part
-from rappor_cli.task_pools import run_tasks
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
+from rappor_core.tasks import open_executor, run_tasks
 from tests.collector.support import make_metric
 
 DAY = date(2026, 11, 18)
@@ -112,13 +112,17 @@ def summed(
     name: str = "kept",
     *,
     work: Callable[[SpanTask], PartCounts] = count_part,
-    workers: int = 1,
+    on: str | None = None,
     window: tuple[date | None, date | None] = (None, None),
     **more: Any,
 ) -> Aggregate:
     """What `rappor archive sum` gives."""
     parts = choose_parts(open_store(str(url)), name, more.pop("params_id", None), *window)
-    return aggregate(parts, str(url), partial(run_tasks, work, workers=workers), **more)
+    if on is None:
+        return aggregate(parts, str(url), partial(run_tasks, work), **more)
+    with open_executor(on) as executor:
+        run = partial(run_tasks, work, executor=executor)
+        return aggregate(parts, str(url), run, **more)
 
 
 def stored_rows(store: Store, file: str) -> list[tuple[int, bytes]]:

@@ -23,8 +23,9 @@ from collector.archive.export import (
 )
 from collector.archive.parts import read_entries, verify_part
 from collector.archive.store import ArchiveDamagedError, NotArchivedError, open_store
-from rappor_cli.task_pools import PoolError
+from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
+from rappor_core.tasks import TaskError
 from tests.collector.archive.killers import die
 from tests.collector.archive.support import (
     DAY,
@@ -37,6 +38,7 @@ from tests.collector.archive.support import (
     summed,
 )
 from tests.collector.support import make_metric
+from tests.core.test_tasks import dask_cluster
 from tests.file_limits import files_of_at_most
 
 NEXT = DAY + timedelta(days=1)
@@ -311,18 +313,25 @@ def whole() -> object:
 
 
 def test_processes_sum_as_one_does(days: Path) -> None:
-    assert summed(days, workers=2) == whole()
+    assert summed(days, on="local:2") == whole()
+
+
+@pytest.mark.long
+def test_dask_sums_and_verifies_as_one_does(days: Path) -> None:
+    with dask_cluster() as (address, _):
+        assert summed(days, on=f"dask:{address}") == whole()
+        assert main(["archive", "verify", str(days), "--on", f"dask:{address}"]) == 0
 
 
 def test_a_process_that_is_killed_is_an_error(days: Path) -> None:
-    with pytest.raises(PoolError, match="was killed"):
-        summed(days, work=die, workers=2)
+    with pytest.raises(TaskError, match="was killed"):
+        summed(days, work=die, on="local:2")
 
 
 def test_damage_found_by_a_process_is_named(days: Path) -> None:
     next((days / "reports").rglob("*.parquet")).write_bytes(b"")
     with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
-        summed(days, workers=2)
+        summed(days, on="local:2")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
