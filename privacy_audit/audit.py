@@ -4,9 +4,11 @@ Plan, run the trials of every scenario, test, and judge all at one level: the ra
 of a whole audit is at most `alpha`, split evenly over its attacks and tests.
 """
 
+import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from client_sdk.session import DO_NOT_TRACK, do_not_track
@@ -14,7 +16,8 @@ from privacy_audit.black_box import answers, apps, derivations, freshness
 from privacy_audit.black_box.attacks import Trials, attack, chunks, joined, run_chunk
 from privacy_audit.black_box.checks import Check, counted, exact
 from privacy_audit.black_box.noise import noise_checks
-from privacy_audit.black_box.program_client import OWN_PROGRAM, ClientSource
+from privacy_audit.black_box.observations import LIKELIHOOD
+from privacy_audit.black_box.program_client import OWN_PROGRAM, ClientSource, end_programs
 from privacy_audit.black_box.scenarios import (
     Scenario,
     left_out,
@@ -38,9 +41,7 @@ FEW_SHARE = 0.375  # of few trials, with the ledger, up to ENOUGH_DEVICES
 MAX_DEVICES = 6_000
 TRAINING = 0.5  # of the trials, on which attacks are chosen
 MIN_ANSWERING, MAX_ANSWERING = 300, 5_000
-PARTS = (
-    "encoder", "device", answers.PART, freshness.PART, derivations.PART, apps.PART,
-)  # fmt: skip
+PARTS = "encoder", "device", answers.PART, freshness.PART, derivations.PART, apps.PART
 ANSWERS = "the client answers without an error"
 NOT_TESTED = (
     "the budget of all metrics together, a person's level, silent periods, versions of the app and "
@@ -51,7 +52,11 @@ NOT_TESTED_OF_APPS = (
     "more than one period, other hosts, logs, the randomness of secrets"
 )
 
-Progress = Callable[[str, int, int], None]
+# Weights, in reports of an encoder that take as long: of a report with the ledger, of a device of
+# `derivations` and of `answers`, and of two devices with an app.
+LEDGER_WEIGHT, DERIVED_WEIGHT, ANSWERED_WEIGHT, APP_WEIGHT = 5, 8, 100, 30_000
+Progress = Callable[[str, float, float], None]
+Run = Callable[[], Trials | list[Check]]
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,7 @@ class AuditOptions:
 
     trials: of a metric's single reports; the other numbers follow from it.
     alpha: the rate of false alarms of a whole audit.  processes: programs that run at the same
-    time.
-    parts: of the audit, of `PARTS`.  apps: devices of each group in the part `app`; 0 for none.
+    time.  parts: of `PARTS`.  apps: devices of each group in the part `app`; 0 for none.
     """
 
     trials: int = TRIALS
@@ -82,7 +86,7 @@ class AuditOptions:
 @dataclass(frozen=True)
 class AuditResult:
     """The result of an audit. client: what was audited. level: of each attack and test. notes:
-    what was left out."""
+    what was left out. stopped: whether it was interrupted, and has what was run until then."""
 
     client: str
     metrics: tuple[Metric, ...]
@@ -90,6 +94,7 @@ class AuditResult:
     level: float
     checks: tuple[Check, ...]
     notes: tuple[str, ...]
+    stopped: bool = False
 
     @property
     def broken(self) -> tuple[Check, ...]:
@@ -105,10 +110,66 @@ class AuditResult:
     def verdict(self) -> str:
         """The outcome of the audit in a sentence."""
         held = len(self.checks) - len(self.broken) - len(self.untested)
-        untested = f", {len(self.untested)} not tested" if self.untested else ""
+        more = f", {len(self.untested)} not tested" if self.untested else ""
+        more += "; stopped before its end" if self.stopped else ""
         if self.broken:
-            return f"{len(self.broken)} of {len(self.checks)} claims are broken{untested}"
-        return f"{held} claims tested, none broken{untested}"
+            return f"{len(self.broken)} of {len(self.checks)} claims are broken{more}"
+        return f"{held} claims tested, none broken{more}"
+
+
+@dataclass
+class _Work:
+    """A scenario or a part of the audit of one metric, in pieces that run in any order.
+
+    pieces: those to run, with their weights.  trials, checks: of those that have run.
+    """
+
+    name: str
+    metric: str
+    part: str
+    pieces: list[tuple[float, Run]]
+    subject: tuple[Metric, Scenario] | None = None
+    trials: list[Trials] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    def add(self, piece: tuple[float, Run], run: Run) -> None:
+        """Add what a piece gives, or the error of the client."""
+        try:
+            result = run()
+        except AuditedClientError as error:
+            what = f"{self.subject[1].name}: {ANSWERS}" if self.subject else ANSWERS
+            result = [exact(self.metric, what, self.part, str(error))]
+        if isinstance(result, list):
+            self.checks += result
+        else:
+            self.trials.append(result)
+        self.pieces.remove(piece)
+
+    def judged(self) -> tuple[Trials | None, list[Check]]:
+        """Return all trials, and all checks: of a client that failed in trials its first error."""
+        if self.subject is None or self.checks or not self.trials:
+            return None, self.checks[: 1 if self.subject else None]
+        (metric, scenario), trials, name = self.subject, joined(self.trials), self.metric
+        number, wrong = len(trials.world), trials.wrong
+        what = f"{scenario.name}: {scenario.expected} reports in a life, from one cohort"
+        found = f"not so in {wrong:,} of {number:,} lives"
+        checks = [counted(name, what, self.part, wrong, found, number, "lives")]
+        if trials.noise is not None:
+            checks += noise_checks(name, metric.params, trials.noise, self.part)
+        return trials, checks
+
+    def figures(self) -> str:
+        """Say what was seen. It is no verdict: the level of each test is known at the end."""
+        (trials, checks), text = self.judged(), ""
+        if self.subject and trials:
+            score = trials.features[:, LIKELIHOOD]
+            right = ((score > 0) == (trials.world == 0))[score != 0]
+            rate = f"{right.sum() / max(len(right), 1):.1%} of guesses right"
+            allowed = 1 / (1 + math.exp(-self.subject[1].claim))
+            text = f"{len(score):,} devices, {rate}, {allowed:.1%} allowed; "
+        broken = "".join(f"; broken: {check.what}" for check in checks if not check.p_value)
+        least = min((check.p_value for check in checks), default=1.0)
+        return f"{self.name}: {text}smallest p of {len(checks)} tests {least:.2g}{broken}"
 
 
 def audit(
@@ -118,9 +179,9 @@ def audit(
     names: tuple[str, ...] = (),
     command: str | None = None,
     app: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda *_: None,
 ) -> AuditResult:
-    """Audit a client, and an app that has it.
+    """Audit a client, and an app that has it. Ctrl-C ends it with what has run until then.
 
     Args:
         file: Declares the metrics.
@@ -128,11 +189,13 @@ def audit(
         names: Declared metrics to audit; none: all.
         command: The client's program; None: this SDK's.
         app: A program with the client in it; None: this SDK's, if `command` is None, too.
-        progress: Called with (stage, done, total).
+        progress: Called with (figures, done, total): the figures of a scenario or part that has
+            run, or ""; in reports of an encoder that take as long.
 
     Raises:
         AuditError: If nothing can be audited or a program does not start or answer.
         MetricsFileError: If a name is not declared.
+        KeyboardInterrupt: If nothing has run yet.
     """
     for name in names:
         file.parts(name)
@@ -141,119 +204,88 @@ def audit(
     notes = list(_notes(declared, command, app))
     if not chosen:
         raise AuditError("no metric can be audited: " + "; ".join(notes))
-    source = ClientSource(compiled_text(file), command or OWN_PROGRAM)
-    show = progress or (lambda *_: None)
-    pool = ThreadPoolExecutor(max(options.processes, 1))  # each thread waits for a program
-    try:
-        lived, checks = _attacked(pool, source, chosen, options, show)
-        checks += _checked(pool, source, chosen, options, show)
-    finally:
-        pool.shutdown(cancel_futures=True)  # an error drops what has not begun
+    source = ClientSource(compiled_text(file), OWN_PROGRAM if command is None else command)
+    works = [work for work in _works(source, chosen, options) if work.part in options.parts]
     if apps.PART in options.parts and options.apps and not _no_app(command, app):
-        show(apps.PART, 0, 1)
         asked = chosen, app or OWN_PROGRAM, options.processes, options.apps
-        checks += _without_errors("", apps.PART, apps.app_checks, *asked)
-        show(apps.PART, 1, 1)
-    number = len(lived) + sum(check.method == "test" for check in checks)
-    level = options.alpha / max(number, 1)
+        piece = options.apps * APP_WEIGHT, partial(_listed, apps.app_checks, *asked)
+        works.append(_Work(apps.PART, "", apps.PART, [piece]))
+    try:
+        _run(works, options.processes, progress)
+    except KeyboardInterrupt:
+        if not any(work.trials or work.checks for work in works):
+            raise
+    rest = [work.name for work in works if work.pieces]
+    if rest:
+        notes.append(f"stopped by Ctrl-C; not run, or not with all devices: {'; '.join(rest)}")
+    judged = [(work, *work.judged()) for work in works]
+    checks = [check for _, _, some in judged for check in some]
+    lived = [(work, *work.subject, trials) for work, trials, _ in judged if work.subject and trials]
+    level = options.alpha / max(len(lived) + sum(c.method == "test" for c in checks), 1)
     attacks = []
-    for metric, scenario, trials in lived:
+    for work, _, scenario, trials in lived:
         result = attack(trials.features, trials.world, scenario.claim, level, TRAINING)
         attacks.append(
             Check(
-                metric.base_name, scenario.name, scenario.part, "attack", result.p_value,
+                work.metric, scenario.name, scenario.part, "attack", result.p_value,
                 f"{result.right:,} of {result.guesses:,} guesses were right",
                 claim=scenario.claim, attack=result,
             )
         )  # fmt: skip
     client, found = command or "client_sdk", (*attacks, *checks)
-    return AuditResult(client, tuple(chosen), options, level, found, tuple(notes))
+    return AuditResult(client, tuple(chosen), options, level, found, tuple(notes), bool(rest))
 
 
-def _attacked(
-    pool: ThreadPoolExecutor,
-    source: ClientSource,
-    chosen: list[Metric],
-    options: AuditOptions,
-    show: Progress,
-) -> tuple[list[tuple[Metric, Scenario, Trials]], list[Check]]:
-    """Run the trials of every scenario; return them, and the checks of counts and noise."""
-    runs = [(m, s) for m in chosen for s in scenarios(m) if s.part in options.parts]
-    futures = [
-        [pool.submit(run_chunk, source, s, n) for n in chunks(s, options.trials_of(s))]
-        for _, s in runs
-    ]
-    _wait([one for some in futures for one in some], "trials", show)
-    lived: list[tuple[Metric, Scenario, Trials]] = []
-    checks: list[Check] = []
-    for (metric, scenario), some in zip(runs, futures, strict=True):
-        try:
-            trials = joined([future.result() for future in some])
-        except AuditedClientError as error:
-            what = f"{scenario.name}: {ANSWERS}"
-            checks.append(exact(metric.base_name, what, scenario.part, str(error)))
-            continue
-        lived.append((metric, scenario, trials))
-        number, name, part = len(trials.world), metric.base_name, scenario.part
-        what = f"{scenario.name}: {scenario.expected} reports in a life, from one cohort"
-        found = f"not so in {trials.wrong:,} of {number:,} lives"
-        checks.append(counted(name, what, part, trials.wrong, found, number, "lives"))
-        if trials.noise is not None:
-            checks += noise_checks(name, metric.params, trials.noise, part)
-    return lived, checks
-
-
-def _checked(
-    pool: ThreadPoolExecutor,
-    source: ClientSource,
-    chosen: list[Metric],
-    options: AuditOptions,
-    show: Progress,
-) -> list[Check]:
-    """Run the parts that ask a client about each metric."""
-
-    trials = options.trials
-    devices = max(MIN_TRIALS, min(20_000, trials // 60))
-    answering = max(MIN_ANSWERING, min(MAX_ANSWERING, trials // 200))
-    reports = max(MIN_TRIALS, min(freshness.REPORTS, 2 * trials))
-    asked: list[tuple[Metric, str, Callable[..., Iterator[Check]], int]] = []
+def _works(source: ClientSource, chosen: list[Metric], options: AuditOptions) -> Iterator[_Work]:
+    """Yield the scenarios of each metric, then the parts that ask a client about each."""
     for metric in chosen:
-        asked.append((metric, derivations.PART, derivations.derivation_checks, devices))
+        for one in scenarios(metric):
+            weight, name = len(one.worlds[0]), metric.base_name
+            weight *= LEDGER_WEIGHT if one.part == "device" else 1
+            pieces: list[tuple[float, Run]] = [
+                (weight * number, partial(run_chunk, source, one, number))
+                for number in chunks(one, options.trials_of(one))
+            ]
+            yield _Work(f"{name}: {one.name}", name, one.part, pieces, (metric, one))
+    devices = max(MIN_TRIALS, min(20_000, options.trials // 60))
+    answering = max(MIN_ANSWERING, min(MAX_ANSWERING, options.trials // 200))
+    reports = max(MIN_TRIALS, min(freshness.REPORTS, 2 * options.trials))
+    for metric in chosen:
+        asked = list[tuple[str, Callable[..., Iterator[Check]], int, int]]()
+        asked.append((derivations.PART, derivations.derivation_checks, devices, DERIVED_WEIGHT))
         if reports_at_once(metric):
-            asked.append((metric, answers.PART, answers.answer_checks, answering))
+            asked.append((answers.PART, answers.answer_checks, answering, ANSWERED_WEIGHT))
         if not freshness.left_out(metric):
-            asked.append((metric, freshness.PART, freshness.freshness_checks, reports))
-    futures = [
-        pool.submit(_without_errors, metric.base_name, part, checks, source, metric, number)
-        for metric, part, checks, number in asked
-        if part in options.parts
-    ]
-    _wait(futures, "checks", show)
-    return [check for future in futures for check in future.result()]
+            asked.append((freshness.PART, freshness.freshness_checks, reports, 1))
+        for part, checks, number, weight in asked:
+            pieces = [(number * weight, partial(_listed, checks, source, metric, number))]
+            yield _Work(f"{metric.base_name}: {part}", metric.base_name, part, pieces)
 
 
-def _without_errors(
-    name: str, part: str, asked: Callable[..., Iterator[Check]], *args: Any
-) -> list[Check]:
-    """Run checks; an error of the client is a broken claim."""
-    checks = []
+def _run(works: list[_Work], processes: int, progress: Progress) -> None:
+    """Run all pieces, an app's when the others have run."""
+    total, done = sum(weight for work in works for weight, _ in work.pieces), 0.0
+    pool = ThreadPoolExecutor(max(processes, 1))  # each thread waits for a program
     try:
-        for check in asked(*args):
-            checks.append(check)
-    except AuditedClientError as error:
-        checks.append(exact(name, ANSWERS, part, str(error)))
-    return checks
+        for is_app in False, True:
+            futures = {
+                pool.submit(piece[1]): (work, piece)
+                for work in works if (work.part == apps.PART) is is_app for piece in work.pieces
+            }  # fmt: skip
+            for future in as_completed(futures):
+                work, piece = futures[future]
+                work.add(piece, future.result)
+                done += piece[0]
+                progress("" if work.pieces else work.figures(), done, total)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # what has not begun is dropped
+        end_programs()
+        pool.shutdown()
 
 
-def _wait(
-    futures: list[Future[Trials]] | list[Future[list[Check]]], stage: str, show: Progress
-) -> None:
-    """Wait for all; raise at once what ends the audit."""
-    for done, future in enumerate(as_completed(futures), 1):
-        error = future.exception()
-        if error is not None and not isinstance(error, AuditedClientError):
-            raise error
-        show(stage, done, len(futures))
+def _listed(checks: Callable[..., Iterator[Check]], *args: Any) -> list[Check]:
+    """Run checks in the thread that calls this."""
+    return list(checks(*args))
 
 
 def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Iterator[str]:

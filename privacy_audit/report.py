@@ -59,6 +59,7 @@ def to_dict(result: AuditResult, day: date, audited: "AuditedCode") -> dict[str,
         "client": result.client,
         "day": day.isoformat(),
         "held": not result.broken,
+        "stopped": result.stopped,
         "alpha": options.alpha,
         "level_of_each_test": result.level,
         "trials": options.trials,
@@ -85,7 +86,6 @@ def page(result: AuditResult, day: date, audited: "AuditedCode") -> str:
             part: [c for c in result.checks if c.attack is None and c.part == part]
             for part in BROKEN
         },
-        width=_width,
     )
 
 
@@ -116,13 +116,6 @@ def _promise(metric: Metric) -> dict[str, Any]:
         "belief_after_one_report": believed(risk.report),
         "belief_ever": believed(risk.worst),
     }
-
-
-def _width(check: Check) -> float:
-    """How much of the bar of the claim the bound fills, in per cent."""
-    if check.attack is None or not check.claim:
-        return 0.0
-    return min(100.0, 100 * check.attack.bound / check.claim)
 
 
 def _finite(value: Any) -> Any:
@@ -187,8 +180,7 @@ def _named(folders: list[Path], command: str | None) -> tuple[str, str]:
 
 
 def _code(folder: Path) -> Iterator[Path]:
-    if folder.is_file():
-        yield folder
-    for root, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in SKIPPED]
-        yield from (Path(root, name) for name in names if Path(name).suffix in ENDINGS)
+    for path in folder.rglob("*") if folder.is_dir() else [folder]:
+        inside = path.relative_to(folder).parts
+        if path.suffix in ENDINGS and path.is_file() and not SKIPPED.intersection(inside):
+            yield path

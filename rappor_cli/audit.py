@@ -21,12 +21,13 @@ from privacy_audit.report import (
     percent,
     to_dict,
 )
-from rappor_cli.progress import stage_bars
+from rappor_cli.progress import estimated_bar
 from rappor_cli.text import text_table
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.whole_files import write_whole
 
 MAX_PROCESSES = 8
+STOPPED = 130  # what shells give for a program that Ctrl-C ended
 
 
 def audit(
@@ -67,7 +68,10 @@ def audit(
         Path | None, typer.Option("-o", "--output", help="Write a page for the privacy officer.")
     ] = None,
 ) -> None:
-    """Attack a client, reopened between reports; exit code 1 if a claim is broken."""
+    """Attack a client, reopened between reports; exit code 1 if a claim is broken.
+
+    Figures are printed as they come. Ctrl-C ends it: what has run is judged, printed and written.
+    """
     file = load_metrics(metrics or DEFAULT_METRICS)
     names = tuple(metric or ())
     number = len(names) or len(file.declared)
@@ -78,21 +82,16 @@ def audit(
     )
     for path in filter(None, (json_file, output)):
         probe_file(path)
-    with stage_bars() as show:
-        result = run_audit(
-            file,
-            options,
-            names=names,
-            command=command,
-            app=app,
-            progress=show,
-        )
+    with estimated_bar("audit") as show:
+        result = run_audit(file, options, names=names, command=command, app=app, progress=show)
     today, audited = datetime.now(UTC).date(), identity(command)
     if json_file is not None:
         write_whole(json_file, json.dumps(to_dict(result, today, audited), indent=1) + "\n")
     if output is not None:
         write_whole(output, page(result, today, audited))
     _print(result)
+    if result.stopped:
+        raise typer.Exit(STOPPED)
     if result.broken:
         raise typer.Exit(1)
 

@@ -27,7 +27,7 @@ from decoder.files import make_folder
 from decoder.kinds.interface import decoder_of, has_candidates
 from decoder.options import DEFAULT_LEVEL
 from decoder.sources.collector_client import ask, fetch_aggregate
-from decoder.tables.format import p_text, percent
+from decoder.tables.format import interval, p_text, percent
 from rappor_cli import options as shared
 from rappor_cli.commands import load
 from rappor_cli.demo_service import DemoError, check_port, collector_settings, send, show_service
@@ -150,18 +150,17 @@ def _table(question: DemoMetric, decoding: Decoding) -> Table:
     lines = []
     for value in rows:
         row = found.get(value)
-        cells = [value, f"{100 * truth.get(value, 0):.2f}"]
+        cells = [value, percent(truth.get(value, 0))]
         if row is None:
             cells += ["", "", "", "no"]
         else:
-            interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}"
-            cells += [f"{100 * row.share:.2f}", interval, p_text(row.p_adjusted)]
-            cells += ["yes" if value in truth else "yes, wrongly"]
+            cells += [percent(row.share), interval(row.low, row.high), p_text(row.p_adjusted)]
+            cells += [row.found + ", wrongly" * (value not in truth)]
         lines.append(cells)
     headings = (
         "value",
-        "true %",
-        "estimate %",
+        "true share",
+        "share",
         f"{DEFAULT_LEVEL:.0%} interval",
         "corrected p",
         "found",

@@ -3,7 +3,9 @@
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import groupby
@@ -41,6 +43,7 @@ app = command_group(
 
 app.command("train-code")(train)
 
+WATCH_SECONDS = 1.0
 TYPESCRIPT_ENDING = ".ts"
 PYTHON_ENDING = ".py"
 METRICS = (
@@ -199,14 +202,24 @@ def list_(
     collector: shared.Collector = None,
     database: shared.Database = None,
     as_json: shared.Json = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show reports as they come, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """List what a collector collects: versions, totals, days served, epsilons, owners, ends."""
     need_one(collector, database)
-    if collector is not None:
-        metrics = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
-    else:
-        with opened(str(database)) as service:
-            metrics = service.list_metrics()
+    if watch and as_json:
+        raise typer.BadParameter("give one of --watch and --json")
+    with nullcontext() if collector else opened(str(database)) as service:
+
+        def read() -> list[dict[str, Any]]:
+            if service is not None:
+                return service.list_metrics(cohorts=True)
+            return list(ask_json(str(collector), "/v1/metrics", "metrics")["metrics"])
+
+        metrics = read()
+        if watch:
+            _watch(read)
     if as_json:
         print(json.dumps(metrics))
         return
@@ -217,6 +230,38 @@ def list_(
             f"{name} grows: {day['reports']:,} reports of {day['day']}, usual are "
             f"{day['usual']:,}; a release, or forgeries"
         )
+
+
+def _watch(read: Callable[[], list[dict[str, Any]]]) -> None:
+    """Print a line for each version now, and again when reports have come, until Ctrl-C."""
+    shown: dict[tuple[str, str], str] = {}
+    while True:
+        for metric in read():
+            version, line = (metric["name"], metric["params_id"]), arrivals(metric)
+            if shown.get(version) != line:
+                print(line, flush=True)
+            shown[version] = line
+        time.sleep(WATCH_SECONDS)
+
+
+def arrivals(listed: Mapping[str, Any]) -> str:
+    """Say how many reports of a version have come, and when the next days can be decoded."""
+    state = "" if listed["state"] == "current" else f" ({listed['params_id']}, {listed['state']})"
+    text = f"{listed['name']}{state}: {counted(listed['accepted'], 'report')} accepted"
+    coming = listed.get("next")  # a collector of an earlier version does not say
+    if "today" in listed:
+        text += f", {listed['today']:,} today"
+    if listed["served"]:
+        text += f"; decodable through {listed['served']['last_day']}"
+    if coming:
+        numbers = (coming["missing_reports"], "report"), (coming.get("short_cohorts"), "cohort")
+        missing = ", ".join(counted(number, noun) for number, noun in numbers if number)
+        text += f"; {'next' if listed['served'] else 'decodable'} on {coming['closes']}"
+        if missing:
+            text += f" at the earliest, missing: {missing}"
+        elif "short_cohorts" not in coming:
+            text += " unless a cohort has too few"
+    return text
 
 
 @app.command()

@@ -1,6 +1,8 @@
 """Progress bars on stderr; silent where stderr is not a terminal."""
 
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -17,6 +19,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+EARLY = 0.03  # of a job, after which the rest can be estimated
+
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -24,6 +28,27 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     with _bars(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as progress:
         task = progress.add_task(what, total=total)
         yield lambda done: progress.advance(task, done)
+
+
+@contextmanager
+def estimated_bar(what: str) -> Iterator[Callable[[str, float, float], None]]:
+    """Show a progress bar with the time remaining, or a line with an estimate where stderr is not a
+    terminal; yield the function to call with (a line to print or "", done, total)."""
+    began, estimate = time.monotonic(), ""
+    with _bars(BarColumn(), TimeRemainingColumn()) as progress:
+        task = progress.add_task(what, total=None)
+
+        def show(line: str, done: float, total: float) -> None:
+            nonlocal estimate
+            progress.update(task, completed=done, total=total)
+            if progress.disable and not estimate and done >= EARLY * total:
+                minutes = (time.monotonic() - began) * (total - done) / done / 60
+                estimate = f"{what}: about {math.ceil(minutes):,} min to go"
+                print(estimate, file=sys.stderr)
+            if line:
+                print(line, file=sys.stderr, flush=True)  # above the bar
+
+        yield show
 
 
 @contextmanager

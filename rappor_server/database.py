@@ -176,9 +176,7 @@ def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
             **_SERVER_BOUNDS,
         },
     )
-    calls = ", ".join(
-        f"set_config('{name}', '{setting}', true)" for name, setting in settings.items()
-    )
+    calls = ", ".join(f"set_config('{key}', '{text}', true)" for key, text in settings.items())
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(f"SELECT {calls}"))
     event.listen(engine, "checkout", _refuse_hung_up)
     return engine

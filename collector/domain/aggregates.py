@@ -5,9 +5,11 @@ holds at least `min_reports`, and in each cohort none or at least `cohort_floor`
 a series differ by nothing or by whole blocks, and so does each cohort of them.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import date
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection
@@ -23,6 +25,7 @@ from collector.store.blocks import (
     load_possible,
     sum_blocks,
 )
+from collector.store.counters import reports_by_cohort
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
 from rappor_core.text import counted
@@ -36,9 +39,8 @@ def read_aggregate(
     first: date | None = None,
     last: date | None = None,
 ) -> Aggregate:
-    """Return the counts of a window of closed days, whole blocks only. Raises NotFoundError for an
-    unknown metric or version, NotServedError for a window that is not served. The caller has closed
-    what is due."""
+    """Return the counts of a window of closed days, whole blocks only; the caller closed what is
+    due. Raises NotFoundError for an unknown metric or version, or NotServedError."""
     entry = load_registry(connection).current(name, params_id)
     blocks = blocks_of_window(entry, load_blocks(connection, entry.series_id), first, last)
     sums = sum_blocks(connection, [block.id for block in blocks])
@@ -56,10 +58,14 @@ def read_aggregate(
     )
 
 
-def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
+def list_metrics(
+    connection: Connection, today: date, *, cohorts: bool = False
+) -> list[dict[str, Any]]:
     """List every version of every metric: state, totals, days served, waiting and growing.
 
-    `growing` holds the open days with far more reports than usual, as `find_growth` finds them.
+    `next` is the block that is served next, as it is so far, or None.  `growing` holds the open
+    days with far more reports than usual, as `find_growth` finds them.  cohorts: for who has the
+    database: how many cohorts the next block has too few reports of.
     """
     registry = load_registry(connection)
     totals = accepted_totals(connection)
@@ -74,20 +80,51 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
     growing: defaultdict[int, list[dict[str, object]]] = defaultdict(list)
     for entry, day, reports, usual in find_growth(connection, registry):
         growing[entry.series_id].append({"day": day, "reports": reports, "usual": usual})
+    rows = reports_by_cohort(connection)
     return [
         {
             "name": entry.metric.name,
             "params_id": entry.params_id,
             "state": _state(entry, registry, today),
             "accepted": totals.get(entry.series_id, 0),
+            "today": sum(n for day, _, n in rows.get(entry.series_id, ()) if day == day_of(today)),
             "closed_through": _iso(entry.closed_through),
             "served": served.get(entry.series_id),
             "waiting": waiting.get(entry.series_id),
+            "next": next_block(entry, rows.get(entry.series_id, ()), cohorts=cohorts),
             "growing": growing[entry.series_id],
             "definition": entry.metric.to_dict(),
         }
         for entry in registry
     ]
+
+
+def next_block(
+    entry: RegisteredSeries, rows: Iterable[tuple[int, int, int]], *, cohorts: bool
+) -> dict[str, object] | None:
+    """Return when the next block is served, and what it lacks so far; None without reports.
+
+    It ends on the first day by which it has enough, or lacks something with all reports so far.
+
+    Args:
+        entry: The series.
+        rows: Day, cohort and reports of what is not in a sealed block, in the order of days.
+        cohorts: Whether to look at cohorts, which no answer over HTTP reveals of open days.
+    """
+    totals = Counter[int]()
+    found: dict[str, object] | None = None
+    for day, group in groupby(rows, itemgetter(0)):
+        for _, cohort, reports in group:
+            totals[cohort] += reports
+        missing = max(0, entry.metric.min_reports - totals.total())
+        short = sum(reports < entry.metric.cohort_floor for reports in totals.values())
+        closes = _iso(entry.closes(max(day, entry.closed_through + 1)))
+        found = {"closes": closes, "missing_reports": missing}
+        if cohorts:
+            found["short_cohorts"] = short
+        if not missing and not (cohorts and short):
+            break
+    return found
 
 
 def _state(entry: RegisteredSeries, registry: Registry, today: date) -> str:
@@ -152,8 +189,7 @@ def _nothing_yet(entry: RegisteredSeries, blocks: Sequence[BlockRow]) -> NotServ
 def _not_yet(
     entry: RegisteredSeries, blocks: Sequence[BlockRow], sealed: Sequence[BlockRow], end: int
 ) -> NotServedError:
-    """Explain that the window reaches beyond what is served: into open days, or into days with too
-    few."""
+    """Explain that a window reaches into open days, or into days with too few reports."""
     served = f"served are {_span(sealed)}"
     if end > entry.closed_through:
         return NotServedError(

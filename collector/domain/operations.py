@@ -220,12 +220,12 @@ class Collector:
         self._note_alone(actor, "move-raw", metric=name)
         return RawBlocks(self.database, name)
 
-    def list_metrics(self) -> list[dict[str, Any]]:
-        """List every version of every metric, with totals."""
+    def list_metrics(self, *, cohorts: bool = False) -> list[dict[str, Any]]:
+        """List every version of every metric, with totals; see `aggregates.list_metrics`."""
         self.close_due()
         today = date_of(self.today)
         with self.database.read() as connection:
-            return aggregates.list_metrics(connection, today)
+            return aggregates.list_metrics(connection, today, cohorts=cohorts)
 
     def push_metrics(
         self,
@@ -263,16 +263,7 @@ class Collector:
         return push
 
     def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
-        """Accept no more reports of a metric or of one of its versions.
-
-        Args:
-            name: The declared name.
-            actor: Who retires it, for the audit log.
-            params_id: The only version to retire; all versions if None.
-
-        Returns:
-            The params_ids of the versions that are now retired.
-        """
+        """Accept no more reports of a metric or of one of its versions."""
         with self.database.change() as connection:
             retired = changes.change_state(connection, "retire", name, params_id, retired=True)
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
@@ -287,16 +278,7 @@ class Collector:
         return params_ids
 
     def create_key(self, scope: Scope, label: str, actor: str) -> NewCollectorKey:
-        """Make a key. The audit log holds its id, scope and label.
-
-        Args:
-            scope: What the key allows.
-            label: A text by which people recognize it.
-            actor: Who makes it, for the audit log.
-
-        Returns:
-            The key, whose text is stored nowhere.
-        """
+        """Make a key. The audit log holds its id, scope and label."""
         today = self.today
         with self.database.change() as connection:
             key = access.create_key(connection, scope, label, today, self._random_bytes)

@@ -52,8 +52,7 @@ class _KeyFile(BaseModel):
 
 
 def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
-    """Return the keys of a file, oldest first. Raises SettingsError, which shows nothing of the
-    keys."""
+    """Return the keys of a file, oldest first. Raises SettingsError without their text."""
     try:
         mode, text = file.stat().st_mode, file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -73,18 +72,7 @@ def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
 
 
 def create_relay_key(file: Path, today: date) -> RelayKey:
-    """Add a new key to a file of relay keys, or begin the file.
-
-    Args:
-        file: The file of keys.
-        today: The day on which the key is made.
-
-    Returns:
-        The new key.
-
-    Raises:
-        RequestError: The file already holds MAX_KEYS keys.
-    """
+    """Add a new key to a file, or begin one. Raises RequestError where it holds MAX_KEYS."""
     rows = read_relay_keys(file) if file.exists() else ()
     key_ids = {row.key_id for row in rows if row.private is not None}
     if len(key_ids) >= MAX_KEYS:

@@ -88,6 +88,13 @@ class Waiting(Span):
     smallest_cohort: Count
 
 
+class Next(Shape):
+    """When the next days are served at the earliest, and how many reports they lack so far."""
+
+    closes: date
+    missing_reports: Count
+
+
 class Growing(Shape):
     """An open day with far more reports than usual."""
 
@@ -103,9 +110,11 @@ class MetricVersion(Shape):
     params_id: Hex
     state: Literal["current", "older", "expired", "retired"]
     accepted: Count
+    today: Count
     closed_through: date
     served: Span | None
     waiting: Waiting | None
+    next: Next | None
     growing: list[Growing]
     definition: dict[str, Any]
 

@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import ndtr, stdtr, stdtrit
 
 from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import Correction, ListDecision, decide
-from decoder.options import DEFAULT_ALPHA, DEFAULT_LEVEL
+from decoder.options import DEFAULT_ALPHA
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.text import counted
 
@@ -22,8 +22,9 @@ from rappor_core.text import counted
 class Differences:
     """Differences between two windows, later less earlier, (n,) each; shares in [-1, 1].
 
-    low, high: interval, not clipped.  p_value: two-sided, of no change.  p_adjusted, detected:
-    after correction; a value that is tested separately keeps its own p-value.
+    low, high: interval of the decision, not clipped: it holds 0 where no change is detected
+    (`decided`).  p_value: two-sided, of no change.  p_adjusted, detected: after correction; a value
+    that is tested separately keeps its own p-value.  freedom: of the t distribution.
     """
 
     difference: Floats
@@ -33,6 +34,7 @@ class Differences:
     p_value: Floats
     p_adjusted: Floats
     detected: Flags
+    freedom: Floats
 
     def of(self, rows: Indices) -> Differences:
         """Return the differences of some rows."""
@@ -43,7 +45,6 @@ def differences(
     difference: Floats,
     std_error: Floats,
     *,
-    level: float = DEFAULT_LEVEL,
     alpha: float = DEFAULT_ALPHA,
     freedom: float = np.inf,
     apart: Flags | None = None,
@@ -53,16 +54,37 @@ def differences(
     Args:
         difference: later less earlier.
         std_error: of each; where it is not a number the difference is not tested.
-        level: of the intervals, in (0, 1).
         alpha: of the tests, in (0, 1).
         freedom: of the t distribution of the differences.
         apart: values outside the list, such as `other` of a map (`decide`).
     """
     p = no_change(difference, std_error, freedom)
-    decision = corrected(p, alpha=alpha, apart=apart)
-    half = margin(std_error, level, freedom)
-    return Differences(difference, std_error, difference - half, difference + half,
-                       p, decision.adjusted, decision.detected)  # fmt: skip
+    adjusted, freedoms = corrected(p, alpha=alpha, apart=apart).adjusted, np.full(len(p), freedom)
+    plain = Differences(difference, std_error, difference, difference, p, p, p <= alpha, freedoms)
+    return decided(plain, adjusted, alpha, apart)
+
+
+def decided(
+    rows: Differences, p_adjusted: Floats, alpha: float, apart: Flags | None = None
+) -> Differences:
+    """Decide by corrected p-values which rows changed, and give each the interval of that decision.
+
+    With R of M detected it is at the level 1 - alpha max(R, 1) / M (Benjamini and Yekutieli 2005),
+    that of values tested separately at 1 - alpha: by Benjamini-Hochberg it excludes 0 where a
+    change is detected and nowhere else. By another correction it reaches 0 where none is.
+    """
+    detected = p_adjusted <= alpha
+    listed = np.ones_like(detected) if apart is None else ~apart
+    part = max(detected[listed].sum(), 1) / max(listed.sum(), 1)
+    half = -stdtrit(rows.freedom, alpha / 2 * np.where(listed, part, 1.0)) * rows.std_error
+    low, high = rows.difference - half, rows.difference + half
+    return replace(
+        rows,
+        low=np.where(detected, low, np.minimum(low, 0.0)),
+        high=np.where(detected, high, np.maximum(high, 0.0)),
+        p_adjusted=p_adjusted,
+        detected=detected,
+    )
 
 
 def independent(
@@ -71,13 +93,6 @@ def independent(
     """Difference and standard error (n,) of two independent unbiased estimates with standard
     errors. Devices that repeat permanent answers in both windows make it surer, never less sure."""
     return after[0] - before[0], np.hypot(before[1], after[1])
-
-
-def margin(std_error: Floats, level: float, freedom: float = np.inf) -> Floats:
-    """Half width of the intervals at a level, (n,)."""
-    tail = (1 - level) / 2
-    quantile = -float(stdtrit(freedom, tail) if np.isfinite(freedom) else ndtri(tail))
-    return np.asarray(quantile * std_error)
 
 
 def no_change(difference: Floats, std_error: Floats, freedom: float = np.inf) -> Floats:
@@ -129,12 +144,12 @@ def window_pairs(total: int) -> list[tuple[int, int]]:
 def corrected_windows(
     changes: Sequence[Change], alpha: float = DEFAULT_ALPHA
 ) -> tuple[Change, ...]:
-    """Correct p-values by Benjamini-Hochberg over all quantities and pairs of windows."""
-    sizes = np.cumsum([len(change.quantities) for change in changes])
-    decision = corrected(np.concatenate([change.rows.p_value for change in changes]), alpha=alpha)
-    adjusted = np.split(decision.adjusted, sizes[:-1])
-    detected = np.split(decision.detected, sizes[:-1])
+    """Decide by Benjamini-Hochberg over all quantities and pairs of windows."""
+    columns = zip(*(vars(change.rows).values() for change in changes), strict=True)
+    rows = Differences(*map(np.concatenate, columns))
+    rows = decided(rows, corrected(rows.p_value, alpha=alpha).adjusted, alpha)
+    ends = np.cumsum([len(change.quantities) for change in changes])
     return tuple(
-        replace(change, rows=replace(change.rows, p_adjusted=p, detected=flags))
-        for change, p, flags in zip(changes, adjusted, detected, strict=True)
+        replace(change, rows=rows.of(np.arange(end - len(change.quantities), end)))
+        for change, end in zip(changes, ends, strict=True)
     )

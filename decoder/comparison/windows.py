@@ -38,7 +38,7 @@ from decoder.model.counts import Observed, observe, repetition
 from decoder.model.noise import RandomString
 from decoder.model.null_distribution import null_tail
 from decoder.numerics.bit_tensor import Positions, one_thread
-from decoder.options import DEFAULT_LEVEL, DecodeOptions
+from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from decoder.progress import Progress, silent
 from decoder.results.tables import Decoding
@@ -118,14 +118,14 @@ class Window:
         return fitted.shares, errors, float(max(freedom, 1))
 
 
-def change(before: Window, after: Window, level: float = DEFAULT_LEVEL) -> Differences:
+def change(before: Window, after: Window) -> Differences:
     """Fit the difference of the bit shares in the cohorts that both windows have, (D,). A belief
     N(0, 1) gives values which the cohorts cannot tell apart wide errors instead of none."""
     common = before.present & after.present
     first, second = before.observed(common), after.observed(common)
     if before.direct:
         shares, errors = independent(_direct(first), _direct(second))
-        return differences(shares[before.found], errors[before.found], level=level)
+        return differences(shares[before.found], errors[before.found])
     fitted = _fit(first, second)
     for _ in range(LOUDER):  # noisier than the windows say: reports repeat more, heavy values' most
         if fitted.balance.ratio <= 1:
@@ -144,7 +144,7 @@ def change(before: Window, after: Window, level: float = DEFAULT_LEVEL) -> Diffe
         if exact > p[i]:
             deviate = -float(stdtrit(freedom, min(exact, 1.0) / 2))
             errors[i] = abs(shares[i]) / max(deviate, MIN_DEVIATE)
-    return differences(shares, errors, level=level, freedom=freedom)
+    return differences(shares, errors, freedom=freedom)
 
 
 def _direct(observed: Observed) -> tuple[Floats, Floats]:
@@ -271,7 +271,7 @@ def decode_over_time(
             fits.append(window.fit())
             progress("windows", done, len(windows))
         names = tuple(row.value for row in whole.detected)[: len(rows)]
-        changes = [WindowChange(i, j, names, change(windows[i], windows[j], options.level))
+        changes = [WindowChange(i, j, names, change(windows[i], windows[j]))
                    for i, j in pairs]  # fmt: skip
     shares, errors, freedoms = (np.array(part) for part in zip(*fits, strict=True))
     quantiles = -np.asarray(stdtrit(freedoms, (1 - options.level) / 2))

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from decoder.candidates.lists import Candidates
-from decoder.comparison.differences import Differences, differences, independent
+from decoder.comparison.differences import Differences, decided, differences, independent
 from decoder.density.cell_changes import bases_of
 from decoder.density.cells import Places, in_order, missing_levels, slot_places, slot_readings
 from decoder.density.field_prior import Belief
@@ -227,9 +227,7 @@ def estimate_density_series(
                                           for one in (earlier[base], density)))  # fmt: skip
             if window_map.changes is not None:
                 change[:size], error[:size] = window_map.changes.since[base]
-            since.append(
-                differences(change, error, level=options.level, alpha=options.alpha, apart=apart)
-            )
+            since.append(differences(change, error, alpha=options.alpha, apart=apart))
         yield replace(density, since=tuple(since))
         earlier.append(density)
 
@@ -273,11 +271,7 @@ def _assemble(
         unknown = np.full(len(places.reserved), np.nan)
         difference, error = (np.append(part, unknown) for part in window_map.changes.from_others)
         p_adjusted = np.append(window_map.changes.p_adjusted, np.ones_like(unknown))
-        changes = replace(
-            differences(difference, error, level=options.level),
-            p_adjusted=p_adjusted,
-            detected=p_adjusted <= options.alpha,
-        )
+        changes = decided(differences(difference, error), p_adjusted, options.alpha)
     return Density(
         metric=location_of(finest)[0],
         first_day=finest.first_day,

@@ -97,12 +97,12 @@ def band_changes(
     Raises:
         DecodeError: Fewer than two windows, or metrics of different meaning.
     """
-    pairs, level, alpha = window_pairs(len(windows)), windows[0].level, windows[0].alpha
+    pairs, alpha = window_pairs(len(windows)), windows[0].alpha
     if len({(window.metric, window.params_id) for window in windows}) > 1:
         raise DecodeError("the windows are of metrics of different meaning; give those of one")
     shares = [band_shares(window)[:2] for window in windows]
     changes = [
-        WindowChange(i, j, quantities, differences(*independent(shares[i], shares[j]), level=level))
+        WindowChange(i, j, quantities, differences(*independent(shares[i], shares[j])))
         for i, j in pairs
     ]
     return corrected_windows(changes, alpha)

@@ -1,4 +1,4 @@
-"""The kind number: curve, quantiles and mean, and their changes."""
+"""The kind number: quantiles, mean and curve, and their changes."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -14,7 +14,7 @@ from decoder.numbers.quantities import Bin, CurvePoint, NumberDecoding
 from decoder.options import DecodeOptions
 from decoder.output.charts import Estimate, estimate_plots
 from decoder.sources.windows import sum_of
-from decoder.tables.format import count, days, edge_text, known
+from decoder.tables.format import between, count, days, edge_text, interval, number_text, percent
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -25,12 +25,12 @@ _OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
 def _mark(edge: float | None, where: str, one: CurvePoint | Bin) -> Estimate:
     """Return a share on a chart, with its edge to three digits on the axis."""
     label = "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
-    title = f"{where}: {100 * one.low:.1f} to {100 * one.high:.1f} %"
+    title = f"{where}: {interval(one.low, one.high)}"
     return Estimate(label, title, one.estimate, one.low, one.high, one.fitted)
 
 
 _NUMBER, _SHARE = ColumnType.NUMBER, ColumnType.SHARE
-_FITTED = Column("fitted", _SHARE, "Of the picture: one best-fit curve.")
+_FITTED = Column("fitted", _SHARE, "Share by one best-fit curve, a guess without an interval.")
 _ERROR = Column("std_error", _SHARE, "Standard error of the share.")
 _LOW = Column("low", _SHARE, "Lower end of the share's interval.", shown=True)
 _HIGH = Column("high", _SHARE, "Upper end of the share's interval.", shown=True)
@@ -71,7 +71,8 @@ QUANTILES = TableSchema(
                "from", shown=True),
         Column("high", _NUMBER, "The quantile is below this edge; empty if above the last.",
                "to below", shown=True),
-        Column("fitted", _NUMBER, "The quantile of the fitted curve, a guess.", shown=True),
+        Column("fitted", _NUMBER, "The quantile of the best-fit curve, a guess.", "best fit",
+               shown=True),
     ),
 )  # fmt: skip
 MEANS = TableSchema(
@@ -84,6 +85,7 @@ MEANS = TableSchema(
         Column("high", _NUMBER, "Upper end of the interval.", shown=True),
     ),
 )
+_AS_TEXT = tuple(replace(column, type=ColumnType.TEXT) for column in MEANS.columns)
 MAX_LISTED = 20  # quantiles in a summary
 _OF_PERIOD = {
     "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",
@@ -113,7 +115,7 @@ class Numbers(KindDecoder):
         return series_result(self.decode(windows, question), found, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """Pictures of the curve and the bins, quantiles and the mean."""
+        """Quantiles and the mean, then charts of the curve and the bins."""
         del query
         found, definition = stored.json(), stored.json(MANIFEST)["definition"]
         what = _OF_PERIOD.get(found["of_period"], found["of_period"])
@@ -122,17 +124,12 @@ class Numbers(KindDecoder):
         curve = [_mark(point.edge, edge_text(point.edge), point) for point in points]
         bars = []
         for bin_ in bins:
-            low, high = (edge_text(end or 0.0) for end in (bin_.lower, bin_.upper))
-            where = f"{low} or more" if bin_.upper is None else f"{low} to {high}"
-            where = f"below {high}" if bin_.lower is None else where
-            bars.append(_mark(bin_.lower, where, bin_))
+            bars.append(_mark(bin_.lower, between(bin_.lower, bin_.upper), bin_))
         band = [(point.band_low, point.band_high) for point in points]
         view = {
             "found": found,
             "curve": estimate_plots(curve, band) if points else (),
             "bins": estimate_plots(bars) if points else (),
-            "edge": lambda value: "open" if value is None else edge_text(value),
-            "known": known,
             "of_period": what,
             "level": f"{100 * found['level']:g} %",
         }
@@ -158,9 +155,9 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
     curve, bins, quantiles = (
         schema.of_rows([tuple(one.values()) for one in rows[schema.name]], title)
         for schema, title in ((CURVE, f"Share at or above each edge, {unit}"), (BINS, ""),
-                              (QUANTILES, f"Quantiles, {unit}"))
+                              (QUANTILES, f"{decoding.metric}: {count(decoding.num_reports)} "
+                                          f"reports; quantiles, {unit}"))
     )  # fmt: skip
-    title = f"{decoding.metric}: {count(decoding.num_reports)} reports"
     data, average, means = decoding.with_data, decoding.mean, []
     if data is not None:
         means.append(("share of devices with data", data.estimate, data.low, data.high))
@@ -170,7 +167,10 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
         clipped = f"share at or above {average.clipped_to[1]:g}, where the mean is clipped"
         means += [(name, average.estimate, average.low, average.high),
                   (clipped, top.estimate, top.low, top.high)]  # fmt: skip
-    mean = MEANS.of_rows(means, title)
+    mean = MEANS.of_rows(means)
+    texts = [(name, *map(percent if name.startswith("share") else number_text, numbers))
+             for name, *numbers in means]  # fmt: skip
+    printed = replace(MEANS, columns=_AS_TEXT).of_rows(texts)
     content: dict[str, Any] = finite(
         {
             **decoding.described(),
@@ -187,10 +187,12 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
             "warnings": list(decoding.warnings),
         }
     )
+    median = [f"median {between(one.low, one.high)} {number.unit}".rstrip()
+              for one in decoding.quantiles if one.share == 0.5]  # fmt: skip
     summary = {
         **{name: content[name] for name in ("num_reports", "unit", "mean", "warnings")},
         "quantiles": content["quantiles"][:MAX_LISTED],
-        "headline": "curve and quantiles",
+        "headline": "; ".join(median) or "curve and quantiles",
     }
     return Result(
         content,
@@ -198,7 +200,7 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
         (curve, bins, quantiles, mean),
         manifest=manifest_of(decoding, options, repeats=decoding.repetition),
         notes=decoding.warnings,
-        printed=(mean, quantiles, curve),
+        printed=(quantiles, printed, curve),
     )
 
 
@@ -222,5 +224,10 @@ def _over_time(series: NumberSeries) -> SeriesFound:
         for window in series.windows
     ]  # fmt: skip
     changes = [replace(change, quantities=named(change.quantities)) for change in series.changes]
-    means = [days_of(one) | asdict(one.mean) for one in series.windows if one.mean is not None]
+    means = [
+        days_of(one) | {"median": [median.low, median.high], "mean": one.mean and asdict(one.mean)}
+        for one in series.windows
+        for median in one.quantiles
+        if median.share == 0.5
+    ]
     return SeriesFound(series.windows, named(asked), shares, changes, means, unit)

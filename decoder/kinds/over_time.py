@@ -53,8 +53,8 @@ def _difference(kind: ColumnType) -> tuple[Column, ...]:
     return (
         Column("difference", kind, "Later less earlier.", "change", shown=True),
         Column("std_error", kind, "Standard error of the difference."),
-        Column("low", kind, "Lower end of the difference's interval.", shown=True),
-        Column("high", kind, "Upper end of the difference's interval.", shown=True),
+        Column("low", kind, "Lower end of the interval of the decision.", shown=True),
+        Column("high", kind, "Upper end of the interval of the decision.", shown=True),
         _P_VALUE,
         _P_ADJUSTED,
     )
@@ -101,7 +101,7 @@ class SeriesFound:
     """What a kind found in windows, oldest first.
 
     shares: of each window the columns `proportion`, `std_error`, `low` and `high`, with a row for
-    each quantity.  means: of each window that has one, with its days, in a unit.
+    each quantity.  means: of each window its median and mean, with its days, in a unit.
     """
 
     windows: Sequence[Aggregate | DecodedWindow]
@@ -242,7 +242,6 @@ def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
         "changed": sum(1 for row in rows if row["group"] != UNCHANGED),
         "windows": windows,
         "alpha": alpha,
-        "level": f"{100 * content['level']:g} %",
         "grouped": not query.sort,
         "unchanged": UNCHANGED,
         "warnings": content["warnings"],

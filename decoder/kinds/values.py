@@ -100,6 +100,7 @@ PRINTED = TableSchema(
         DETECTED.columns[0],
         Column("true_share", _SHARE, "The true share, where it is known.", "true", shown=True),
         *DETECTED.columns[3:],
+        Column("found", ColumnType.TEXT, "possible: the interval reaches 0.", shown=True),
         Column("forged", _SHARE,
                "Forgers who hold this part of the reports could explain the estimate.",
                "forgers", shown=True),
@@ -107,7 +108,6 @@ PRINTED = TableSchema(
     ),
 )  # fmt: skip
 MAX_LISTED = 20  # values in a summary
-MAX_MARKS = 60  # values of the page's picture
 
 
 class Values(KindDecoder):
@@ -180,20 +180,22 @@ def decoding_result(decoding: Decoding) -> Result:
     ]  # fmt: skip
     names = {"string": "value", "proportion": "share", "prop_std_error": "std_error",
              "prop_low_95": "low", "prop_high_95": "high"}  # fmt: skip
+    possible = sum(row.low <= 0 for row in rows)
+    marked = f", {possible:,} of them possible" * bool(possible)
     printed = {
         name: [getattr(row, names.get(name, name)) for row in rows]
         for name in PRINTED.names
-        if name != "true_share" or options.true_shares is not None
+        if {"true_share": options.true_shares is not None, "found": possible}.get(name, True)
     }
     said = dict.fromkeys(f"{row.value}: {row.note}" for row in rows if row.note)
-    title = f"{decoding.metric}: {counted(len(rows), 'value')} found"
+    title = f"{decoding.metric}: {counted(len(rows), 'value')} found{marked}"
     return Result(
         content,
         summary
         | {
             "warnings": content["warnings"],
             "reason": content["reason"],
-            "headline": f"{len(rows):,} of {summary['num_candidates']:,} found",
+            "headline": f"{len(rows):,} of {summary['num_candidates']:,} found{marked}",
             "top": [{key: row[key] for key in keys} for row in content["detected"][:MAX_LISTED]],
         },
         (DETECTED.of_rows(detected), _candidate_table(decoding)),

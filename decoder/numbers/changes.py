@@ -113,7 +113,7 @@ def compare_numbers(
         rows.append((name, late_mean - early_mean, variance))
     quantities, changes, spread = zip(*rows, strict=True)
     errors = np.sqrt(np.maximum(spread, 1e-300))
-    table = differences(np.array(changes), errors, level=options.level, freedom=freedom)
+    table = differences(np.array(changes), errors, alpha=options.alpha, freedom=freedom)
     each = difference**2 / np.maximum(variances, 1e-300)  # their mean is F's
     p_any = fdtrc(len(each), min(freedom, 1e9), float(each.sum()) / len(each))
     return NumberChange(0, 1, quantities, table, float(p_any))

@@ -31,7 +31,7 @@ class Interval:
 @dataclass(frozen=True)
 class CurvePoint:
     """Unbiased share of the devices with data at or above an edge. band_low, band_high: ends that
-    hold for all edges together.  fitted: of the picture, a guess."""
+    hold for all edges together.  fitted: of the best-fit curve, a guess."""
 
     edge: float
     estimate: float
@@ -60,7 +60,7 @@ class Bin:
 @dataclass(frozen=True)
 class Quantile:
     """The number below which a share of the devices with data is, low <= quantile < high; None
-    beyond the edges. fitted: of the picture, a guess."""
+    beyond the edges. fitted: of the best-fit curve, a guess."""
 
     share: float
     low: float | None

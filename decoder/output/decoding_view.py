@@ -56,9 +56,11 @@ def decoding_view(
         "rows": Markup("".join(  # noqa: S704 (escaped below)
             _row_html(row, found["summary"]["num_reports"], known) for row in rows
         )),
-        "notes": sorted({row.note for row in shown if row.note}),
-        "forest": forest([(row.value, row.share, row.low, row.high, row.true_share)
-                          for row in shown[:MAX_MARKS]]) if shown else None,
+        "notes": sorted({(_mark(vars(row)), row.note) for row in shown if row.note}),
+        "possible": sum(row.low <= 0 for row in detected),
+        "forest": forest([(row.value + " (possible)" * (row.low <= 0), row.share, row.low,
+                           row.high, row.true_share) for row in shown[:MAX_MARKS]])
+        if shown else None,
         "known": known,
         "covered": sum(row.low <= row.true_share <= row.high for row in detected
                        if row.true_share is not None),
@@ -75,13 +77,17 @@ def decoding_view(
     }  # fmt: skip
 
 
+def _mark(row: Mapping[str, Any]) -> str:
+    """Return what follows the interval of a row of values found that has a note."""
+    return ("possible" if row["low"] <= 0 else "*") if row.get("note") else ""
+
+
 def _row_html(row: Mapping[str, Any], num_reports: int, known: bool) -> str:
     """Return a row of the table, escaped; by the template ten thousand take five times as long."""
     cells = [
         *([percent(row["true_share"])] if known else ()),
         percent(row["share"]),
-        interval(row["low"], row["high"]) + " *" * bool(row.get("note")),
-        percent(row["std_error"]),
+        f"{interval(row['low'], row['high'])} {_mark(row)}".rstrip(),
         count(row["share"] * num_reports),
         escape(p_text(row["p_adjusted"])),
         *([fraction(row["forged"])] if "forged" in row else ()),

@@ -52,8 +52,8 @@ _REPORTS = Column("reports", ColumnType.INTEGER, "Reports of the slot and window
 
 def change_columns(prefix: str, of: str, *, shown: bool = False) -> tuple[Column, ...]:
     """Return the columns of a change and its interval."""
-    about = {"": f"Change of the share {of}.", "_low": "Lower end of its interval.",
-             "_high": "Upper end of its interval."}  # fmt: skip
+    about = {"": f"Change of the share {of}.", "_low": "Lower end of the interval of the decision.",
+             "_high": "Upper end of the interval of the decision."}  # fmt: skip
     return tuple(
         Column(prefix + end, ColumnType.POINTS, meaning, shown=shown)
         for end, meaning in about.items()

@@ -30,6 +30,7 @@ from decoder.output.density_csv import (
     window_text,
 )
 from decoder.output.jinja import DETECTED_FROM, UNDETECTED_STEPS, UNDETECTED_TO
+from decoder.tables.format import number_text
 from decoder.typing import Flags, Floats
 from rappor_core.grid.box import RESERVED, Point
 
@@ -249,7 +250,7 @@ def grid_text(one: Density) -> str:
     wide, high = cell_size(one)
     return (
         f"{one.num_cells:,} cells of grid {grid.kind!r}, level {level}, "
-        f"each about {wide:.2g} by {high:.2g} km."
+        f"each about {number_text(wide)} by {number_text(high)} km."
     )
 
 

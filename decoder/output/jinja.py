@@ -51,7 +51,7 @@ SCRIPTS = {
     "protomaps-leaflet.js": "protomaps/protomaps-leaflet.js",
     "map.js": "map.js",
 }  # files by name
-_FUNCTIONS = ("days", "interval", "points_interval")
+_FUNCTIONS = ("between", "days", "edge_text", "interval", "number_text", "points_interval")
 
 
 @cache

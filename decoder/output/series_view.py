@@ -21,7 +21,7 @@ from decoder.output.charts import (
     share_axis,
     share_plot,
 )
-from decoder.tables.format import days, edge_text, known, short
+from decoder.tables.format import days, short
 from decoder.tables.paging import TableQuery
 
 MAX_PANELS = 24  # series.csv has all values
@@ -71,8 +71,6 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
         "reason": content["reason"],
         "means": content["means"],
         "unit": content["unit"],
-        "known": known,
-        "edge": edge_text,
     }
 
 

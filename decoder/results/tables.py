@@ -84,6 +84,11 @@ class Detected:
     forged_shift: float
     note: str
 
+    @property
+    def found(self) -> str:
+        """How sure it is that somebody holds the value: "possible" if the interval reaches 0."""
+        return "yes" if self.low > 0 else "possible"
+
 
 @dataclass(frozen=True)
 class Summary:

@@ -18,7 +18,7 @@ from decoder.inference.diagnostics import (
 from decoder.inference.multiple_testing import FALSE_SHARE, ListDecision
 from decoder.model.counts import Observed, repetition
 from decoder.options import DecodeOptions
-from decoder.results.tables import Decoding, Summary, join_group
+from decoder.results.tables import Decoding, Diagnostics, Summary, join_group
 from decoder.tables.format import percent, short
 from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
@@ -26,6 +26,7 @@ from rappor_core.aggregate import Aggregate
 FEW_COHORTS = 32
 MAX_CROWDED_ROWS = 256  # with more rows one fit explains the counts well enough
 FEW_FOUND = 10  # values, among which a wrong one is a large part
+MUCH_EXPLAINED = 0.8  # of the reports, by the values found
 MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
 MOSTLY_OVER = 0.7  # of the rows' freedom, left by a fit of probable candidates
@@ -96,7 +97,7 @@ def _of_the_fit(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     total = decoding.summary.allocated_share
     if total > max(SUM_TOO_LARGE, 1 + by_chance):
         yield (
-            f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
+            f"The shares found sum to {100 * total:.3g} %, more than all reports: the counts, the "
             "parameters or the candidates do not belong together."
         )
     if not diagnostics.full_fit and diagnostics.freedom <= MOSTLY_OVER * rows:
@@ -127,13 +128,8 @@ def _of_the_counts(steps: StepResults, decoding: Decoding) -> Iterator[str]:
             f"The data vary {diagnostics.excess:.1f} times more than the model says, and the "
             "intervals were widened for it. Check that the counts were made with these parameters."
         )
-    largest = float(np.sqrt(diagnostics.unlisted_squared))
-    certain = diagnostics.unlisted_squared > 3 * diagnostics.unlisted_error
-    if not steps.candidates.complete and largest >= MUCH_UNLISTED and certain:
-        yield (
-            "Values that are not on the list weigh as much as one value with "
-            f"{percent(largest)} of the reports: the list of candidates misses something large."
-        )
+    if not steps.candidates.complete and (missed := [*_missed(steps, diagnostics)]):
+        yield " ".join(missed)
     if not_text := steps.candidates.notes.not_text:
         yield (
             f"Entries of the list of candidates that are not UTF-8 were left out ({not_text:,}): "
@@ -149,6 +145,30 @@ def _of_the_counts(steps: StepResults, decoding: Decoding) -> Iterator[str]:
         yield (
             f"{len(groups):,} groups of candidates set the same bits in every cohort and cannot "
             f"be distinguished; each is shown as one: {named}."
+        )
+
+
+def _missed(steps: StepResults, diagnostics: Diagnostics) -> Iterator[str]:
+    """Yield that the found values leave many reports unexplained, where these are neither noise
+    nor, as far as the list's unbiased sum shows, other values of the list."""
+    largest = float(np.sqrt(diagnostics.unlisted_squared))
+    certain = diagnostics.unlisted_squared > 3 * diagnostics.unlisted_error
+    estimate, found = steps.estimate, steps.decision.detected
+    shares, errors = estimate.shares, estimate.std_errors
+    margin = -float(ndtri((1 - steps.options.level) / 2))
+    explained, listed = (
+        float(shares[some].sum() + margin * np.linalg.norm(errors[some]))  # as if independent
+        for some in (found, np.ones_like(found))
+    )
+    if found.any() and explained < MUCH_EXPLAINED and (certain or listed < MUCH_EXPLAINED):
+        yield (
+            f"These values explain only {percent(float(shares[found].sum()))} of reports: the list "
+            "may miss frequent ones."
+        )
+    if largest >= MUCH_UNLISTED and certain:
+        yield (
+            "Values that are not on the list weigh as much as one value with "
+            f"{percent(largest)} of the reports: the list of candidates misses something large."
         )
 
 

@@ -23,18 +23,21 @@ def count(number: float) -> str:
     return f"{round(number):,}"
 
 
-def known(value: float, low: float, high: float) -> str:
-    """Format a number to two digits of its interval's half-width."""
-    half = (high - low) / 2
-    if not 0 < half < math.inf:
-        return f"{value:,.6g}"
-    digits = 1 - math.floor(math.log10(half))
-    return f"{round(value, digits) + 0.0:,.{max(digits, 0)}f}"
+def number_text(value: float) -> str:
+    """Format a number with three significant digits; from 1,000 on, as a whole number."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def edge_text(edge: float) -> str:
     """Format an edge of a metric of numbers."""
     return f"{edge:,.6g}"
+
+
+def between(low: float | None, high: float | None) -> str:
+    """Format two edges, None where a bin or quantile is open."""
+    if low is None:
+        return "not known" if high is None else f"below {edge_text(high)}"
+    return f"{edge_text(low)} or more" if high is None else f"{edge_text(low)} to {edge_text(high)}"
 
 
 def interval(low: float, high: float) -> str:
@@ -55,20 +58,21 @@ def days(first: date | str | None, last: date | str | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a share as per cent with at most three significant digits: 12.3 %, 0.00012 %."""
-    size = abs(share)
-    if size < 5e-12:
-        return "0 %"
-    if size < 0.00095:
-        return f"{100 * share:.{1 - math.floor(math.log10(100 * size))}f} %"
-    digits = 0 if size >= 0.995 else 1 if size >= 0.095 else 2 if size >= 0.0095 else 3
-    return f"{100 * share:.{digits}f} %"
+    """Format a share as per cent with three significant digits, within 0 and 100 %: 12.3 %."""
+    return _digits(min(max(share, 0.0), 1.0)) + " %"
 
 
 def points(difference: float) -> str:
-    """Format a difference of shares in points: +5.9 points, -0.12 points."""
-    sign = "+" if difference > 0 else ""
-    return f"{sign}{percent(difference).removesuffix(' %')} points"
+    """Format a difference of shares in points: +5.90 points, -0.120 points."""
+    return f"{'+' if difference > 0 else ''}{_digits(difference)} points"
+
+
+def _digits(part: float) -> str:
+    """Format 100 times a part of 1 with three significant digits."""
+    size = abs(float(f"{100 * part:.2e}"))  # rounded first: 9.996 is 10.0
+    if size < 5e-10:
+        return "0"
+    return f"{100 * part:.{max(2 - math.floor(math.log10(size)), 0)}f}"
 
 
 def short(value: str, most: int = 80) -> str:

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from decoder.tables.format import GEOMETRY, count, p_text, percent, points
+from decoder.tables.format import GEOMETRY, count, number_text, p_text, percent, points
 from rappor_core.text import FINITE_NUMBER, FORMULA_CHARACTERS, without_formula
-
-WHOLE, DIGITS = 1_000, 3  # from where printed numbers are whole, and digits of those below
 
 
 class ColumnType(StrEnum):
@@ -59,7 +57,7 @@ class Column:
 
 _WRITERS: dict[ColumnType, Callable[[Any], str]] = {
     ColumnType.INTEGER: count,
-    ColumnType.NUMBER: lambda v: f"{v:,.0f}" if abs(v) >= WHOLE else f"{v:.{DIGITS}g}",
+    ColumnType.NUMBER: number_text,
     ColumnType.SHARE: percent,
     ColumnType.POINTS: points,
     ColumnType.P_VALUE: p_text,
@@ -100,8 +98,7 @@ class Table:
             texts = [column.text(value) for value in _plain(self.data[column.name][:most])]
             if before == column.name.replace("high", "low") != column.name:
                 headings[-1] = "interval"
-                cells[-1] = [f"{low.removesuffix(' %').removesuffix(' points')} to {high}"
-                             for low, high in zip(cells[-1], texts, strict=True)]  # fmt: skip
+                cells[-1] = list(map(_between, cells[-1], texts))
             else:
                 headings.append(column.heading)
                 cells.append(texts)
@@ -180,6 +177,13 @@ class TableSchema:
     def of_rows(self, rows: Sequence[Sequence[Any]], title: str = "") -> Table:
         """Make a table of rows, each with a value for every column, in order."""
         return self.of_records([dict(zip(self.names, row, strict=True)) for row in rows], title)
+
+
+def _between(low: str, high: str) -> str:
+    """Format the ends of an interval, "" where one is open, with their unit once."""
+    if low and high:
+        return f"{low.removesuffix(' %').removesuffix(' points')} to {high}"
+    return f"{low} or more" if low else f"below {high}" if high else ""
 
 
 def columns_of(schema: Any) -> tuple[Column, ...]:

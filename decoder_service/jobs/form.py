@@ -12,29 +12,18 @@ from decoder_service.shell.errors import FieldError
 from decoder_service.shell.web import Posted, parsed
 from rappor_server.errors import RequestError
 
-LABELS = {
-    "source": "Counts",
-    "metric": "Metric of the collector",
-    "first": "From day",
-    "last": "To day",
-    "candidates": "Which values to look for",
-    "list": "List",
-    "weights": "Weights",
-    "numbers": "Numbers",
-    "dates": "Days",
-    "alpha": "Level of the correction",
-    "level": "Level of the intervals",
-    "repeats": "Repetition",
-    "crowd": "Smallest crowd",
-    "known": "Known flows",
-    "areas": "Areas",
-    "min_km": "Least distance",
-    "top": "Flows in addition to those detected",
-    "name": "Name",
-    "target": "To",
-    "every": "One window a",
-    "first_day": "From day",
-}  # of the fields of the form, by their names in a specification
+LABELS = {  # of the fields of forms, by their names in a specification
+    "metric": "Metric", "source": "Metric", "aggregates": "Aggregates", "first": "From day",
+    "last": "To day", "candidates": "Which values to look for", "list": "List",
+    "numbers": "Range of numbers", "dates": "Range of days", "weights": "Weights",
+    "method": "Estimator", "correction": "Correction", "alpha": "Level of the correction",
+    "level": "Level of the intervals", "repeats": "Repetition", "crowd": "Smallest crowd",
+    "areas": "Areas", "split": "One map a", "known": "Known flows", "min_km": "Least distance",
+    "top": "Flows in addition to those detected", "each": "One window a", "name": "Name",
+    "every": "One window a", "operation": "Make", "first_day": "From day", "target": "To",
+    "sources": "Results", "owner": "Owner", "audience": "Audience", "note": "Note",
+    "policy": "Policy",
+}  # fmt: skip
 Known = TypeVar("Known", bound=BaseModel)
 LEVELS, PERCENT = ("alpha", "level"), "_percent"  # fields of the form in per cent
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
@@ -52,8 +41,7 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
     if aggregates := form.all("aggregates"):
         source["aggregates"] = aggregates
     elif metric := form.text("metric"):
-        days = {name: day for name in ("first", "last") if (day := form.text(name))}
-        source["collector"] = {"metric": metric, **days}
+        source["collector"] = {"metric": metric, **_given(form, "first", "last")}
     given: dict[str, Any] = {"operation": operation, "source": source}
     if operation == "compare":
         given["before"] = {"aggregates": form.all("before_aggregates")}
@@ -91,20 +79,22 @@ def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def parsed_in_labels(model: type[Known], given: dict[str, Any]) -> Known:
-    """Validate a form. Raises RequestError under the labels of the form: a FieldError where it is
-    of one field."""
+    """Validate a form. Raises RequestError under the labels of the form."""
     try:
         return parsed(model, given)
     except RequestError as error:
-        problem = str(error)
-    if problem.startswith("source: give one"):
-        raise FieldError("Counts: choose a metric of the collector, or aggregates", "metric")
-    name, colon, message = problem.partition(": ")
+        raise in_labels(error) from None
+
+
+def in_labels(error: RequestError) -> RequestError:
+    """Return an error under the labels of a form: a FieldError where it is of one field."""
+    name, colon, message = str(error).partition(": ")
     field = next((part for part in reversed(name.split(".")) if part in LABELS), "")
     if not colon or not field:
-        raise RequestError(problem)
-    after = PERCENT if field in LEVELS else ""
-    raise FieldError(f"{LABELS[field]}: {message}", field + after)
+        return error
+    if message == "Field required" or message.startswith(("'':", "[]:")):
+        message = "is empty; give one"
+    return FieldError(f"{LABELS[field]}: {message}", field + (PERCENT if field in LEVELS else ""))
 
 
 def choices_of_form(form: Posted) -> dict[str, str]:

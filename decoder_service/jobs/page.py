@@ -10,7 +10,7 @@ from starlette.responses import Response
 from decoder.inference.multiple_testing import CORRECTIONS
 from decoder.kinds.interface import DECODERS, KindDecoder, decoder_of, has_candidates
 from decoder.options import FlowOptions
-from decoder_service.jobs.form import percent_of_share, spec_of_form
+from decoder_service.jobs.form import LABELS, percent_of_share, spec_of_form
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.lists.page import lists_by_kind
 from decoder_service.metrics.rules import has_own_values
@@ -65,7 +65,9 @@ def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> 
 @pages.post("/jobs")
 def post_job(visit: Visit, form: Form) -> Response:
     """Queue a job; what is wrong is said above the form, which keeps what was typed."""
-    asked = Asked(form.text("operation") or "decode", form.text("kind") or "string")
+    metric = "" if form.all("aggregates") else form.text("metric")
+    kind = _kind_of(known_metric(visit, metric)) or form.text("kind") or "string"
+    asked = Asked(form.text("operation") or "decode", kind)
     try:
         spec = spec_of_form(asked.operation, asked.decoder, form)
         row = visit.service.jobs.submit(visit.person, spec)
@@ -94,13 +96,6 @@ class Asked:
     def decoder(self) -> KindDecoder:
         """The decoder of the kind."""
         return decoder_of(self.kind)
-
-    @property
-    def label(self) -> str:
-        """Its name among the tabs of the form."""
-        if has_candidates(self.kind):
-            return self.operation
-        return self.kind if self.operation == "decode" else f"{self.kind} {self.operation}"
 
 
 def known_metric(visit: Visit, name: str) -> dict[str, Any]:
@@ -149,9 +144,7 @@ def percent_done(row: JobRow) -> int | None:
 
 def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None = None) -> Response:
     service, metric = visit.service, given.text("metric")
-    known, names = known_metric(visit, metric), {one["name"] for one in service.metrics.latest()[0]}
-    aggregates = service.aggregates.all(visit.person)
-    is_location = "map" in asked.decoder.members
+    known, aggregates = known_metric(visit, metric), service.aggregates.all(visit.person)
     # What the metric, or some metric, can be asked; kinds with one decoder are one.
     alike = {id(decoder_of(name)): name for name in reversed(DECODERS)}
     kinds = [asked.kind] if known else reversed(alike.values())
@@ -161,14 +154,13 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         asked=asked,
         kind=asked.decoder,
         has_candidates=has_candidates(asked.kind),
-        has_others=bool(aggregates),
         tabs=[Asked(operation, name) for name in kinds for operation in decoder_of(name).operations
               if operation != "compare"],
         known=known,
-        needs_list=bool(known)
-        and has_candidates(_kind_of(known) or "string")
+        needs_list=bool(known) and has_candidates(asked.kind)
         and not has_own_values(known["definition"]),
         percent_of_share=percent_of_share,
+        labels=LABELS,
         given=given,
         **lists_by_kind(service.lists.all(visit.person)),
         aggregates=[
@@ -178,8 +170,7 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
             and decoder_of(aggregate.kind or "string") is asked.decoder  # and so one form
             and (not metric or aggregate.metric.partition("/")[0] == metric.partition("/")[0])
         ],
-        metrics=sorted({name.partition("/")[0] for name in names
-                        if is_location == ("/" in name)}),
+        metrics=sorted({one["name"].partition("/")[0] for one in service.metrics.latest()[0]}),
         has_collector=service.settings.collector is not None,
         corrections=CORRECTIONS,
         usual_flows=FlowOptions(),

@@ -88,7 +88,7 @@ class CountSource(StrictModel):
     @model_validator(mode="after")
     def _one(self) -> CountSource:
         if (self.collector is not None) == bool(self.aggregates):
-            raise ValueError("give one of collector and aggregates")
+            raise ValueError("give a metric of the collector, or aggregates")
         return self
 
 

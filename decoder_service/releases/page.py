@@ -7,6 +7,7 @@ from fastapi import APIRouter, Body, Path
 from starlette.responses import Response
 
 from decoder.tables.paging import TableQuery, page_of, query_of
+from decoder_service.jobs.form import LABELS, in_labels, parsed_in_labels
 from decoder_service.jobs.specs import NewRelease, Note
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.sources import Changes, sees_review
@@ -22,19 +23,16 @@ from decoder_service.shell.web import (
     Visit,
     add_form,
     page_router,
-    parsed,
     redirect,
 )
 from rappor_server.errors import RequestError
 
 POLICY = """\
-owner = ""                 # who publishes it, such as stats@example.org
-audience = ""              # for whom, such as the public
 min_reports = 1000         # of a table
 min_low = 0.001            # smallest lower end of a share that is shown
 rounding = 0.001           # of shares
 reports_rounding = 100     # of numbers of reports
-sealed_after_days = 7      # for how long late reports are accepted
+sealed_after_days = 0      # a collector serves closed days; others: as long as reports come late
 strata = []                # by what tables may be split, such as ["region"]
 """  # what the form begins with
 pages = page_router()
@@ -71,12 +69,14 @@ def post_proposal(visit: Visit, form: Form) -> Response:
                 raise RequestError(f"stratum {text[:60]!a}: write it as region=north, slot=home")
             sources.append({"result": one, "strata": strata})
         given: dict[str, Any] = {name: form.text(name) for name in ("name", "note")}
-        given["policy"] = form.text("policy").replace("\r\n", "\n")
+        named = [f"{name} = {json.dumps(text, ensure_ascii=False)}\n"
+                 for name in ("owner", "audience") if (text := form.text(name))]  # fmt: skip
+        given["policy"] = "".join(named) + form.text("policy").replace("\r\n", "\n")
         given["sources"] = sources
-        asked = parsed(NewRelease, given)
+        asked = parsed_in_labels(NewRelease, given)
         row = visit.service.releases.propose(visit.person, asked)
     except ServiceError as error:
-        return _form(visit, form, error)
+        return _form(visit, form, in_labels(error) if isinstance(error, RequestError) else error)
     return redirect(f"/releases/{row.id}")
 
 
@@ -124,6 +124,7 @@ def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Resp
         error,
         results=visit.service.releases.offered(visit.person),
         form=form,
+        labels=LABELS,
         chosen=set(form.all("result")),
     )
 

@@ -1,6 +1,9 @@
 """Stored results: the list, a result with its pictures, tables and provenance, and comparisons."""
 
 import json
+from collections.abc import Iterator, Sequence
+from datetime import date
+from itertools import product
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -232,6 +235,7 @@ def compare(visit: Visit, before: str = "", after: str = "") -> Response:
             visit.person, *matching(ResultRow, kind=kind, operation="decode"), limit=MAX_CHOICES
         )
     ]
+    before, after = (before, after) if before else next(_neighbors(choices, after), ("", after))
     context: dict[str, Any] = {"choices": choices, "before": before, "after": after}
     if not (before and after):
         return visit.render("compare.html.j2", **context, both=(), fields=())
@@ -243,6 +247,18 @@ def compare(visit: Visit, before: str = "", after: str = "") -> Response:
         return visit.render("compare_maps.html.j2", **context, **changes_view(data))
     fields = job_fields(first, second)
     return visit.render("compare.html.j2", **context, both=(first, second), fields=fields)
+
+
+def _neighbors(choices: Sequence[ResultRow], after: str) -> Iterator[tuple[str, str]]:
+    """Pairs of windows of one metric and length, the earlier one first, the newest pair first.
+    after: the later one, if it is chosen."""
+    windows = [(date.fromisoformat(one.first_day), date.fromisoformat(one.last_day), one)
+               for one in choices if one.first_day and one.last_day]  # fmt: skip
+    windows.sort(key=lambda window: window[1], reverse=True)
+    for (first, last, later), (start, end, earlier) in product(windows, windows):
+        alike = (later.metric, later.params_id) == (earlier.metric, earlier.params_id)
+        if alike and end < first and end - start == last - first and after in ("", later.id):
+            yield earlier.id, later.id
 
 
 @pages.get("/compare/map.json")

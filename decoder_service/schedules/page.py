@@ -12,6 +12,7 @@ from decoder.inference.multiple_testing import CORRECTIONS
 from decoder.kinds.interface import kinds_with
 from decoder_service.alarms.rules import NewAlarm, shown_event
 from decoder_service.jobs.form import (
+    LABELS,
     candidates_of_form,
     choices_of_form,
     form_fields,
@@ -299,6 +300,7 @@ def _form(
         row=row,
         given=given,
         percent_of_share=percent_of_share,
+        labels=LABELS,
         metrics=sorted(name for name, kind in kinds.items() if kind in kinds_with("series")),
         **lists_by_kind(service.lists.all(visit.person)),
         every=list(Every),

@@ -24,7 +24,7 @@ from decoder.output.jinja import SCRIPTS, map_stylesheet, page_environment, scri
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person
 from decoder_service.shell.database import text_of
-from decoder_service.shell.errors import FieldError, ServiceError, is_unreachable
+from decoder_service.shell.errors import ServiceError, is_unreachable
 from decoder_service.shell.requests import (
     DISK_FULL,
     Flag,
@@ -51,10 +51,11 @@ HEADERS = {
     "Referrer-Policy": "same-origin",  # a browser sends no Origin with a form under no-referrer
 }
 _MENDABLE = frozenset({404, 409, 422, 429, 503})  # statuses of a form that is shown again
+_FOR_PROGRAMS = "; GET /v1/"  # begins the part of an error that pages leave out
 _RETRY = "The service cannot reach its database. Try again in a moment."
 
 Known = TypeVar("Known", bound=BaseModel)
-OWN_SCRIPTS = ("chart.js", "job.js")
+OWN_SCRIPTS = ("cards.js", "chart.js", "job.js")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +156,8 @@ class PageVisit:
         status = status_of(error)
         if status not in _MENDABLE:
             raise error
-        wrong = error.field if isinstance(error, FieldError) else ""
-        return self.render(name, status, problem=str(error), wrong=wrong, **context)
+        problem, wrong = str(error).partition(_FOR_PROGRAMS)[0], getattr(error, "field", "")
+        return self.render(name, status, problem=problem, wrong=wrong, **context)
 
     def rows(self, resources: Resources[Any], page: int, *which: Any) -> dict[str, Any]:
         """Return the rows of a page of a long list, and whether there are more."""
@@ -218,8 +219,7 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
         status, text = error.status_code, str(error.detail)
     else:
         status = status_of(error)
-        own = str(error).partition("; GET /v1/")[0]  # what follows is a way for programs
-        full = isinstance(error, DiskFullError)
+        own, full = str(error).partition(_FOR_PROGRAMS)[0], isinstance(error, DiskFullError)
         text = DISK_FULL if full else _RETRY if is_unreachable(error) else own
     return render(request, "error.html.j2", person, status, text=text, number=status)
 

@@ -88,5 +88,5 @@ def _changed_rows(old: ReleasedTable, new: ReleasedTable) -> Iterator[Difference
 
 def _text(row: Row) -> str:
     return row.symbol or (
-        f"{row.estimate:.12g} +- {row.std_error:.12g} [{row.low:.12g}, {row.high:.12g}]"
+        f"{row.estimate:.12g} ({row.low:.12g} to {row.high:.12g}, error {row.std_error:.12g})"
     )

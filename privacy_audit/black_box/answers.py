@@ -14,12 +14,11 @@ from itertools import islice
 from random import Random
 from typing import Final, NamedTuple
 
-import numpy as np
 from scipy import stats
 
-from privacy_audit.black_box import bounds
-from privacy_audit.black_box.checks import Check, counted, one_of, shifted, test
-from privacy_audit.black_box.noise_sums import by_bit, chances, permanent_table
+from privacy_audit.black_box.checks import Check, bits_off, counted, one_of, test
+from privacy_audit.black_box.derivations import round_test
+from privacy_audit.black_box.noise_sums import chances, permanent_table
 from privacy_audit.black_box.program_client import ClientSource, Event, Life, SeenReport, Value
 from privacy_audit.black_box.scenarios import Step, hashes_text, start_days, values_of
 from rappor_core.calendar import day_of, last_day, period_number
@@ -192,16 +191,10 @@ def _compared(metric: Metric, steps: list[tuple[Step, ...]], rows: list[list[See
 def _noise_of(metric: Metric, kind: str, pairs: list[tuple[bytes, int]]) -> Check:
     """One report of each device whose answer is of a kind, by bits that are set and not."""
     params = metric.params
-    tables = permanent_table([int.from_bytes(bits, "little") for bits, _ in pairs], params.num_bits)
-    values = permanent_table([answer for _, answer in pairs], params.num_bits)
-    p_values, findings, spread = [], [], 0.0
-    for chance, _, total, ones in by_bit(params, tables, values, chances(params, permanent=False)):
-        if not total:
-            continue
-        p_values.append(bounds.count_p_value(ones, total, chance))
-        findings.append(f"{ones / total:.5f} of {total:,} bits, declared {chance:.5f}")
-        spread = max(spread, float(np.sqrt(chance * (1 - chance) / total)))
-    return test(
-        metric.base_name, f"answers of the kind {kind!r} have the declared noise", PART,
-        len(p_values) * min(p_values), "; ".join(findings), shifted(spread, "of a bit's chance"),
-    )  # fmt: skip
+    shown = permanent_table([int.from_bytes(bits, "little") for bits, _ in pairs], params.num_bits)
+    held = permanent_table([answer for _, answer in pairs], params.num_bits)
+    declared = chances(params, permanent=False)
+    p_value, findings = round_test(params, shown, held, declared)
+    what = f"answers of the kind {kind!r} have the declared noise"
+    smallest = bits_off(declared[0], held.sum(axis=0), 2)
+    return test(metric.base_name, what, PART, p_value, findings, smallest)

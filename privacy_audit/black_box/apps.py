@@ -77,10 +77,13 @@ def app_checks(chosen: list[Metric], command: str, processes: int, devices: int)
             pool.submit(watch, command, compiled, Path(root, f"{n}-{g}"), values, n)
             for n in range(devices) for g, values in enumerate(groups)
         ]  # fmt: skip
-        watched = [task.result() for task in tasks]
-    yield from _of_requests(file, watched, own=command.endswith(OWN_MODULE))
-    yield from _of_withdrawals(watched)
-    yield from _of_files(watched, groups)
+        try:
+            seen = [task.result() for task in tasks]
+        finally:
+            pool.shutdown(cancel_futures=True)  # an error drops what has not begun
+    yield from _of_requests(file, seen, own=command.endswith(OWN_MODULE))
+    yield from _of_withdrawals(seen)
+    yield from _of_files(seen, groups)
 
 
 def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> Iterator[Check]:

@@ -19,11 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
-from privacy_audit.black_box.bounds import (
-    claim_p_value,
-    detectable,
-    lower_bound,
-)
+from privacy_audit.black_box.bounds import claim_p_value, detectable, lower_bound
 from privacy_audit.black_box.noise_sums import NoiseSums, noise_sums
 from privacy_audit.black_box.observations import AVERAGE, LIKELIHOOD, features, observe
 from privacy_audit.black_box.program_client import ClientSource, Event, Life
@@ -59,7 +55,6 @@ class AttackResult:
     that the share of right guesses points to, the log of its odds.
     p_value: of the claim.  needed: the epsilon that so many guesses could tell apart from it
         with probability `POWER`; infinite where no number of right guesses could have.
-    excess: `needed` less what was reached.
     """
 
     attack: Attack
@@ -70,7 +65,6 @@ class AttackResult:
     reached: float
     p_value: float
     needed: float
-    excess: float
 
 
 def attack(
@@ -140,12 +134,9 @@ def _judged(
     mask = _guessable(score, chosen.side) & (np.abs(score) >= chosen.threshold)
     guesses, right = int(mask.sum()), int(((score > 0) == (world == 0))[mask].sum())
     reached = max(0.0, math.log((right + 0.5) / (guesses - right + 0.5))) if guesses else 0.0
-    needed = detectable(guesses, claim, level / 2)
     return AttackResult(
         chosen, len(world), guesses, right, lower_bound(right, guesses, level / 2), reached,
-        min(1.0, 2 * claim_p_value(right, guesses, claim)),
-        needed,
-        max(0.0, needed - min(reached, claim)),
+        min(1.0, 2 * claim_p_value(right, guesses, claim)), detectable(guesses, claim, level / 2),
     )  # fmt: skip
 
 

@@ -124,7 +124,7 @@ class Check:
     def finds(self, level: float) -> str:
         """The smallest fault that this check finds with probability .95, as text; "": none."""
         if self.attack is not None:
-            if not self.attack.guesses or math.isinf(self.attack.excess):
+            if not self.attack.guesses or math.isinf(self.attack.needed):
                 return ""
             return f"{self.attack.needed:.3f} nats in this attack"
         return "" if self.smallest is None else self.smallest(level)

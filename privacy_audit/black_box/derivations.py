@@ -7,14 +7,7 @@ from typing import Final
 import numpy as np
 
 from privacy_audit.black_box import bounds
-from privacy_audit.black_box.checks import (
-    Check,
-    bits_off,
-    chance_off,
-    correlated,
-    counted,
-    test,
-)
+from privacy_audit.black_box.checks import Check, bits_off, chance_off, correlated, counted, test
 from privacy_audit.black_box.noise import chi_square
 from privacy_audit.black_box.noise_sums import (
     Masks,
@@ -176,7 +169,7 @@ def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check
     """P(B'=1) for a bit that is set, and for one that is clear."""
     after, before = _tables(params, first)
     p1, q1, _, _ = params.mechanism.rates
-    p_value, findings = _round(params, after, before, (p1, q1))
+    p_value, findings = round_test(params, after, before, (p1, q1))
     bit = 1 if params.scheme.symbols else 0  # of which there are more
     return test(
         name, "the first round has its declared chances", PART, p_value, findings,
@@ -190,14 +183,14 @@ def _second_round(metric: Metric, first: list[Derived], reports: list[bytes]) ->
     permanent = permanent_table([device.permanent_bits for device in first], params.num_bits)
     before = np.repeat(permanent, SERIES, axis=0)
     after = permanent_table([int.from_bytes(bits, "little") for bits in reports], params.num_bits)
-    p_value, findings = _round(params, after, before, (p2, q2))
+    p_value, findings = round_test(params, after, before, (p2, q2))
     return test(
         metric.name, "the second round has its declared chances", PART, p_value, findings,
         bits_off(p2, before.sum(axis=0), 2),
     )  # fmt: skip
 
 
-def _round(
+def round_test(
     params: RapporParams, after: Masks, before: Masks, chances: tuple[float, float]
 ) -> tuple[float, str]:
     """p-value and text for P(1 shown | bit held) of a round: of bits that are 1, and that are 0."""

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from privacy_audit.black_box.program_client import SeenReport, Value
 from privacy_audit.black_box.scenarios import Scenario
 from privacy_audit.devices import Floats, Integers, ln
-from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
 
@@ -38,10 +37,7 @@ class Observations:
 
 
 def observe(
-    file: MetricsFile,
-    scenario: Scenario,
-    world: Integers,
-    lives: list[list[SeenReport]],
+    file: MetricsFile, scenario: Scenario, world: Integers, lives: list[list[SeenReport]]
 ) -> Observations:
     """Put what was seen into arrays."""
     metric = file.metrics[scenario.metric]
@@ -64,17 +60,14 @@ def observe(
         for which, value in enumerate(scenario.values):
             key = name, cohort, value
             if key not in cached:
-                cached[key] = _bits_of(file.metrics[name], cohort, value)
+                own = file.metrics[name]
+                whole = own.params.scheme.jittered_bits(own, value, cohort, MIDDLE)
+                bits = whole.to_bytes(own.params.report_bytes, "little")
+                cached[key] = np.frombuffer(bits, dtype=np.uint8)
             masks[which, row] = cached[key]
     unpacked = [np.unpackbits(x, axis=-1, bitorder="little", count=k) for x in (raw, masks)]
     number = np.array([len(reports) for reports in lives], dtype=np.int64)
     return Observations(unpacked[0], number, unpacked[1], cohorts, world, moved)
-
-
-def _bits_of(metric: Metric, cohort: int, value: Value) -> Bits:
-    """B of a value in a cohort, as bytes of a report."""
-    whole = metric.params.scheme.jittered_bits(metric, value, cohort, MIDDLE)
-    return np.frombuffer(whole.to_bytes(metric.params.report_bytes, "little"), dtype=np.uint8)
 
 
 def features(params: RapporParams, trials: Observations) -> NDArray[np.float32]:

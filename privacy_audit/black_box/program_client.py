@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Self
+from weakref import WeakSet
 
 from privacy_audit.errors import AuditedClientError, AuditError
 from rappor_core.calendar import date_of, day_of
@@ -86,9 +87,24 @@ class ClientSource:
         """Return the same program with other metrics."""
         return ClientSource(compiled_text(file), self.command)
 
-    def started(self) -> ProgramClient:
-        """Start the program. Raises AuditError."""
-        return ProgramClient(self.file(), self.command)
+    @contextmanager
+    def started(self) -> Iterator[ProgramClient]:
+        """Start the program and give it the metrics, for a `with` block. Raises AuditError."""
+        with Program(self.command, ANSWER_SECONDS) as program:
+            try:
+                program.ask([{"do": "metrics", "document": compiled(self.file())}])
+            except AuditedClientError as error:
+                raise AuditError(f"{self.command!r}: {error}") from error
+            yield ProgramClient(program)
+
+
+_running: WeakSet[subprocess.Popen[str]] = WeakSet()  # for who stops an audit
+
+
+def end_programs() -> None:
+    """End all programs that run: nobody waits for their answers any more."""
+    for process in tuple(_running):
+        process.kill()
 
 
 class Program:
@@ -111,10 +127,11 @@ class Program:
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the program that the user names
                 shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                stderr=subprocess.DEVNULL if quiet else None,
+                stderr=subprocess.DEVNULL if quiet else None, start_new_session=True,
             )  # fmt: skip
         except (OSError, ValueError, IndexError) as error:
             raise AuditError(f"{command!r} cannot be started: {failure_reason(error)}") from error
+        _running.add(self._process)
         self._lines: SimpleQueue[str] = SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -195,20 +212,11 @@ class Program:
         self._lines.put("")
 
 
+@dataclass(frozen=True)
 class ProgramClient:
-    """An audited client, from its construction to the end of a `with` block."""
+    """An audited client in a program that runs and has the metrics."""
 
-    def __init__(self, file: MetricsFile, command: str) -> None:
-        """Start the program and give it the compiled metrics. Raises AuditError."""
-        self._program = Program(command, ANSWER_SECONDS)
-        try:
-            self._program.ask([{"do": "metrics", "document": compiled(file)}])
-        except AuditedClientError as error:
-            self._program.close()
-            raise AuditError(f"{command!r}: {error}") from error
-        except BaseException:
-            self._program.close()
-            raise
+    _program: Program
 
     def encode(self, lives: list[Life], together: int = 1) -> list[list[SeenReport]]:
         """Encode each event of each life: the mechanism alone, without ledger and limits.
@@ -271,12 +279,6 @@ class ProgramClient:
                 Derived(a["cohort"], _whole(a["bloom_bits"]), _whole(a["permanent_bits"]))
                 for a in answers
             ]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._program.close()
 
     def _over_the_wire(self, reports: list[Any]) -> list[SeenReport]:
         """Put reports into batches whose bytes must say the same; return them in their order."""

@@ -55,29 +55,24 @@ def request_checks(
     yield counted("", "bodies hold reports and zeros alone", part, strays, text, total, "bodies")
     if strays:
         return
-    batches = [batch_of(r.body) for r in every]
-    mixed = sum(len({group.metric for group in batch.groups}) > 1 for batch in batches)
-    text = f"{mixed:,} batches held several: their cohorts are a fingerprint"
-    yield counted("", "a batch holds one metric", part, mixed, text, total, "batches")
-    odd = sum(len(r.body) % pad_to != 0 for r in every)
-    odd += sum(dict(r.headers).get("Content-Length") != str(len(r.body)) for r in every)
-    what = f"bodies are filled up to {pad_to} bytes, and Content-Length says so"
-    yield counted("", what, part, odd, f"{odd:,} of {total:,} were not", total, "requests")
-    unsorted = sum(not _in_order(batch) for batch in batches)
-    what = "the order of reports in a batch says no more than their contents"
-    text = f"{unsorted:,} of {total:,} batches were in another order"
-    yield counted("", what, part, unsorted, text, total, "batches")
-    used = [Counter(r.connection for r in some) for device in devices for some in device]
-    shared = sum(count - 1 for c in used for count in c.values())
-    text = f"{shared:,} requests came over the connection of another"
-    what = "each batch has a separate connection"
-    yield counted("", what, part, shared, text, total, "requests")
+    batches = [batch_of(one.body) for one in every]
+    ids = [batch.batch_id for batch in batches]
+    odd = sum(len(one.body) % pad_to != 0 for one in every)
+    odd += sum(dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every)
+    used = [Counter(one.connection for one in some) for device in devices for some in device]
+    for what, wrong, noun in (
+        ("a batch holds one metric: cohorts of several are a fingerprint",
+         sum(len({group.metric for group in batch.groups}) > 1 for batch in batches), "batches"),
+        (f"bodies are filled up to {pad_to} bytes, and Content-Length says so", odd, "requests"),
+        ("the order of reports in a batch says no more than their contents",
+         sum(not _in_order(batch) for batch in batches), "batches"),
+        ("each batch has a separate connection",
+         sum(count - 1 for one in used for count in one.values()), "requests"),
+        ("every batch has another id", total - len(set(ids)), "batches"),
+    ):  # fmt: skip
+        yield counted("", what, part, wrong, f"not so for {wrong:,} of {total:,}", total, noun)
     if not every:
         return
-    ids = [batch.batch_id for batch in batches]
-    repeated = total - len(set(ids))
-    text = f"{repeated:,} of {total:,} ids came again"
-    yield counted("", "every batch has another id", part, repeated, text, total, "batches")
     table = np.array([list(bytes.fromhex(name)) for name in ids], dtype=np.uint8)
     bits = np.unpackbits(table, axis=1)
     each = bounds.two_sided(bits.sum(axis=0), np.full(bits.shape[1], total), 0.5)

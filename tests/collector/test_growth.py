@@ -25,6 +25,56 @@ from tests.waiting import until
 METRIC = make_metric(min_reports=10, accept_days=6)
 
 
+def test_what_the_next_days_lack_is_listed(bench: Bench) -> None:
+    """One report of one cohort, then enough of yesterday: that day is served when it closes."""
+    metric = make_metric(min_reports=10, min_reports_per_cohort=3, accept_days=6)
+    bench.collector.push_metrics([metric], "test")
+
+    def listed() -> tuple[object, object]:
+        (bare,), (row,) = bench.collector.list_metrics(), bench.collector.list_metrics(cohorts=True)
+        assert bare["next"] is None or set(bare["next"]) == {"closes", "missing_reports"}
+        return row["today"], row["next"]
+
+    assert listed() == (0, None)
+    bench.send([bench.sender.report(metric, TODAY, cohort=0)])
+    closes = str(TODAY + timedelta(days=7))
+    assert listed() == (1, {"closes": closes, "missing_reports": 9, "short_cohorts": 1})
+    yesterday = TODAY - timedelta(days=1)
+    bench.send([bench.sender.report(metric, yesterday, cohort=n) for n in (1, 2) for _ in range(4)])
+    assert listed() == (1, {"closes": closes, "missing_reports": 1, "short_cohorts": 1})
+    bench.collector.close_day(yesterday, "test")  # its eight reports wait for the next day
+    assert listed() == (1, {"closes": closes, "missing_reports": 1, "short_cohorts": 1})
+    bench.send([bench.sender.report(metric, TODAY, cohort=0) for _ in range(2)])
+    assert listed() == (3, {"closes": closes, "missing_reports": 0, "short_cohorts": 0})
+
+
+def test_reports_are_shown_as_they_come(
+    bench: Bench,
+    database_url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench.clock.now = datetime.now(UTC)
+    today = bench.clock.now.date()
+    bench.collector.push_metrics([METRIC], "test")
+    report = bench.sender.report(METRIC, today)
+    arriving = iter([[report], [], None])
+
+    def wait(_: float) -> None:
+        if (reports := next(arriving)) is None:
+            raise KeyboardInterrupt
+        if reports:
+            bench.send(reports)
+
+    monkeypatch.setattr("rappor_cli.metrics.time.sleep", wait)
+    assert main(["metrics", "list", "--watch", "--database", database_url]) == 130
+    assert capsys.readouterr().out.splitlines() == [
+        "homepage: 0 reports accepted, 0 today",
+        f"homepage: 1 report accepted, 1 today; decodable on {today + timedelta(days=7)} at the "
+        "earliest, missing: 9 reports",
+    ]
+
+
 def _growth(bench: Bench) -> list[tuple[str, int, int]]:
     with bench.database.read() as connection:
         found = find_growth(connection, bench.collector.registry())

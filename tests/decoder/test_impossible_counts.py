@@ -228,6 +228,21 @@ def test_large_missing_values_are_told(make_aggregate, params, values, shares):
     assert "misses something large" in said
     assert "not on the list weigh" in said
     assert "nobody declared" not in said
+    assert said.count("the list may miss frequent ones") == 1
+    assert "These values explain only 7" in said
     assert decoding.summary.repetition == 1
     once = repeated(params, values, shares, np.random.default_rng(9), 1)
     assert decode(once, Candidates.from_strings(values)).summary.repetition == 1
+
+
+@pytest.mark.parametrize(("listed", "missed"), [(slice(0, 400), False), (slice(0, 20), True)])
+def test_a_list_is_said_to_miss_values_only_where_the_rest_is_not_on_it(
+    make_aggregate, listed, missed
+):
+    """Few of 200 falling shares are found: with all on the list it misses nothing."""
+    held = 1 / np.arange(1, 201)
+    names = [f"v{number}" for number in range(400)]
+    aggregate = make_aggregate(60_000, values=names[:200], shares=held / held.sum())
+    decoding = decode(aggregate, Candidates.from_strings(names[listed]))
+    assert 0 < decoding.summary.allocated_share < 0.7
+    assert any("may miss frequent ones" in one for one in decoding.warnings) == missed

@@ -12,6 +12,8 @@ from decoder.errors import DecodeError
 from decoder.estimation.estimate import Estimate, by_cavity, fit_direct
 from decoder.inference.intervals import plain_interval, selected_interval, widened_interval
 from decoder.inference.multiple_testing import decide, null_share, p_values
+from decoder.kinds.run import in_memory, render_page
+from decoder.kinds.values import KIND, decoding_result
 from decoder.model.counts import debias
 from decoder.model.noise import BitNoise
 from decoder.model.null_distribution import NORMAL_TAIL, NullTail
@@ -382,6 +384,13 @@ def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):
     reaching = [row for row in decoding.detected if row.low == 0]
     assert reaching
     assert all((row.note in NOTES[3:]) == (row.low == 0) for row in decoding.detected)
+    result = decoding_result(decoding)
+    printed = result.printed[0].data["found"]
+    assert printed == ["yes" if row.low else "possible" for row in decoding.detected]
+    assert f"{len(reaching)} of them possible" in result.printed[0].title
+    page = render_page(KIND, in_memory(result, "decode"))
+    assert page.count("% possible</td>") == page.count("(possible)</bdi>") == len(reaching)
+    assert f"{len(reaching)} of them only possible" in page
     table = decoding.candidates
     below = table.estimate < 0
     assert (table.note[below] > 0).all()

@@ -12,7 +12,7 @@ import pytest
 
 import decoder
 from decoder.errors import CandidatesError, DecodeError
-from decoder.kinds.number import KIND
+from decoder.kinds.number import KIND, numbers_result
 from decoder.kinds.result import Question
 from decoder.kinds.run import write_result
 from decoder.numbers.decoding import fitted_shares
@@ -288,3 +288,21 @@ def test_means_of_coarse_edges_have_no_other_bias() -> None:
     middle = (shares @ widths + most) / 2
     assert abs(estimates.mean() - middle) < 4 * estimates.std() / np.sqrt(RUNS)
     assert held.mean() > LEAST
+
+
+def test_files_are_the_same_for_the_same_counts(tmp_path: Any) -> None:
+    metric = metric_with()
+    decoding = decoder.decode_numbers(expected(metric, falling(metric)))
+    for folder in ("a", "b"):
+        result = numbers_result(decoding, decoder.DecodeOptions())
+        write_result(result, KIND, "decode", tmp_path / folder, silent)
+    page = (tmp_path / "a" / "report.html").read_text()
+    places = [
+        page.index(text) for text in ("<span>median", "<span>mean", "Quantiles</h2>", "Bins</h2>")
+    ]
+    assert places == sorted(places)
+    assert [table.name for table in result.printed] == ["quantiles", "mean", "curve"]
+    assert result.printed[1].shown(9)[1][-1][1].endswith(" %")
+    assert result.summary["headline"].startswith("median ")
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()

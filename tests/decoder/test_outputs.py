@@ -18,6 +18,7 @@ from decoder.formats.google_rappor import read_counts, read_map, read_params, wr
 from decoder.kinds.run import in_memory, render_page
 from decoder.kinds.values import KIND, decoding_content, decoding_result
 from decoder.tables import table as tables
+from decoder.tables.format import number_text, percent, points
 from decoder.tables.paging import TableQuery, page_of_parquet
 from rappor_core.hashing import md5_positions
 from simulations.populations.draws import draw_aggregate
@@ -297,3 +298,20 @@ def test_when_a_map_is_that_of_basic_rappor(tmp_path, k, m, rows, own):
     params = rappor(k, 1, m, 0, 0.25, 0.75)
     (tmp_path / "map.csv").write_text("\n".join(rows) + "\n")
     assert read_map(tmp_path / "map.csv", params).own_bits is own
+
+
+def test_numbers_have_three_digits_and_shares_stay_within_0_and_100() -> None:
+    shares = (-0.02, 0, 1.23456e-6, 0.000995, 0.0123456, 0.09996, 0.5, 0.9972, 1, 1.07)
+    assert [percent(share).removesuffix(" %") for share in shares] == [
+        "0", "0", "0.000123", "0.0995", "1.23", "10.0", "50.0", "99.7", "100", "100"]  # fmt: skip
+    assert [points(one) for one in (-0.0123456, 0, 1.2)] == ["-1.23 points", "0 points",
+                                                             "+120 points"]  # fmt: skip
+    assert [number_text(one) for one in (0.25, 12.345, 999.6, 1234.5)] == [
+        "0.25", "12.3", "1,000", "1,234"]  # fmt: skip
+
+
+def test_an_open_interval_has_one_end() -> None:
+    rows = [(None, 0.2), (0.1, None), (None, None), (-0.1, 1.2)]
+    table = SCHEMA.of_rows([("a", 0.5, low, high, None, 1.0, True) for low, high in rows])
+    assert [cells[2] for cells in table.shown(9)[1]] == [
+        "below 20.0 %", "10.0 % or more", "", "0 to 100 %"]  # fmt: skip

@@ -15,7 +15,16 @@ from collector.domain.aggregates import blocks_of_window
 from collector.errors import NotServedError
 from collector.store.blocks import BlockRow
 from decoder import Candidates
-from decoder.comparison.differences import corrected, differences, independent, more_than, no_change
+from decoder.comparison.differences import (
+    WindowChange,
+    corrected,
+    corrected_windows,
+    decided,
+    differences,
+    independent,
+    more_than,
+    no_change,
+)
 from decoder.comparison.windows import compare_windows, decode_over_time
 from decoder.density.cell_changes import corrected_changes
 from decoder.density.space_time_model import patterns
@@ -150,7 +159,7 @@ def test_rising_unlisted_values_are_no_listed_one():
         ]
         change = compare_windows(*pair, Candidates.from_strings(listed))
         assert change.p_adjusted.min() > 0.05
-        assert (((change.low <= 0) & (change.high >= 0)) == (change.p_value >= 0.05)).all()
+        assert ((change.low <= 0) & (change.high >= 0)).all()
 
 
 CHART_DAYS = [f"2026-11-{day:02}" for day in range(1, 31)]
@@ -272,7 +281,8 @@ def test_a_difference_has_the_error_of_both_windows() -> None:
     found = differences(*independent(old, new))
     assert found.difference == pytest.approx([0.02, 0.0])
     assert found.std_error == pytest.approx([0.005, 0.005])
-    assert found.low[0] == pytest.approx(0.02 - 1.959964 * 0.005)
+    half = norm.isf(0.05 / 2 / 2) * 0.005  # one of two is detected
+    assert found.low == pytest.approx([0.02 - half, -half])
     assert found.p_value[0] == pytest.approx(2 * norm.sf(4))
     assert found.p_adjusted == pytest.approx([4 * norm.sf(4), 1.0])
     assert found.detected.tolist() == [True, False]
@@ -280,7 +290,7 @@ def test_a_difference_has_the_error_of_both_windows() -> None:
 
 def test_few_degrees_of_freedom_widen_intervals_and_tests() -> None:
     change, error = np.array([0.03]), np.array([0.01])
-    found = differences(change, error, level=0.9, freedom=5)
+    found = differences(change, error, alpha=0.1, freedom=5)
     assert found.high[0] == pytest.approx(0.03 + t.ppf(0.95, 5) * 0.01)
     assert found.p_value[0] == pytest.approx(2 * t.sf(3, 5))
 
@@ -428,3 +438,22 @@ def test_a_redirect_is_not_followed_with_the_key(status: int) -> None:
                 asking(collector.url, "/v1/metrics", key="rk_secret")
         assert collector.keys == ["Bearer rk_secret"] * 2
         assert stranger.keys == []
+
+
+def test_an_interval_agrees_with_the_decision() -> None:
+    rng, error = np.random.default_rng(5), np.full(40, 0.01)
+    for moved in (0, 1, 12):
+        change = rng.normal(0, 0.01, 40) + 0.03 * (np.arange(40) < moved)
+        rows = differences(change, error)
+        found, separate = (
+            corrected_windows([WindowChange(0, 1, ("",) * 20, rows.of(half)) for half in halves])
+            for halves in (np.split(np.arange(40), 2), [np.arange(20)] * 2)
+        )
+        for one in (rows, *(pair.rows for pair in (*found, *separate))):
+            assert (one.detected == ((one.low > 0) | (one.high < 0))).all()
+        assert np.concatenate([pair.rows.low for pair in found]) == pytest.approx(rows.low)
+
+
+def test_an_interval_reaches_0_where_another_rule_shows_no_change() -> None:
+    rows = decided(differences(np.array([0.05, -0.05]), np.full(2, 0.01)), np.ones(2), 0.05)
+    assert (rows.low[0], rows.high[1], rows.detected.any()) == (0, 0, False)

@@ -27,10 +27,12 @@ from tests.decoder_service.live_collector import MONDAY
 from tests.decoder_service.support import (
     WORDS,
     Running,
+    as_listed,
     assert_answer,
     keep_result,
     result_row,
     running,
+    set_metrics,
     text_of,
 )
 from tests.decoder_service.test_bodies import all_routes
@@ -257,6 +259,56 @@ def test_lists_are_named_and_missing_ones_marked(idle: Running) -> None:
         made = ana.post("/jobs", data=given | {"list": listed})
         assert made.status_code == 303
         assert listed in text_of(ana.get(made.headers["location"]))
+
+
+def test_forms_ask_for_the_metric_first_and_errors_use_their_labels(idle: Running) -> None:
+    wrong = {
+        "/jobs": {"metric": "", "alpha_percent": "x", "numbers": "1", "repeats": "0"},
+        "/schedules": {"name": "", "numbers": "1", "repeats": "0", "first_day": "x"},
+        "/releases": {"name": "", "result": ""},
+    }
+    given = {"operation": "decode", "metric": "homepage", "every": "day", "name": "one",
+             "policy": "", "owner": "one", "audience": "all", "result": "0" * 16}  # fmt: skip
+    with signed_in(idle, "ana") as ana:
+        for form, fields in wrong.items():
+            page = text_of(ana.get(f"{form}/new"))
+            needed = r'(?: <span class="needed">(\w+)</span>)?<'
+            labels = dict(re.findall(r"<(?:label|h2)[^>]*>([^<]+?)" + needed, page))
+            first = "Results" if form == "/releases" else "Metric"
+            assert next(iter(labels.items())) == (first, "required")
+            assert "<summary>Advanced</summary>" in page
+            for name, value in fields.items():
+                answer = text_of(ana.post(form, data=given | {name: value}), 422)
+                said = re.search('role="alert">([^:]+): ', answer)
+                assert said, (form, name)
+                assert said[1] in labels, (form, name, said[1])
+
+
+def test_a_job_knows_its_kind_by_its_metric(idle: Running) -> None:
+    """Without a metric the page failed; a form of strings may name any metric."""
+    listed = as_listed(idle)
+    set_metrics(idle, [*listed, listed[-1] | {"name": "time", "definition": {"kind": "number"}}])
+    with signed_in(idle, "ana") as ana:
+        assert text_of(ana.get("/jobs/new")).count('<option value="time">') == 1
+        given = {"metric": "time", "kind": "string", "operation": "discover"}
+        refused = ana.post("/jobs", data=given)
+        assert "of kind number" in text_of(refused, 422)
+
+
+def test_the_newest_windows_are_compared_first(pages: Pages) -> None:
+    for asked in ("/compare", f"/compare?after={pages.new}"):
+        page = pages.text(asked)
+        assert f'<option value="{pages.old}" selected>' in page.partition("Later")[0]
+        assert f'<option value="{pages.new}" selected>' in page.partition("Later")[2]
+        assert "Compute the difference" in page
+    assert "Compute the difference" not in pages.text(f"/compare?after={pages.old}")
+
+
+def test_the_navigation_is_two_short_groups(pages: Pages) -> None:
+    for who, sizes in (("root", [5, 5]), ("ana", [5, 3]), ("vic", [5])):
+        page = pages.text("/metrics", who)
+        groups = re.findall(r'<ul id="\w+" popover.*?</ul>', page, re.DOTALL)
+        assert [group.count("<li>") for group in groups] == sizes
 
 
 def test_levels_are_given_in_per_cent() -> None:

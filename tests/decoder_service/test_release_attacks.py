@@ -4,6 +4,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
+from datetime import date
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from sqlalchemy import select, update
 
 from decoder_service.people.access import COMMAND_LINE, Access
 from decoder_service.people.permissions import Role
+from decoder_service.releases.page import POLICY as FORM_POLICY
 from decoder_service.releases.sources import ReleasePublisher
 from decoder_service.results.rules import RELEASE_FILES
 from decoder_service.shell.models import KeyRow, ReleaseRow, ResultRow, release_files
 from decoder_service.shell.service import make_service
-from disclosure.release import key_id, load_public_key, make_keys
+from disclosure.release import key_id, load_public_key, make_keys, policy_of_text
+from disclosure.release.policy import check_days
 from rappor_cli.main import main
 from rappor_server.errors import SettingsError
 from tests.decoder_service.release_support import (
@@ -217,6 +220,16 @@ def test_forms_propose_and_approve_what_viewers_download(served, made) -> None:
         form = {"name": name, "policy": POLICY, "result": result, "note": EVIL}
         answer = ana.post("/releases", data=form)
         assert answer.status_code == 303, answer.text
+        named = {"owner": 'a "b" @example.org', "audience": "all", "policy": FORM_POLICY}
+        again = ana.post("/releases", data=form | named)
+        assert again.status_code == 303, again.text
+        assert "a &#34;b&#34; @example.org, for all" in page(
+            served, "ana", again.headers["location"]
+        )
+        missing = ana.post("/releases", data=form | named | {"owner": ""})
+        assert 'role="alert">Owner: is empty; give one<' in missing.text
+        rules = policy_of_text('owner = "a"\naudience = "b"\n' + FORM_POLICY)
+        check_days(rules, "the newest closed day", *[date(2025, 3, 3)] * 3)
         path = answer.headers["location"]
         own, shown = page(served, "ana", path), page(served, "root", path)
         assert "Withdraw" in own

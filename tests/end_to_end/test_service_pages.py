@@ -88,6 +88,8 @@ def start(
     """Fill the form of a job and send it. listed: with the first list, if the kind takes one."""
     page.goto(f"{url}/jobs/new?kind={kind}&operation={operation}")
     page.select_option("select[name=aggregates]", wanted)
+    if more:
+        page.click("text=Advanced")
     for name, value in more.items():
         page.fill(f"input[name={name}]", value)
     if listed and "numbers" not in more:
@@ -168,7 +170,14 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     results = [first, compared, series, density, number, numbers]
     more = [f"/compare?before={density}&after={density}", where]
     every_page_fits(page, url, [*PAGES, *(f"/results/{one}" for one in results), *more])
-    page.goto(url + "/results")
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(url + "/jobs")
+    display = "one => getComputedStyle(one).display"
+    assert page.locator("td[data-name=State]").first.evaluate(display) == "flow-root"
+    page.click("nav >> text=Read")
+    page.click("nav >> text=Results")
+    page.wait_for_url("**/results")
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.click("text=Sign out")
     page.wait_for_url("**/sign-in")
     page.goto(url + f"/results/{first}")
@@ -189,6 +198,7 @@ def every_page_fits(page: Any, url: str, paths: list[str], name: str = "") -> No
                 page.set_viewport_size({"width": width, "height": 800})
                 assert sideways(page) <= 0, (path, width)
                 assert links_out_of_sight(page) == 0, (path, width)
+                assert page.locator(".bar").bounding_box()["height"] < 64, (path, width)
                 assert drawn_twice(page) == 0, (path, width)
                 kept(page, f"{name}{number}-{width}-{theme}")
             assert violations(page) == [], (path, theme)

@@ -5,8 +5,11 @@ products of rare bits make it 6e-6 for `late` and 1e-6 at most for the others, b
 """
 
 import json
+import re
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -47,6 +50,43 @@ def test_the_command_writes_what_it_found(tmp_path, capsys) -> None:
     assert "No claim was broken" in text
     assert "http" not in text.replace("over wire bytes", "")
     assert "none broken" in capsys.readouterr().out
+
+
+def test_what_has_run_is_kept_on_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stopped audit wrote nothing, whatever it had found in the hours before."""
+    lines: list[str] = []
+
+    @contextmanager
+    def stopping(_: str) -> Iterator[Callable[[str, float, float], None]]:
+        def show(line: str, done: float, total: float) -> None:
+            assert 0 < done < total
+            lines.append(line)
+            raise KeyboardInterrupt
+
+        yield show
+
+    monkeypatch.setattr("rappor_cli.audit.estimated_bar", stopping)
+    found, html = tmp_path / "audit.json", tmp_path / "audit.html"
+    words = ["audit", "--metric", "crashed", "--trials", "2000", "--processes", "1"]
+    assert main([*words, "--json", str(found), "-o", str(html)]) == 130
+    (line,) = lines
+    assert re.match(r"crashed: disjoint values, 1 report: 2,000 devices, \d\d\.\d% of g", line)
+    told = json.loads(found.read_text())
+    assert told["stopped"]
+    assert {check["part"] for check in told["checks"]} == {"encoder"}
+    assert sum(check["method"] == "attack" for check in told["checks"]) == 1
+    note = "not run, or not with all devices: crashed: disjoint values, 7 reports; crashed: "
+    assert note in told["notes"][-1]
+    assert "stopped before its end" in html.read_text()
+    assert "stopped by Ctrl-C" in capsys.readouterr().out
+
+
+def test_programs_end_with_a_stopped_audit() -> None:
+    with Program(SILENT) as program:
+        program_client.end_programs()
+        assert program._process.wait(10) < 0
 
 
 def test_an_undeclared_metric_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,14 +18,13 @@ const noneDetected = !moved && data.maps.every(map => !map.detected.size);
 
 const make = (tag, text = "", className = "") => Object.assign(document.createElement(tag), { textContent: text, className });
 const count = number => number.toLocaleString("en");
-const percent = share => {  // as decoder.tables.format.percent
-  const size = Math.abs(share);
-  if (size < 5e-12) return "0 %";
-  const tenths = size >= .995 ? 0 : size >= .095 ? 1 : size >= .0095 ? 2 : 3;
-  return (100 * share).toFixed(size < .00095 ? 1 - Math.floor(Math.log10(100 * size)) : tenths) + " %";
+const digits = part => {  // as decoder.tables.format
+  const size = Math.abs(Number((100 * part).toPrecision(3)));
+  return size < 5e-10 ? "0" : (100 * part).toFixed(Math.max(2 - Math.floor(Math.log10(size)), 0));
 };
+const percent = share => digits(Math.min(Math.max(share, 0), 1)) + " %";
 const brief = share => percent(Number(share.toPrecision(2))).replace(/(\.\d*?)0+ %/, "$1 %").replace(". %", " %");
-const points = share => (share > 0 ? "+" : "") + percent(share).replace(" %", "");
+const points = share => (share > 0 ? "+" : "") + digits(share);
 const amount = share => moved ? points(share) + " points" : percent(share);
 const span = (low, high) => moved ? points(low) + " to " + points(high) + " points" : percent(low).replace(" %", "") + " to " + percent(high);
 const outside = map => map.other + (map.no_data ?? 0);  // of the cells: reserved values
@@ -524,7 +523,7 @@ function described(map, i) {
   if (flows) return map.titles[i];
   const name = (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n", share = map.share[i], detected = map.detected.has(i);
   const interval = span(map.low[i], map.high[i]), level = Number((100 * data.level).toPrecision(6)) + " %";
-  if (moved) return name + (detected ? "" : "no detected change: ") + `${amount(share)} of all\n${level} interval ${interval}`;
+  if (moved) return name + (detected ? "" : "no detected change: ") + `${amount(share)} of all\n${interval}, the interval of the decision`;
   const apart = detected && (share < map.low[i] || share > map.high[i]);
   return name + (detected ? "" : "not distinguishable from zero, guess ") +
     `${percent(share)} of all, ${percent(share / inBox(map))} of those in the box\n${level} interval of the cell alone ${interval} of all` +
