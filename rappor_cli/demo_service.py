@@ -162,8 +162,8 @@ def prepared_service(
         )
         person = service.access.person_of_key(key.text)
         text = "".join(f"{value}\n" for value in candidates())
-        asked = NewList(name="start pages", source="made by rappor demo", shared=True)
-        pages = service.lists.create(person, asked, text.encode())
+        new_list = NewList(name="start pages", source="made by rappor demo", shared=True)
+        pages = service.lists.create(person, new_list, text.encode())
         listed = CandidateSpec(list=pages.id)
         schedule = _follow(service, person, listed)
         for spec in _specs(service, person, today, rng, listed):
@@ -269,13 +269,13 @@ def filled_collector(
 def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> ScheduleRow:
     """Return a schedule that decodes each closed day, with an alarm, and one that makes a
     series."""
-    asked = NewSchedule(
+    daily = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
         options=Choices(correction="bonferroni"),
     )  # fmt: skip
-    schedule = service.schedules.create(person, asked)
+    schedule = service.schedules.create(person, daily)
     series = {"name": "start pages over time", "operation": "series", "options": Choices()}
-    service.schedules.create(person, asked.model_copy(update=series))
+    service.schedules.create(person, daily.model_copy(update=series))
     rules = Rules(change=0.03, new_value=True)
     alarm = NewAlarm(name="a page that moves", target=ALARM_TARGET, rules=rules, show_values=True)
     service.alarms.create(person, schedule.id, alarm)
@@ -291,8 +291,8 @@ def _specs(
 ) -> list[JobSpec]:
     """Two decodings, their comparison and a map."""
 
-    def upload(one: Aggregate) -> str:
-        return service.aggregates.upload(person, one.to_json().encode()).sha256
+    def upload(aggregate: Aggregate) -> str:
+        return service.aggregates.upload(person, aggregate.to_json().encode()).sha256
 
     def days(first: int, last: int) -> CountSource:
         ends = (today - timedelta(days=DAYS - number) for number in (first, last))
@@ -300,7 +300,7 @@ def _specs(
             collector=WindowSpec(metric="start_page", first=next(ends), last=next(ends))
         )
 
-    places = [upload(one) for one in place_weeks(today, rng)]
+    places = [upload(aggregate) for aggregate in place_weeks(today, rng)]
     first, second = days(0, 6), days(7, DAYS - 1)
     return [
         JobSpec(source=first, candidates=listed),

@@ -147,5 +147,5 @@ def _drawn(
     metric: Metric, values: list[str], weights: Floats, number: int, day: date,
     rng: np.random.Generator,
 ) -> Aggregate:  # fmt: skip
-    one, _ = draw_aggregate(values, weights / weights.sum(), number, metric.params, rng)
-    return declared_aggregate(one, metric, day, day)
+    counts, _ = draw_aggregate(values, weights / weights.sum(), number, metric.params, rng)
+    return declared_aggregate(counts, metric, day, day)
