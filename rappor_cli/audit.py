@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -21,13 +22,12 @@ from privacy_audit.report import (
     percent,
     to_dict,
 )
-from rappor_cli.progress import estimated_bar
+from rappor_cli.progress import stage_bars
 from rappor_cli.text import text_table
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.whole_files import write_whole
 
 MAX_PROCESSES = 8
-STOPPED = 130  # what shells give for a program that Ctrl-C ended
 
 
 def audit(
@@ -82,8 +82,15 @@ def audit(
     )
     for path in filter(None, (json_file, output)):
         probe_file(path)
-    with estimated_bar("audit") as show:
-        result = run_audit(file, options, names=names, command=command, app=app, progress=show)
+    with stage_bars() as show:
+
+        def progress(line: str, done: float, total: float) -> None:
+            show("audit", done, total)
+            if line:
+                print(line, file=sys.stderr)  # above the bar
+
+        progress("", 0, 1)  # the time is taken from here
+        result = run_audit(file, options, names=names, command=command, app=app, progress=progress)
     today, audited = datetime.now(UTC).date(), identity(command)
     if json_file is not None:
         write_whole(json_file, json.dumps(to_dict(result, today, audited), indent=1) + "\n")
@@ -91,7 +98,7 @@ def audit(
         write_whole(output, page(result, today, audited))
     _print(result)
     if result.stopped:
-        raise typer.Exit(STOPPED)
+        raise KeyboardInterrupt
     if result.broken:
         raise typer.Exit(1)
 

@@ -132,7 +132,9 @@ def _processed(process: Callable[[Any, Any], Any], context: Any, value: Any) -> 
     try:
         return process(context, value)
     except Exception as error:
-        message = getattr(error, "message", "")
-        if value is not None and str(message).startswith("Input should"):
-            setattr(error, "message", f"{value!r}: {message[0].lower()}{message[1:]}")  # noqa: B010
+        message = str(getattr(error, "message", "")).removeprefix("Value error, ")
+        if value is not None and message.startswith("Input should"):
+            message = f"{value!r}: {message[0].lower()}{message[1:]}"
+        if message:
+            setattr(error, "message", message)  # noqa: B010
         raise

@@ -8,6 +8,7 @@ import random
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
@@ -26,11 +27,11 @@ from decoder.candidates.lists import metric_candidates
 from decoder.files import make_folder
 from decoder.kinds.interface import decoder_of, has_candidates
 from decoder.options import DEFAULT_LEVEL
-from decoder.sources.collector_client import ask, fetch_aggregate
+from decoder.sources.collector_client import ask, ask_json, fetch_aggregate
 from decoder.tables.format import interval, p_text, percent
 from rappor_cli import options as shared
 from rappor_cli.commands import load
-from rappor_cli.demo_service import DemoError, check_port, collector_settings, send, show_service
+from rappor_cli.demo_service import HOST, DemoError, collector_settings, send, show_service
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import opened
 from rappor_cli.text import text_table
@@ -40,6 +41,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.whole_files import write_whole
 from rappor_core.wire.report import Report
+from rappor_server.serving import listening
 from simulations.experiments.demo import (
     DemoMetric,
     DemoPlan,
@@ -81,8 +83,8 @@ def demo(
     ] = DEFAULT_PORT,
 ) -> None:
     """Run a fleet of devices, a collector and the decoder on this machine, and show the result."""
-    if serve:
-        check_port(port)  # before the minutes that all the rest takes
+    with listening(HOST, port) if serve else nullcontext():
+        pass  # a port that is taken is refused before the minutes that all the rest takes
     console = Console(markup=False)
     rng, today = np.random.default_rng(seed), datetime.now(UTC).date()
     plan = plan_words(clients, (epsilon_infinity, epsilon_one), today, rng)
@@ -157,14 +159,8 @@ def _table(question: DemoMetric, decoding: Decoding) -> Table:
             cells += [percent(row.share), interval(row.low, row.high), p_text(row.p_adjusted)]
             cells += [row.found + ", wrongly" * (value not in truth)]
         lines.append(cells)
-    headings = (
-        "value",
-        "true share",
-        "share",
-        f"{DEFAULT_LEVEL:.0%} interval",
-        "corrected p",
-        "found",
-    )
+    ends = f"{DEFAULT_LEVEL:.0%} interval"
+    headings = ("value", "true share", "share", ends, "corrected p", "found")
     return text_table(title, headings, lines)
 
 
@@ -177,6 +173,9 @@ def quickstart(
         Path, typer.Option("--output", "-o", help="Folder for files; made if missing.")
     ] = Path("quickstart"),
     seed: shared.Seed = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Take reports of your app, too, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """See the metrics of FILE at work: a collector, virtual devices, a closed day, decoded tables.
 
@@ -201,6 +200,12 @@ def quickstart(
             sent = send(reports, transport, rng.bytes, advance).accepted
         print(f"collector: {url}; {devices:,} devices sent {sent:,} reports of invented values")
         print("its floors (min_reports, min_reports_per_cohort) are lowered for so few devices")
+        if serve:
+            from rappor_cli.metrics import watch  # what checks metrics takes a while
+
+            print(f"send reports of your app to {url}, without a key; Ctrl-C closes and decodes")
+            with suppress(KeyboardInterrupt):
+                watch(lambda: list(ask_json(url, "/v1/metrics", "metrics")["metrics"]))
         ask(url, f"/v1/days/{today}/close", method="POST")
         done = [_run_shown(words) for words in _commands(metrics, url, output)]
     print(f"\ncounters: {output / _DATABASE}; pages and tables in {output}")

@@ -26,11 +26,14 @@ from decoder_service.jobs.specs import (
     CountSource,
     JobSpec,
     MapChoices,
+    NewRelease,
+    ReleaseSource,
     WindowSpec,
 )
 from decoder_service.lists.rules import NewList
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
+from decoder_service.releases.page import POLICY
 from decoder_service.schedules.rules import NewSchedule
 from decoder_service.schedules.windows import Every
 from decoder_service.shell.models import (
@@ -45,22 +48,11 @@ from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import load_settings
 from rappor_cli.progress import progress_bar
-from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.text import visible
 from rappor_core.wire.report import Report
-from rappor_server.errors import SettingsError
-from rappor_server.serving import listening
-from simulations.experiments.demo_weeks import (
-    DAILY,
-    DAYS,
-    THEMES_DAILY,
-    candidates,
-    day_readings,
-    metrics_text,
-    place_weeks,
-)
+from simulations.experiments import demo_weeks as weeks
 from simulations.populations.fleet import FleetDelivery, deliver, encode_fleet
 
 JOB_SECONDS = 300.0
@@ -75,15 +67,6 @@ Say = Callable[[str], None]
 
 class DemoError(RapporError):
     """The demonstration cannot be carried out."""
-
-
-def check_port(port: int) -> None:
-    """Raises DemoError, with the remedy, where nothing can listen on a port."""
-    try:
-        with listening(HOST, port):
-            return
-    except SettingsError as error:
-        raise DemoError(str(error)) from error
 
 
 @contextmanager
@@ -112,28 +95,21 @@ def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
 
 @contextmanager
 def prepared_service(
-    output: Path,
-    today: date,
-    rng: np.random.Generator,
-    collector: str,
-    say: Say,
-    *,
-    port: int,
+    output: Path, today: date, collector: str, say: Say, *, port: int
 ) -> Iterator[tuple[str, str, str]]:
     """Run a service with a new database: a list, jobs that are done, a schedule that has
-    decoded each closed day, and an alarm that was sent.
+    decoded each closed day, an alarm that was sent, and a release that waits for approval.
 
     Args:
         output: folder of the database.
         today: the day that is open, UTC.
-        rng: of the values on a map.
         collector: its URL.
         say: prints a line.
         port: of the service; 0 takes a free one.
 
     Yields:
-        Its URL, a key to sign in with, and the key of another person, who approves the releases
-        that the first one proposes.
+        Its URL, a key to sign in with, and the key of another person, who approves the release
+        that the first one has proposed.
 
     Raises:
         DemoError: a job did not end as it should.
@@ -161,14 +137,19 @@ def prepared_service(
             for name in ("demo", "second")
         )
         person = service.access.person_of_key(key.text)
-        text = "".join(f"{value}\n" for value in candidates())
+        text = "".join(f"{value}\n" for value in weeks.candidates())
         new_list = NewList(name="start pages", source="made by rappor demo", shared=True)
         pages = service.lists.create(person, new_list, text.encode())
         listed = CandidateSpec(list=pages.id)
         schedule = _follow(service, person, listed)
-        for spec in _specs(service, person, today, rng, listed):
-            service.jobs.submit(person, spec)
+        jobs = [service.jobs.submit(person, spec) for spec in _specs(today, listed)]
         _await_jobs(service, person, schedule, say)
+        result = service.jobs.get(person, jobs[0].id).result_id
+        policy = POLICY.replace('""', '"demo@example.org"')  # owner, and audience
+        sources = [ReleaseSource(result=str(result))]
+        release = NewRelease(name="start pages", policy=policy, sources=sources)
+        proposed = service.releases.propose(person, release)
+        say(f"release: waits for the approval of a second person: {url}/releases/{proposed.id}")
         yield url, key.text, second.text
 
 
@@ -196,11 +177,11 @@ def show_service(
 
     with (
         filled_collector(output, today, rng, randomness, say) as collector,
-        prepared_service(output, today, rng, collector, say, port=port) as (url, key, second),
+        prepared_service(output, today, collector, say, port=port) as (url, key, second),
     ):
         say(f"decoder service: {url}/sign-in")
         say(f"key: {key}")
-        say(f"key of a second person, who approves releases: {second}")
+        say(f"key of a second person, who approves the release: {second}")
         say("Ctrl-C ends it.")
         try:
             while True:
@@ -248,20 +229,23 @@ def filled_collector(
 ) -> Iterator[str]:
     """Run a collector whose last two weeks are closed and whose today is open; yield its URL."""
     metrics, database = output / "service-metrics.toml", output / "service-collector.sqlite"
-    metrics.write_text(metrics_text(today), encoding="utf-8")
-    total, accepted = (DAYS + 1) * (DAILY + THEMES_DAILY), 0
+    metrics.write_text(weeks.metrics_text(today), encoding="utf-8")
+    total, accepted = (weeks.DAYS + 1) * (weeks.DAILY + weeks.THEMES_DAILY) + weeks.PLACES, 0
     with running_collector(collector_settings(database, metrics)) as url:
         with Transport(url) as transport, progress_bar("reports", total) as advance:
-            for number in range(DAYS + 1):
-                day = today - timedelta(days=DAYS - number)
-                declared = parse_metrics(metrics_text(day)).metrics
-                reports = encode_fleet(day_readings(number, rng), declared, day, randomness)
+            for metric, day, readings in weeks.place_readings(today, rng):
+                reports = encode_fleet(readings, {metric.name: metric}, day, randomness)
+                accepted += send(reports, transport, randomness, advance).accepted
+            for number in range(weeks.DAYS + 1):
+                day = today - timedelta(days=weeks.DAYS - number)
+                declared = parse_metrics(weeks.metrics_text(day)).metrics
+                reports = encode_fleet(weeks.day_readings(number, rng), declared, day, randomness)
                 accepted += send(reports, transport, randomness, advance).accepted
                 if day < today:
                     ask(url, f"/v1/days/{day}/close", method="POST")
         say(
-            f"collector: {url}, {accepted:,} reports of {DAYS} closed days and of today, "
-            f"counters in {database}"
+            f"collector: {url}, {accepted:,} reports of {weeks.DAYS} closed days, of today, and of "
+            f"places in {weeks.WEEKS} weeks; counters in {database}"
         )
         yield url
 
@@ -282,31 +266,22 @@ def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> S
     return schedule
 
 
-def _specs(
-    service: DecoderService,
-    person: Person,
-    today: date,
-    rng: np.random.Generator,
-    listed: CandidateSpec,
-) -> list[JobSpec]:
+def _specs(today: date, listed: CandidateSpec) -> list[JobSpec]:
     """Two decodings, their comparison and a map."""
 
-    def upload(aggregate: Aggregate) -> str:
-        return service.aggregates.upload(person, aggregate.to_json().encode()).sha256
-
     def days(first: int, last: int) -> CountSource:
-        ends = (today - timedelta(days=DAYS - number) for number in (first, last))
+        ends = (today - timedelta(days=weeks.DAYS - number) for number in (first, last))
         return CountSource(
             collector=WindowSpec(metric="start_page", first=next(ends), last=next(ends))
         )
 
-    places = [upload(aggregate) for aggregate in place_weeks(today, rng)]
-    first, second = days(0, 6), days(7, DAYS - 1)
+    places = CountSource(collector=WindowSpec(metric="usual_place"))
+    first, second = days(0, 6), days(7, weeks.DAYS - 1)
     return [
         JobSpec(source=first, candidates=listed),
         JobSpec(source=second, candidates=listed),
         JobSpec(operation="compare", before=first, source=second, candidates=listed),
-        JobSpec(source=CountSource(aggregates=places), map=MapChoices(split=SplitName.WEEK)),
+        JobSpec(source=places, map=MapChoices(split=SplitName.WEEK)),
     ]
 
 
@@ -334,7 +309,7 @@ def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow)
     windows = service.schedules.windows(person, schedule.id)
     events = service.alarms.events(person, schedule.id)
     return (
-        len(windows) == DAYS
+        len(windows) == weeks.DAYS
         and all(window.state == WindowState.DONE for window in windows)
         and all(event.state == EventState.SENT for event in events)
         and {row.metric for row in series} == set(FOLLOWED)

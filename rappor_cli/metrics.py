@@ -202,13 +202,13 @@ def list_(
     collector: shared.Collector = None,
     database: shared.Database = None,
     as_json: shared.Json = False,
-    watch: Annotated[
+    watching: Annotated[
         bool, typer.Option("--watch", help="Show reports as they come, until Ctrl-C.")
     ] = False,
 ) -> None:
     """List what a collector collects: versions, totals, days served, epsilons, owners, ends."""
     need_one(collector, database)
-    if watch and as_json:
+    if watching and as_json:
         raise typer.BadParameter("give one of --watch and --json")
     with nullcontext() if collector else opened(str(database)) as service:
 
@@ -218,8 +218,8 @@ def list_(
             return list(ask_json(str(collector), "/v1/metrics", "metrics")["metrics"])
 
         metrics = read()
-        if watch:
-            _watch(read)
+        if watching:
+            watch(read)
     if as_json:
         print(json.dumps(metrics))
         return
@@ -232,7 +232,7 @@ def list_(
         )
 
 
-def _watch(read: Callable[[], list[dict[str, Any]]]) -> None:
+def watch(read: Callable[[], list[dict[str, Any]]]) -> None:
     """Print a line for each version now, and again when reports have come, until Ctrl-C."""
     shown: dict[tuple[str, str], str] = {}
     while True:
@@ -294,10 +294,7 @@ def push(
     else:
         with opened(str(database), may_be_new=True) as service:
             pushed = service.push_metrics(
-                metrics.metrics.values(),
-                COMMAND_LINE,
-                weaken=weaken,
-                revive=revive,
+                metrics.metrics.values(), COMMAND_LINE, weaken=weaken, revive=revive
             )
             done = asdict(pushed)
     print(f"added: {_names(done['added'])}; changed: {_names(done['changed'])}")

@@ -1,6 +1,5 @@
 """Progress bars on stderr; silent where stderr is not a terminal."""
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -31,37 +30,22 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def estimated_bar(what: str) -> Iterator[Callable[[str, float, float], None]]:
-    """Show a progress bar with the time remaining, or a line with an estimate where stderr is not a
-    terminal; yield the function to call with (a line to print or "", done, total)."""
-    began, estimate = time.monotonic(), ""
-    with _bars(BarColumn(), TimeRemainingColumn()) as progress:
-        task = progress.add_task(what, total=None)
-
-        def show(line: str, done: float, total: float) -> None:
-            nonlocal estimate
-            progress.update(task, completed=done, total=total)
-            if progress.disable and not estimate and done >= EARLY * total:
-                minutes = (time.monotonic() - began) * (total - done) / done / 60
-                estimate = f"{what}: about {math.ceil(minutes):,} min to go"
-                print(estimate, file=sys.stderr)
-            if line:
-                print(line, file=sys.stderr, flush=True)  # above the bar
-
-        yield show
-
-
-@contextmanager
-def stage_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar for each stage of a job; yield the function to call with (stage, done,
-    total)."""
-    with _bars(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
+def stage_bars() -> Iterator[Callable[[str, float, float], None]]:
+    """Show a progress bar for each stage of a job, or where stderr is not a terminal a line with an
+    estimate for one of a minute or more; yield the function to call with (stage, done, total)."""
+    with _bars(BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()) as progress:
         bars: dict[str, TaskID] = {}
+        began: dict[str, float] = {}  # of stages without an estimate
 
-        def show(stage: str, done: int, total: int) -> None:
+        def show(stage: str, done: float, total: float) -> None:
             if stage not in bars:
                 bars[stage] = progress.add_task(stage, total=total)
+                began[stage] = time.monotonic()
             progress.update(bars[stage], completed=done, total=total)
+            if progress.disable and stage in began and done >= EARLY * total:
+                minutes = (time.monotonic() - began.pop(stage)) * (total - done) / done / 60
+                if minutes >= 1:
+                    print(f"{stage}: about {minutes:,.0f} min to go", file=sys.stderr)
 
         yield show
 

@@ -9,13 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from disclosure.anonymize import (
-    Anonymized,
-    Columns,
-    DiversityRule,
-    anonymize,
-    class_diversity,
-)
+from disclosure.anonymize import Anonymized, Columns, DiversityRule, anonymize, class_diversity
 from disclosure.co_clustering import (
     CoClustering,
     GroupGrid,

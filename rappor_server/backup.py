@@ -25,7 +25,7 @@ def back_up(database: str, file: Path, program: Program) -> int:
     if file.exists():
         raise SettingsError(f"{file} exists; name a new file")
     if not source.is_file():
-        raise SettingsError(f"database {str(source)!r}: there is no such file")
+        raise SettingsError(f"database {str(source)!r}: there is no such file; check the path")
     with replacing(file) as part:
         _copy(source, part, program)
         part.chmod(0o600)
@@ -72,7 +72,7 @@ def _copy(source: Path, target: Path, program: Program) -> None:
             if new.execute(query, (program.table,)).fetchone() == (0,):
                 result = "none of its tables is ours"
     except sqlite3.Error as error:
-        raise StorageError(f"{source} could not be copied to {target}: {error}") from error
+        raise StorageError(f"{source} could not be copied: {error}; name another file") from error
     finally:
         if result != "ok":
             target.unlink(missing_ok=True)

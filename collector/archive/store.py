@@ -125,7 +125,10 @@ def open_store(url: str) -> Store:
     """Return the store of a path or of an fsspec URL (`s3://bucket/archive`). Raises ArchiveError
     for a scheme that is not installed."""
     if "://" not in url or url.startswith("file://"):
-        return FolderStore(Path(url.removeprefix("file://")))
+        folder = Path(url.removeprefix("file://"))
+        if folder.is_file():
+            raise ArchiveError(f"{url!r} is a file, not the folder of an archive")
+        return FolderStore(folder)
     try:
         filesystem, path = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:

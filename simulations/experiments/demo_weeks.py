@@ -1,4 +1,4 @@
-"""The data of the demo's decoder service: reports of two weeks, and usual places by week."""
+"""The data of the demo's decoder service: reports of two weeks, and usual places of four."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -7,6 +7,7 @@ import numpy as np
 
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
+from rappor_core.calendar import date_of, day_of, last_day, period_number
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import declared_aggregate, draw_aggregate
@@ -59,6 +60,7 @@ window = 12
 turn = "fresh"
 hold = 4
 max_reports = 2
+accept_days = {place_days}
 num_bits = 32
 num_cohorts = 64
 epsilon = 1.6
@@ -69,25 +71,20 @@ DAYS = 14
 WEEKS = 4
 DAILY = 16_000  # devices that report their start page; others do on the next day
 THEMES_DAILY = 3_000
-WEEKLY = 60_000  # answers a slot: of 1.4 million devices, each of which answers one in 24
+WEEKLY = 12_000  # answers a slot; of pictures, which are drawn without devices, `DRAWN`
+DRAWN = 60_000
+PLACES = 2 * WEEKS * WEEKLY  # answers in all
 
 
 def metrics_text(today: date) -> str:
     """Return the declarations, as a metrics.toml."""
-    return METRICS.format(expires=today + timedelta(days=365), accept_days=DAYS + 1)
+    days = {"accept_days": DAYS + 1, "place_days": 7 * (WEEKS + 1)}
+    return METRICS.format(expires=today + timedelta(days=365), **days)
 
 
 def candidates() -> list[str]:
     """Return the pages on the demo's candidate list; some of them nobody opens."""
     return [f"https://{page}{number}.example/" for page in PAGES for number in ("", *range(1, 40))]
-
-
-def page_days(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
-    """Yield the counts of the start page, a day each, oldest first, drawn without devices."""
-    metric = parse_metrics(metrics_text(today)).metrics["start_page"]
-    for number in range(DAYS):
-        day = today - timedelta(days=DAYS - number)
-        yield _drawn(metric, _pages(), _page_weights(number), DAILY, day, rng)
 
 
 def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValue]:
@@ -119,7 +116,27 @@ def _page_weights(number: int) -> Floats:
 
 
 def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
-    """Yield the counts of the usual place, a week and slot each."""
+    """Yield the counts of the usual place, a week and slot each, drawn without devices."""
+    for metric, last, values, shares in _places(today):
+        one, _ = draw_aggregate(values, shares, DRAWN, metric.params, rng)
+        yield declared_aggregate(one, metric, last, last)
+
+
+def place_readings(
+    today: date, rng: np.random.Generator
+) -> Iterator[tuple[Metric, date, list[RecordedValue]]]:
+    """Yield what devices answer about the usual place: the slot's part of the metric, the last day
+    of a week, and the answers."""
+    for metric, last, values, shares in _places(today):
+        drawn = rng.choice(values, WEEKLY, p=shares)
+        yield (
+            metric, last,
+            [RecordedValue(str(device), metric.name, str(v)) for device, v in enumerate(drawn)],
+        )  # fmt: skip
+
+
+def _places(today: date) -> Iterator[tuple[Metric, date, list[str], Floats]]:
+    """Yield each slot's part of the metric and each week's last day, the cells and their shares."""
     for metric in parse_metrics(metrics_text(today)).parts("usual_place"):
         location = metric.location
         if location is None:
@@ -127,9 +144,10 @@ def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
         values = list(location.domain_with())
         center = (8, 9) if location.slot == "night" else (11, 7)
         for number in range(WEEKS):
-            last = today - timedelta(days=7 * (WEEKS - number))
+            period = period_number(metric.period, day_of(today)) - WEEKS + number
             weights = np.array([_busy(value, center, number) for value in values])
-            yield _drawn(metric, values, weights, WEEKLY, last, rng)
+            last = date_of(last_day(metric.period, period))
+            yield metric, last, values, weights / weights.sum()
 
 
 def _busy(value: str, center: tuple[int, int], week: int) -> float:
@@ -141,11 +159,3 @@ def _busy(value: str, center: tuple[int, int], week: int) -> float:
     town = np.exp(-((row - center[0]) ** 2 + (column - center[1] - week) ** 2) / 12)
     suburb = 0.4 * np.exp(-((row - 15) ** 2 + (column - 14) ** 2) / 6)
     return float(town + suburb + 0.01)
-
-
-def _drawn(
-    metric: Metric, values: list[str], weights: Floats, number: int, day: date,
-    rng: np.random.Generator,
-) -> Aggregate:  # fmt: skip
-    counts, _ = draw_aggregate(values, weights / weights.sum(), number, metric.params, rng)
-    return declared_aggregate(counts, metric, day, day)

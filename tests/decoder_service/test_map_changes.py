@@ -159,7 +159,7 @@ def test_rows_are_grouped_by_what_changed() -> None:
     places = [text.index(f'dir="auto">{value}<') for value in ("more", "less", "same")]
     assert heads[0] < places[0] < heads[1] < places[1] < heads[2] < places[2]
     assert "<td>-5.00 points</td><td>-7.00 to -3.00 points</td>" in text
-    assert "90 % interval" in text
+    assert "the interval of its decision" in text
 
 
 def test_a_level_of_its_own_decides_what_changed() -> None:

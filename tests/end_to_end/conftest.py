@@ -1,6 +1,7 @@
 """A browser, and files that the docs' examples speak of."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,16 @@ ROOT = Path(__file__).parents[2]
 def browser() -> Iterator[Any]:
     with open_browser() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The last commit in a folder that has nothing else."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no repository to clone")
+    folder = tmp_path_factory.mktemp("clone") / "rappor-telemetry"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+    return folder
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ import pytest
 
 from decoder_service.client import Service
 from rappor_cli.main import main
-from tests.decoder_service.release_support import POLICY
 
 
 def found(folder: Path) -> dict[str, float]:
@@ -60,7 +59,8 @@ def test_the_shell_of_an_operator_changes_nothing(tmp_path, capsys, monkeypatch)
 
 @pytest.mark.long
 def test_the_demo_ends_in_a_releasing_service(tmp_path) -> None:
-    command = ["demo", "--clients", "5000", "--seed", "7", "-o", str(tmp_path / "out")]
+    out = tmp_path / "out"
+    command = ["demo", "--clients", "5000", "--seed", "7", "-o", str(out)]
     demo = subprocess.Popen(
         [sys.executable, "-m", "rappor_cli", *command, "--serve", "--port", "0"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -75,7 +75,7 @@ def test_the_demo_ends_in_a_releasing_service(tmp_path) -> None:
         url, first, second = (
             re.search(pattern, shown).group(1)  # type: ignore[union-attr]
             for pattern in (
-                r"decoder service: (\S+)/sign-in", r"key: (\S+)", r"approves releases: (\S+)"
+                r"decoder service: (\S+)/sign-in", r"key: (\S+)", r"approves the release: (\S+)"
             )
         )  # fmt: skip
         assert not url.endswith((":0", ":8100"))
@@ -87,19 +87,19 @@ def test_the_demo_ends_in_a_releasing_service(tmp_path) -> None:
             ("compare", "string"): 1, ("decode", "string"): 16, ("decode", "location"): 1,
             ("series", "string"): 1, ("series", "category"): 1,
         }  # fmt: skip
-        decoded = next(
-            one for one in mine.results()
-            if (one.row["operation"], one.row["kind"]) == ("decode", "string")
-        )  # fmt: skip
-        policy = POLICY.replace("days = 7", "days = 0")  # one of the weeks ended yesterday
-        asked = {"name": "demo", "policy": policy, "sources": [{"result": decoded.id}]}
-        release = mine.ask("POST", "/v1/releases", body=asked)
+        release_id = re.search(r"/releases/(\w+)", shown).group(1)  # type: ignore[union-attr]
+        release = mine.ask("GET", f"/v1/releases/{release_id}")
+        assert release["state"] == "proposed"
         approve = f"/v1/releases/{release['id']}/approve"
         assert other.ask("POST", approve, body={"reason": "seen"})["state"] == "approved"
         with urllib.request.urlopen(f"{url}/dictionary", timeout=10) as answer:
             dictionary = answer.read().decode()
         assert "The page that a browser opens with" in dictionary
         assert "Nothing is collected" not in dictionary
+        with closing(sqlite3.connect(out / "service-collector.sqlite")) as database:
+            counted = "SELECT sum(num_reports) FROM blocks JOIN series ON series.id = series_id "
+            (places,) = database.execute(counted + "WHERE metric = 'usual_place'").fetchone()
+        assert places == 96_000, "devices report places to the collector"
     finally:
         demo.send_signal(signal.SIGINT)
         rest, told = demo.communicate(timeout=60)

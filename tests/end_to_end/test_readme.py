@@ -2,10 +2,12 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,13 +23,13 @@ NUMBERS = re.compile(r"\b[0-9a-f]{16,}\b|\d[\d.,e+-]*")
 class Shell:
     """One bash that runs README's lines with `rappor` as in an installation."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, source: Path = ROOT) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RAPPOR_")}
         self._port = port
         self._bash = subprocess.Popen(
             ["bash"],
             cwd=folder,
-            env=environment | {"PYTHONPATH": str(ROOT)},
+            env=environment | {"PYTHONPATH": str(source), "RAPPOR_PORT": str(port)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -39,7 +41,8 @@ class Shell:
         """Run lines; return what they printed. Fails on the first line that fails."""
         assert self._bash.stdin
         assert self._bash.stdout
-        lines = lines.replace("8000", str(self._port)).replace(" &\n", " > serve.log 2>&1 &\n")
+        lines = lines.replace("8000", str(self._port))
+        lines = re.sub(r" &( +#.*)?\n", " > serve.log 2>&1 &\n", lines)
         self._bash.stdin.write(f"set -e\n{lines}\nset +e\necho END-OF-LINES\n")
         self._bash.stdin.flush()
         printed = []
@@ -59,6 +62,16 @@ def shell(tmp_path: Path, doc_files: None) -> Iterator[Shell]:
     bash = Shell(tmp_path, free_port())
     yield bash
     bash.close()
+
+
+@contextmanager
+def default_ports_taken() -> Iterator[None]:
+    """The ports that servers take unless another is named belong to somebody else."""
+    with ExitStack() as stack:
+        for port in (8000, 8100):
+            with suppress(OSError):  # it is taken indeed
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        yield
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
@@ -99,11 +112,36 @@ def test_readmes_first_lines_print_its_output(shell: Shell, tmp_path: Path) -> N
     toml = re.search(r"^```toml\n(.*?)^```", README, re.M | re.S)
     assert toml
     (tmp_path / "metrics.toml").write_text(toml[1])
-    ((command, expected),) = commands(README)
+    (command, expected), _ = commands(README)
     assert len(toml[1].split("\n\n")[1].splitlines()) + 1 == 10, "ten lines"
     printed = shell.run(command + "\n")
     assert agrees(expected, printed), printed
     assert (tmp_path / "quickstart" / "theme" / "report.html").exists()
+
+
+@pytest.mark.long
+def test_readme_runs_in_a_clone_with_the_default_ports_taken(clone: Path, monkeypatch) -> None:
+    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
+    text = (clone / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S)
+    (clone / "metrics.toml").write_text(next(block for kind, block in blocks if kind == "toml"))
+    (program,) = (block for kind, block in blocks if kind == "python")
+    check, serve = (b for kind, b in blocks if kind == "sh" and b.startswith("rappor "))
+    _, (watch, expected) = commands(text)
+    port = free_port()
+    shell = Shell(clone, port, clone)
+    try:
+        with default_ports_taken():
+            assert "ship" in shell.run(check)
+            shell.run(serve)
+            shell.run(f"until curl -sf http://127.0.0.1:{port}/readyz > ready; do sleep 1; done")
+            (clone / "app.py").write_text(program.replace("8000", str(port)))
+            shell.run(f"{sys.executable} app.py")
+            stopped = watch.replace("rappor", f"timeout -s INT 15 {sys.executable} -m rappor_cli")
+            printed = shell.run(f"{stopped} || true")
+            assert agrees(expected, printed), printed
+    finally:
+        shell.close()
 
 
 @pytest.mark.long

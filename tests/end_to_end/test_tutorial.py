@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.test_readme import Shell, agrees, commands
+from tests.end_to_end.test_readme import Shell, agrees, commands, default_ports_taken
 from tests.free_ports import free_port
 
 TEXT = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -18,12 +18,13 @@ SHARE = re.compile(r"│ (https://\w+\.example/)\s+│\s+([\d.]+) %")
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+def shell(tmp_path: Path, clone: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     monkeypatch.delenv("DO_NOT_TRACK", raising=False)
-    bash = Shell(tmp_path, free_port())
-    bash.run(f'python() {{ "{sys.executable}" "$@"; }}')
-    yield bash
-    bash.close()
+    with default_ports_taken():
+        bash = Shell(tmp_path, free_port(), clone)
+        bash.run(f'python() {{ "{sys.executable}" "$@"; }}')
+        yield bash
+        bash.close()
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -156,6 +157,21 @@ def test_the_notebook_draws_its_chart(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "<svg" in (tmp_path / "chart.svg").read_text()
 
 
+def left_untracked(name: str, folder: Path) -> list[str]:
+    """What the commands of an example wrote that git would show in a clone."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no repository")
+    there = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    written = [path for path in there if path.parts[0] != "bin"]
+    lines = "".join(f"examples/{name}/{path}\n" for path in written)
+    words = ["git", "ls-files", "--", f"examples/{name}"], ["git", "check-ignore", "--stdin"]
+    known = [
+        subprocess.run(line, cwd=ROOT, input=lines, capture_output=True, text=True, check=False)
+        for line in words
+    ]
+    return sorted(set(lines.splitlines()) - set("".join(one.stdout for one in known).splitlines()))
+
+
 def in_shell(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a script of an example with `rappor` as in an installation."""
     programs = folder / "bin"
@@ -177,6 +193,7 @@ def test_google_files_agree_by_map_and_hash(tmp_path: Path) -> None:
     results = [(tmp_path / name / "results.csv").read_text() for name in ("by-map", "by-hash")]
     assert results[0] == results[1]
     assert results[0].count("\n") == 6
+    assert left_untracked("from_google_rappor", tmp_path) == []
     params = load_metrics(tmp_path / "metrics.json").metrics["homepage"].params
     assert (params.num_bits, params.hash, params.prob_q) == (16, "md5", 0.75)
 
@@ -208,3 +225,29 @@ def test_the_cron_job_publishes_week_after_week(tmp_path: Path) -> None:
         with (tmp_path / "releases" / str(day) / "release.csv").open(newline="") as file:
             rows = [row for row in csv.DictReader(file) if not row["symbol"]]
         assert len(rows) == 3
+    assert [path for path in left_untracked("cron", tmp_path) if "counts" not in path] == []
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("npm") is None, reason="no npm")
+def test_the_program_in_node_works_as_its_page_says(tmp_path: Path) -> None:
+    """The lines of its README in a copy of what git has, with a free port for the collector."""
+    files = subprocess.run(
+        ["git", "ls-files", "examples/node", "client_js"], cwd=ROOT, capture_output=True, text=True,
+        check=True,
+    ).stdout.split()  # fmt: skip
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    folder = tmp_path / "examples" / "node"
+    block = (folder / "README.md").read_text().split("```sh\n")[1].split("```")[0]
+    port = str(free_port())
+    ready = f"until curl -sf http://127.0.0.1:{port}/readyz > ready; do sleep 1; done\n"
+    script = "set -em\n" + block.replace("\n", f"\n{ready}", 1)
+    more = {"RAPPOR_PORT": port, "COLLECTOR": f"http://127.0.0.1:{port}", "DO_NOT_TRACK": ""}
+    done = in_shell(folder, "bash", "-c", script, **more)
+    assert "\ndelivered\n" in done.stdout, done.stdout + done.stderr
+    assert re.search(r"^homepage .* current +1 ", done.stdout, re.M)
+    (folder / "ready").unlink()
+    shutil.rmtree(folder / "node_modules")
+    assert left_untracked("node", folder) == []

@@ -59,15 +59,15 @@ def test_what_has_run_is_kept_on_ctrl_c(
     lines: list[str] = []
 
     @contextmanager
-    def stopping(_: str) -> Iterator[Callable[[str, float, float], None]]:
-        def show(line: str, done: float, total: float) -> None:
-            assert 0 < done < total
-            lines.append(line)
-            raise KeyboardInterrupt
+    def stopping() -> Iterator[Callable[[str, float, float], None]]:
+        def show(stage: str, done: float, total: float) -> None:
+            lines.extend(capsys.readouterr().err.splitlines())
+            if lines:
+                raise KeyboardInterrupt
 
         yield show
 
-    monkeypatch.setattr("rappor_cli.audit.estimated_bar", stopping)
+    monkeypatch.setattr("rappor_cli.audit.stage_bars", stopping)
     found, html = tmp_path / "audit.json", tmp_path / "audit.html"
     words = ["audit", "--metric", "crashed", "--trials", "2000", "--processes", "1"]
     assert main([*words, "--json", str(found), "-o", str(html)]) == 130
@@ -76,8 +76,8 @@ def test_what_has_run_is_kept_on_ctrl_c(
     told = json.loads(found.read_text())
     assert told["stopped"]
     assert {check["part"] for check in told["checks"]} == {"encoder"}
-    assert sum(check["method"] == "attack" for check in told["checks"]) == 1
-    note = "not run, or not with all devices: crashed: disjoint values, 7 reports; crashed: "
+    assert sum(check["method"] == "attack" for check in told["checks"]) == 2
+    note = "not run, or not with all devices: crashed: disjoint values, 30 reports; crashed: "
     assert note in told["notes"][-1]
     assert "stopped before its end" in html.read_text()
     assert "stopped by Ctrl-C" in capsys.readouterr().out
