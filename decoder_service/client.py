@@ -157,8 +157,8 @@ class Service:
         """Send a request to any route and return the bytes of its answer, at most 1 GiB."""
         key = self.key or os.environ.get(KEY_VARIABLE, "")
         content: dict[str, Any] = {"json": body} if isinstance(body, dict) else {"content": body}
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        content |= {"params": given, "headers": {"Authorization": f"Bearer {key}"}}
+        params = {name: value for name, value in (query or {}).items() if value is not None}
+        content |= {"params": params, "headers": {"Authorization": f"Bearer {key}"}}
         url, read = self.url.rstrip("/") + quote(path), bytearray()
         # httpx alone trusts its own list of authorities; this context trusts the system's.
         client = httpx.Client(verify=ssl.create_default_context(), timeout=TIMEOUT_SECONDS)

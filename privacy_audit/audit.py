@@ -109,12 +109,12 @@ class AuditResult:
     @property
     def verdict(self) -> str:
         """The outcome of the audit in a sentence."""
-        held = len(self.checks) - len(self.broken) - len(self.untested)
+        num_held = len(self.checks) - len(self.broken) - len(self.untested)
         more = f", {len(self.untested)} not tested" if self.untested else ""
         more += "; stopped before its end" if self.stopped else ""
         if self.broken:
             return f"{len(self.broken)} of {len(self.checks)} claims are broken{more}"
-        return f"{held} claims tested, none broken{more}"
+        return f"{num_held} claims tested, none broken{more}"
 
 
 @dataclass
@@ -207,8 +207,8 @@ def audit(
     source = ClientSource(compiled_text(file), OWN_PROGRAM if command is None else command)
     works = [work for work in _works(source, chosen, options) if work.part in options.parts]
     if apps.PART in options.parts and options.apps and not _no_app(command, app):
-        asked = chosen, app or OWN_PROGRAM, options.processes, options.apps
-        piece = options.apps * APP_WEIGHT, partial(_listed, apps.app_checks, *asked)
+        arguments = chosen, app or OWN_PROGRAM, options.processes, options.apps
+        piece = options.apps * APP_WEIGHT, partial(_listed, apps.app_checks, *arguments)
         works.append(_Work(apps.PART, "", apps.PART, [piece]))
     try:
         _run(works, options.processes, progress)
@@ -232,8 +232,8 @@ def audit(
                 claim=scenario.claim, attack=result,
             )
         )  # fmt: skip
-    client, found = command or "client_sdk", (*attacks, *checks)
-    return AuditResult(client, tuple(chosen), options, level, found, tuple(notes), bool(rest))
+    client, findings = command or "client_sdk", (*attacks, *checks)
+    return AuditResult(client, tuple(chosen), options, level, findings, tuple(notes), bool(rest))
 
 
 def _works(source: ClientSource, chosen: list[Metric], options: AuditOptions) -> Iterator[_Work]:

@@ -402,8 +402,8 @@ def _source(
 
 def _window(metric: str, words: list[str], collector: str | None) -> AggregateSource:
     """Return a window of a comparison: files, or days of a collector."""
-    found = _RANGE.fullmatch(words[0])
-    if len(words) == 1 and found is not None and found["days"]:
+    match = _RANGE.fullmatch(words[0])
+    if len(words) == 1 and match is not None and match["days"]:
         if not collector:
             raise typer.BadParameter(f"the days {words[0]} need --collector URL")
         first, last = map(read_day, words[0].split(":"))
@@ -423,9 +423,9 @@ def _question(
     alpha: float,
 ) -> Question:
     """What is asked of a list of candidates."""
-    given = dict(map(_setting, settings or ()))
-    choice = _candidates(candidates, given.pop("column", None), map_file)
-    options = DecodeOptions(method=method, correction=correction, alpha=alpha, **given)
+    choices = dict(map(_setting, settings or ()))
+    choice = _candidates(candidates, choices.pop("column", None), map_file)
+    options = DecodeOptions(method=method, correction=correction, alpha=alpha, **choices)
     return Question(choice, options)
 
 
@@ -433,12 +433,12 @@ def _candidates(text: str | None, column: str | None, map_file: Path | None) -> 
     """Make the choice of candidates: a file, a range of numbers or days, or google's map."""
     if text is not None and map_file is not None:
         raise typer.BadParameter("give one of --candidates and --map")
-    found = None if text is None or Path(text).exists() else _RANGE.fullmatch(text)
-    if column and (text is None or found is not None):
+    match = None if text is None or Path(text).exists() else _RANGE.fullmatch(text)
+    if column and (text is None or match is not None):
         raise typer.BadParameter("column goes with --candidates FILE")
-    if found is None or text is None:
+    if match is None or text is None:
         return CandidateChoice(file=Path(text) if text else None, column=column, map_file=map_file)
-    if found["days"]:
+    if match["days"]:
         return CandidateChoice(dates=tuple(map(read_day, text.split(":"))))
     return CandidateChoice(numbers=tuple(map(int, text.split(":"))))
 
@@ -452,10 +452,10 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _from_0_to_1(text: str) -> float:
-    found = number(text)
-    if not 0 <= found <= 1:
+    value = number(text)
+    if not 0 <= value <= 1:
         raise typer.BadParameter(f"{shown(text)} is not from 0 to 1")
-    return found
+    return value
 
 
 def _cohorts(text: str) -> tuple[int, ...]:

@@ -59,10 +59,10 @@ def export(
             days = "of unknown days" if outcome.first_day is None else days
             line = f"{outcome.metric} {days}: {outcome.num_reports} reports {outcome.what}"
             print(line + f" ({outcome.reason})" * bool(outcome.reason), file=sys.stderr)
-    moved = sum(one.num_reports for one in outcomes if one.what == moving.MOVED)
-    aside = sum(one.what == moving.SET_ASIDE for one in outcomes)
+    moved = sum(item.num_reports for item in outcomes if item.what == moving.MOVED)
+    aside = sum(item.what == moving.SET_ASIDE for item in outcomes)
     if as_json:
-        rows = [asdict(one) for one in outcomes]
+        rows = [asdict(item) for item in outcomes]
         for row in rows:
             row["reports"] = row.pop("num_reports")
         print(json.dumps({"moved": moved, "blocks": rows}, default=str))
@@ -95,17 +95,17 @@ def sum_(
             raise typer.BadParameter("--params goes with a report CSV and -o alone")
         from decoder.formats.google_rappor import read_params  # needs the decoder's libraries
 
-        found = sum_report_file(Path(archive), metric, read_params(params))
+        whole = sum_report_file(Path(archive), metric, read_params(params))
     else:
         window = read_day(first), read_day(last)
         parts = choose_parts(open_store(archive), metric, params_id, *window)
-        found = _sum(archive, parts, on, None if cohorts is None else _numbers(cohorts))
+        whole = _sum(archive, parts, on, None if cohorts is None else _numbers(cohorts))
     if output is None:
-        print(found.to_json())
+        print(whole.to_json())
         return
-    write_whole(output, found.to_json())
-    days = f"{found.first_day} to {found.last_day}" if found.first_day else "days not known"
-    print(f"{output}: {found.num_reports} reports, {days}", file=sys.stderr)
+    write_whole(output, whole.to_json())
+    days = f"{whole.first_day} to {whole.last_day}" if whole.first_day else "days not known"
+    print(f"{output}: {whole.num_reports} reports, {days}", file=sys.stderr)
 
 
 @app.command()
@@ -141,12 +141,12 @@ def _executor(on: str | None, num_reports: int) -> AbstractContextManager[Execut
 
 def _numbers(text: str) -> set[int]:
     """Parse a list of numbers and ranges such as `0-3,7` into a set."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for piece in text.split(","):
         low, _, high = piece.strip().partition("-")
         if not (low.isdecimal() and (high or low).isdecimal() and len(high + low) < 16):
             raise typer.BadParameter(f"--cohorts {text!r}: numbers and spans such as 0-3,7")
         if int(high or low) - int(low) > 1 << 20:
             raise typer.BadParameter(f"--cohorts {text!r}: there are never so many")
-        found |= set(range(int(low), int(high or low) + 1))
-    return found
+        numbers |= set(range(int(low), int(high or low) + 1))
+    return numbers

@@ -102,9 +102,9 @@ def restore(
         print(restored)
         return
     with opened(database) as service:
-        kept = service.settle_restore(COMMAND_LINE, keep_unserved=bool(keep))
+        settled = service.settle_restore(COMMAND_LINE, keep_unserved=bool(keep))
     done = "kept" if keep else "discarded"
-    print(f"{restored}; {kept} reports of days not served yet were {done}")
+    print(f"{restored}; {settled} reports of days not served yet were {done}")
 
 
 def _ask_for_open_days() -> bool:

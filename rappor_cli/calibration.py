@@ -55,11 +55,11 @@ def decoder_calibration(
         **dict.fromkeys(STRESS, stress_runs),
         **dict.fromkeys(FEW_COHORTS, few_cohorts_runs),
     }
-    wanted = list(cells(sizes, run.seed))
+    chosen = list(cells(sizes, run.seed))
     task, scores = partial(run_cell, method=method), dict[CalibrationRun, RunScore]()
-    with open_executor() as executor, progress_bar("runs", len(wanted)) as advance:
-        for cell, score in run_tasks(task, wanted, executor):
+    with open_executor() as executor, progress_bar("runs", len(chosen)) as advance:
+        for cell, score in run_tasks(task, chosen, executor):
             scores[cell] = score
             advance(1)
-    rows = summarize([scores[cell] for cell in wanted])
+    rows = summarize([scores[cell] for cell in chosen])
     return ExperimentOutcome(list(map(asdict, rows)), HEADINGS, list(map(cells_of, rows)))

@@ -140,9 +140,9 @@ def _show_metric(question: DemoMetric, url: str, folder: Path, console: Console)
 def _table(question: DemoMetric, decoding: Decoding) -> Table:
     """Return the most frequent true values, and whatever was found that nobody holds."""
     name, truth = question.metric.name, question.true_shares
-    found = {row.value: row for row in decoding.detected}
+    detected = {row.value: row for row in decoding.detected}
     ranked = sorted(truth, key=lambda value: -truth[value])
-    rows = ranked[:MAX_ROWS] + [value for value in found if value not in truth]
+    rows = ranked[:MAX_ROWS] + [value for value in detected if value not in truth]
     summary = decoding.summary
     title = (
         f"{name}: {summary.num_detected} found of {len(truth):,} held, "
@@ -151,7 +151,7 @@ def _table(question: DemoMetric, decoding: Decoding) -> Table:
     )
     lines = []
     for value in rows:
-        row = found.get(value)
+        row = detected.get(value)
         cells = [value, percent(truth.get(value, 0))]
         if row is None:
             cells += ["", "", "", "no"]
@@ -241,9 +241,9 @@ def _lists_itself(metric: Metric) -> bool:
 
 def _candidates(metric: Metric, output: Path) -> str:
     """Return a file of what the devices hold, and of as many values that nobody holds."""
-    held = list(map(str, held_values(metric)))
+    values = list(map(str, held_values(metric)))
     path = output / f"{metric.base_name}-candidates.txt"
-    write_whole(path, "\n".join([*held, *(f"nobody-{value}" for value in held)]) + "\n")
+    write_whole(path, "\n".join([*values, *(f"nobody-{value}" for value in values)]) + "\n")
     return str(path)
 
 

@@ -138,8 +138,8 @@ def prepared_service(
         )
         person = service.access.person_of_key(key.text)
         text = "".join(f"{value}\n" for value in weeks.candidates())
-        asked = NewList(name="start pages", source="made by rappor demo", shared=True)
-        pages = service.lists.create(person, asked, text.encode())
+        new_list = NewList(name="start pages", source="made by rappor demo", shared=True)
+        pages = service.lists.create(person, new_list, text.encode())
         listed = CandidateSpec(list=pages.id)
         schedule = _follow(service, person, listed)
         jobs = [service.jobs.submit(person, spec) for spec in _specs(today, listed)]
@@ -253,13 +253,13 @@ def filled_collector(
 def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> ScheduleRow:
     """Return a schedule that decodes each closed day, with an alarm, and one that makes a
     series."""
-    asked = NewSchedule(
+    daily = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
         options=Choices(correction="bonferroni"),
     )  # fmt: skip
-    schedule = service.schedules.create(person, asked)
+    schedule = service.schedules.create(person, daily)
     series = {"name": "start pages over time", "operation": "series", "options": Choices()}
-    service.schedules.create(person, asked.model_copy(update=series))
+    service.schedules.create(person, daily.model_copy(update=series))
     rules = Rules(change=0.03, new_value=True)
     alarm = NewAlarm(name="a page that moves", target=ALARM_TARGET, rules=rules, show_values=True)
     service.alarms.create(person, schedule.id, alarm)

@@ -52,8 +52,8 @@ def command_of(name: str, experiment: Experiment, small: Mapping[str, Any]) -> C
         run = ExperimentRun(number, np.random.default_rng(number))
         _present(name, experiment(run, **settings), settings, number, output, as_json, as_markdown)
 
-    _, *own = signature(experiment, eval_str=True).parameters.values()
-    parameters = [*own, *signature(_shared, eval_str=True).parameters.values()]
+    _, *settings_of = signature(experiment, eval_str=True).parameters.values()
+    parameters = [*settings_of, *signature(_shared, eval_str=True).parameters.values()]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = experiment.__doc__
     setattr(command, "__signature__", Signature(parameters))  # noqa: B010 - no attribute for mypy

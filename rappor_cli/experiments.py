@@ -159,9 +159,9 @@ def fleet(
         raise typer.BadParameter("--metrics and --metric go together")
     declared = fleets.declared_metric(metrics, metric)
     options = DecodeOptions(correction=correction, alpha=alpha)
-    candidates, held = fleets.listed_values(declared, shares, zipf, values, absent)
-    positions = candidates.positions(declared.params)[: len(held)]
-    wanted = fleets.Fleet(declared.params, held, positions, devices, weeks, turnover, reports)
+    candidates, truth = fleets.listed_values(declared, shares, zipf, values, absent)
+    positions = candidates.positions(declared.params)[: len(truth)]
+    wanted = fleets.Fleet(declared.params, truth, positions, devices, weeks, turnover, reports)
     with progress_bar("cohorts", declared.params.num_cohorts) as advance:
         drawn = fleets.draw_fleet(wanted, run.seed, advance)
     rows = fleets.decode_rows(drawn, candidates, declared, options, start)

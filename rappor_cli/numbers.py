@@ -15,7 +15,7 @@ def number(text: str | float) -> float:
     if isinstance(text, float):  # a default
         return text
     plainly = text.strip().replace("_", "").lower()
-    plainly = _THOUSANDS.sub(lambda found: re.sub("[, ]", "", found.group()), plainly)
+    plainly = _THOUSANDS.sub(lambda match: re.sub("[, ]", "", match.group()), plainly)
     for ending, factor in (("%", 0.01), ("k", 1e3), ("m", 1e6), ("bn", 1e9)):
         if plainly.endswith(ending):
             plainly, scale = plainly.removesuffix(ending).strip(), factor
@@ -33,10 +33,10 @@ def number(text: str | float) -> float:
 
 def people(text: str | int) -> int:
     """Read a number of people or devices, from 1 to 10^12."""
-    found = number(float(text) if isinstance(text, int) else text)
-    if not (1 <= found <= 1e12 and found == int(found)):
+    count = number(float(text) if isinstance(text, int) else text)
+    if not (1 <= count <= 1e12 and count == int(count)):
         raise typer.BadParameter(f"{text!r} is not a whole number from 1 to 10^12")
-    return int(found)
+    return int(count)
 
 
 @overload

@@ -97,10 +97,10 @@ def retire(
 
 def _fields(row: RelayKey) -> dict[str, object]:
     """What a list shows of a key: nothing private."""
-    shown = None if row.private is None else b64encode(encode_keys([row.config])).decode()
+    public = None if row.private is None else b64encode(encode_keys([row.config])).decode()
     retired = None if row.retired is None else row.retired.isoformat()
     created = row.created.isoformat()
-    return {"key_id": row.key_id, "created": created, "retired": retired, "public": shown}
+    return {"key_id": row.key_id, "created": created, "retired": retired, "public": public}
 
 
 def _today() -> date:

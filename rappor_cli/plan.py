@@ -103,17 +103,17 @@ def plan(
     with all three, candidates or periods. On a terminal, without options, it asks.
     """
     existing = None if metrics is None else load_metrics(metrics)
-    given = _table(kind, period, keys or ())
+    table = _table(kind, period, keys or ())
     listed = "expected" in _options(kind)
     if listed:
         _refuse_given(context, ("error", "keys"), f"kind {kind!r}; use --kind")
-        if all(one is None for one in (share, devices, epsilon)) and sys.stdin.isatty():
+        if all(value is None for value in (share, devices, epsilon)) and sys.stdin.isatty():
             share, devices, epsilon, candidates, periods = _ask()
     else:
         _refuse_given(context, ("candidates", "values", "shares"), f"kind {kind!r}")
-        given |= {} if mode is ModeName.AUTO else {"mode": mode.value}
+        table |= {} if mode is ModeName.AUTO else {"mode": mode.value}
     question = Question(
-        name=name, given=given, devices=devices, epsilon=epsilon, candidates=candidates,
+        name=name, given=table, devices=devices, epsilon=epsilon, candidates=candidates,
         periods=periods, values=values, expected=_expected(shares),
         mode=mode.value if listed and mode is not ModeName.AUTO else None,
     )  # fmt: skip
@@ -123,26 +123,26 @@ def plan(
         claim_folder(output, files, "plan.json", "answer")
         probe_folder(output)
     with stage_bars() as show:
-        made = make_plan(question, existing, whole_check, show)
-        findings = _findings(made.file_text, existing, made.budget, made.question.people)
-        if listed and made.metric.params.num_bits > 1:  # two patterns tell nobody apart
-            crowd = made.question.people // made.metric.params.num_cohorts
-            findings.append(trackability_text(made.metric, crowd))
-    document = made.to_dict() | {"findings": findings}
+        result = make_plan(question, existing, whole_check, show)
+        findings = _findings(result.file_text, existing, result.budget, result.question.people)
+        if listed and result.metric.params.num_bits > 1:  # two patterns tell nobody apart
+            crowd = result.question.people // result.metric.params.num_cohorts
+            findings.append(trackability_text(result.metric, crowd))
+    document = result.to_dict() | {"findings": findings}
     if output is not None:
-        known = metrics and metrics.read_text("utf-8").rstrip()
+        before = metrics and metrics.read_text("utf-8").rstrip()
         texts = {
             "plan.json": json.dumps(document, indent=1, allow_nan=False) + "\n",
-            "metrics.toml": f"{known}\n\n{made.table}" if known else made.file_text,
+            "metrics.toml": f"{before}\n\n{result.table}" if before else result.file_text,
         }
         if listed:
-            texts["plan.html"] = render_plan(made, findings)
+            texts["plan.html"] = render_plan(result, findings)
         for file in files:
             write_whole(output / file, texts[file])
     if as_json:
         print(json.dumps(document, allow_nan=False))
         return
-    for line in (*plan_lines(made), *findings, "", *made.file_text.splitlines()):
+    for line in (*plan_lines(result), *findings, "", *result.file_text.splitlines()):
         print(plain(line))
     if output is not None:
         print(plain(f"written: {output}/{', '.join(files)}"))
@@ -217,7 +217,7 @@ def _findings(
         budget: of both together.
         population: devices that report.
     """
-    known = {} if existing is None else dict(existing.metrics)
-    whole = MetricsFile(known | dict(parse_metrics(text).metrics), budget)
-    found = [one for one in whole_check(whole, population) if one.level != "note"]
-    return [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in found]
+    before = {} if existing is None else dict(existing.metrics)
+    whole = MetricsFile(before | dict(parse_metrics(text).metrics), budget)
+    problems = [item for item in whole_check(whole, population) if item.level != "note"]
+    return [f"{item.level}: {item.metric or 'the whole file'}: {item.message}" for item in problems]

@@ -60,8 +60,8 @@ def risk(
     report = assess_risk(read_columns(table, names), declared, method)
     below = len(report.rows_below(k))
     if as_json:
-        found = {"frequencies": report.frequencies.tolist(), "minimum": report.minimum}
-        print(json.dumps(found))
+        content = {"frequencies": report.frequencies.tolist(), "minimum": report.minimum}
+        print(json.dumps(content))
     else:
         print(
             f"{len(report.frequencies)} rows, {method}: a key has {report.minimum} rows or more; "
@@ -100,15 +100,15 @@ def measure(
         after[name] = specialize_column(after[name], tree, rng)
     numeric = [name for name in numbers.split(",") if name]
     with spinner("measuring"):
-        found = compare(before, after, seed=seed, numeric=numeric)
+        measures = compare(before, after, seed=seed, numeric=numeric)
     if output is not None:
         header = ("measure", "column", "value", "reading")
         with replacing(output) as part:
-            write_csv(part, header, map(astuple, found))
+            write_csv(part, header, map(astuple, measures))
     if as_json:
-        print(json.dumps([asdict(one) for one in found]))
+        print(json.dumps([asdict(item) for item in measures]))
         return
-    rows = [(one.name, one.column, f"{one.value:.4g}", one.reading) for one in found]
+    rows = [(item.name, item.column, f"{item.value:.4g}", item.reading) for item in measures]
     print_columns(("measure", "column", "value", "reading"), rows)
 
 
@@ -140,12 +140,12 @@ def series(
         raise typer.BadParameter(f"--kept {kept} of {slots} coefficients")
     with open_ledger(ledger) as budget:
         budget.spend(f"series of {slots} slots", charge)
-        left = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
+        rest = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
     noisy = perturb_by_fourier_laplace(counts.astype(float), kept, l2, epsilon, rng)
     rows = [(place, f"{value:.1f}") for place, value in enumerate(noisy.tolist())]
     with replacing(output) as part:
         write_csv(part, ("slot", "persons"), rows)
-    print(f"{slots} slots in {output}, epsilon {epsilon:g}; {left:g} left in {ledger}")
+    print(f"{slots} slots in {output}, epsilon {epsilon:g}; {rest:g} left in {ledger}")
 
 
 def _whole_numbers(file: Path, column: str, values: Sequence[str]) -> np.ndarray:

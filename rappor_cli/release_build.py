@@ -65,10 +65,10 @@ def build(
     before = read_earlier(earlier, public_key, unsigned=unsigned_earlier)
     day = day_of_issue(issued)
     with spinner("judging what the tables reveal together"):
-        made = build_release(tables, rules, day, earlier=before, hierarchies=trees)
-    files = write_release(made, output, sign, name)
-    _print_tables(made)
-    for note in made.notes[1:]:  # the first says what a release is
+        release = build_release(tables, rules, day, earlier=before, hierarchies=trees)
+    files = write_release(release, output, sign, name)
+    _print_tables(release)
+    for note in release.notes[1:]:  # the first says what a release is
         print(visible(note))
     print(f"{'signed' if sign else 'not signed'}; files in {output}: {', '.join(files)}")
 
@@ -85,27 +85,27 @@ def audit(
 
     Exit code 1 if a number that is not shown is known more closely than promised.
     """
-    given = [read_release(one) for one in (*(earlier or []), folder)]
+    releases = [read_release(item) for item in (*(earlier or []), folder)]
     if policy is not None:
         rules = load_policy(policy)
-        given = [replace(one, policy=rules) for one in given]
+        releases = [replace(item, policy=rules) for item in releases]
     with spinner("judging what the tables reveal together"):
-        found = audit_releases(given)
+        result = audit_releases(releases)
     if as_json:
-        print(json.dumps(asdict(found)))
+        print(json.dumps(asdict(result)))
     else:
-        for finding in found.findings:
+        for finding in result.findings:
             what = finding.cell or "reports"
             place = finding.table if finding.published else f"{finding.table}, less parts of it"
             print(f"{place}: {visible(what)}: {finding.low:.6g} to {finding.high:.6g}, promised "
                   f"{finding.promised:g}")  # fmt: skip
         print(
-            f"{found.tables:,} tables, {found.rows:,} rows; {found.hidden:,} numbers are not "
-            f"shown, and {len(found.findings):,} are known more closely than promised"
+            f"{result.tables:,} tables, {result.rows:,} rows; {result.hidden:,} numbers are not "
+            f"shown, and {len(result.findings):,} are known more closely than promised"
         )
-        if found.widened:
-            print(f"{found.widened:,} numbers contradict others by more than rounding")
-    if found.findings:
+        if result.widened:
+            print(f"{result.widened:,} numbers contradict others by more than rounding")
+    if result.findings:
         raise typer.Exit(1)
 
 
@@ -118,14 +118,14 @@ def diff(
     """Show what NEW publishes that OLD does not, and what has changed, for whoever approves it."""
     trusted = [load_public_key(path) for path in public_key or []]
     first, second = (read_release(folder, trusted) for folder in (old, new))
-    found, rules = compare_releases(first, second), policy_changes(first, second)
+    changes, rules = compare_releases(first, second), policy_changes(first, second)
     if as_json:
-        print(json.dumps({"policy": rules, "changes": [asdict(one) for one in found]}))
+        print(json.dumps({"policy": rules, "changes": [asdict(item) for item in changes]}))
         return
     for name, (before, after) in rules.items():
         print(f"policy: {name}: {visible(str(before))} -> {visible(str(after))}")
-    _print_changes(found)
-    print(f"{len(found)} changes, {len(rules)} of the policy")
+    _print_changes(changes)
+    print(f"{len(changes)} changes, {len(rules)} of the policy")
 
 
 def verify(
@@ -148,16 +148,16 @@ def verify(
             "--latest remembers what a signature vouches for, and anybody can write digests: give "
             "--public-key FILE with it"
         )
-    found = verify_release(folder, [load_public_key(path) for path in public_key or []])
+    release = verify_release(folder, [load_public_key(path) for path in public_key or []])
     if latest is not None:
-        check_latest(found, latest)
+        check_latest(release, latest)
     if as_json:
-        print(json.dumps(asdict(found)))
+        print(json.dumps(asdict(release)))
         return
-    origin = "signed by this key" if found.signed else "who made it is not known"
+    origin = "signed by this key" if release.signed else "who made it is not known"
     print(
-        f"{len(found.files)} files as in the manifest; {origin}. Owner {visible(found.owner)}, "
-        f"for {visible(found.audience)}, issued {visible(found.issued)}"
+        f"{len(release.files)} files as in the manifest; {origin}. Owner {visible(release.owner)}, "
+        f"for {visible(release.audience)}, issued {visible(release.issued)}"
     )
 
 
@@ -198,17 +198,17 @@ def day_of_issue(text: str | None) -> date:
     return read_day(text) or datetime.now(UTC).date()
 
 
-def trees_of(given: list[str] | None, columns: list[str]) -> dict[str, Hierarchy]:
+def trees_of(pairs: list[str] | None, columns: list[str]) -> dict[str, Hierarchy]:
     """Parse COLUMN=FILE options into a tree for each column. Raises a usage error for an unknown
     column."""
-    trees = _trees(given)
+    trees = _trees(pairs)
     if unknown := set(trees) - set(columns):
         raise typer.BadParameter(f"--hierarchy of {min(unknown)!r}, which --columns does not name")
     return trees
 
 
-def _trees(given: list[str] | None) -> dict[str, Hierarchy]:
-    return {name: Hierarchy.load(Path(file)) for name, file in map(name_and_value, given or [])}
+def _trees(pairs: list[str] | None) -> dict[str, Hierarchy]:
+    return {name: Hierarchy.load(Path(file)) for name, file in map(name_and_value, pairs or [])}
 
 
 def name_and_value(text: str) -> tuple[str, str]:
@@ -219,19 +219,19 @@ def name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _print_tables(made: Release) -> None:
+def _print_tables(release: Release) -> None:
     rows = []
-    for table in made.tables:
-        seen = int(table.is_shown.sum())
+    for table in release.tables:
+        size = int(table.is_shown.sum())
         symbols = sorted({table.withheld, *table.symbols} - {""})
         reports = "withheld" if table.reports is None else f"{table.reports:,}"
-        rows.append((table.name, reports, f"{seen:,}", f"{len(table.cells):,}", ", ".join(symbols)))
+        rows.append((table.name, reports, f"{size:,}", f"{len(table.cells):,}", ", ".join(symbols)))
     headings = ("table", "reports", "shown", "of", "suppressed as")
-    Console().print(text_table(f"Release of {made.issued}", headings, rows))
+    Console().print(text_table(f"Release of {release.issued}", headings, rows))
 
 
-def _print_changes(found: list[Difference]) -> None:
-    for one in found:
-        place = f"{one.table}: {visible(one.cell)}" if one.cell else one.table
-        arrow = " -> ".join(text for text in (one.before, one.after) if text)
-        print(f"{one.change}: {place}: {visible(arrow)}")
+def _print_changes(changes: list[Difference]) -> None:
+    for item in changes:
+        place = f"{item.table}: {visible(item.cell)}" if item.cell else item.table
+        arrow = " -> ".join(text for text in (item.before, item.after) if text)
+        print(f"{item.change}: {place}: {visible(arrow)}")

@@ -168,15 +168,15 @@ def anonymize_table(
     tell of it; a tree of --hierarchy is yours, and every node of it may be named. Classes whose
     rows all say the same in a column of --keep are counted in a warning.
     """
-    names, kept = _names(columns), _names(keep)
-    if set(names) & set(kept):
+    names, whole_names = _names(columns), _names(keep)
+    if set(names) & set(whole_names):
         raise typer.BadParameter("--keep names columns of --columns: they would be published whole")
     if output.exists() and table.exists() and output.samefile(table):
         raise ReleaseError(f"{output} is the table itself, and would be written over")
-    if sensitive not in kept and (sensitive or distinct > 1 or closeness < 1):
+    if sensitive not in whole_names and (sensitive or distinct > 1 or closeness < 1):
         raise typer.BadParameter("--distinct and --closeness need --sensitive, a column of --keep")
-    given = trees_of(hierarchy, names)
-    rest = [name for name in names if name not in given]
+    trees = trees_of(hierarchy, names)
+    rest = [name for name in names if name not in trees]
     if bool(rest) != bool(hierarchies):
         raise typer.BadParameter(
             f"no tree of {', '.join(rest)}: --hierarchy COLUMN=FILE, or --hierarchies learnt"
@@ -191,40 +191,41 @@ def anonymize_table(
         learnt = LearntHierarchies.load(Path(hierarchies), rest)
     else:
         learnt = LearntHierarchies({}, {})
-    whole = read_columns(table, [*names, *kept])
+    whole = read_columns(table, [*names, *whole_names])
     with naming(table), spinner(f"anonymizing for k = {k}"):
         learnt = learnt.with_floor(whole, k) if rest else learnt
         coded = learnt.recode(whole) if rest else {}
-        made = anonymize(
-            coded | {name: whole[name] for name in given},
-            Columns({**learnt.trees, **given}),
+        result = anonymize(
+            coded | {name: whole[name] for name in trees},
+            Columns({**learnt.trees, **trees}),
             k,
             suppression_budget=suppress,
             sensitive=whole[sensitive] if sensitive else None,
             rule=DiversityRule(distinct, closeness),
         )
-    _write_classes(made, names, {name: whole[name] for name in kept}, output)
+    _write_classes(result, names, {name: whole[name] for name in whole_names}, output)
 
 
 def _write_classes(
-    made: Anonymized, names: list[str], kept: Mapping[str, list[str]], output: Path
+    result: Anonymized, names: list[str], whole: Mapping[str, list[str]], output: Path
 ) -> None:
     """Write what is published, and say what it kept and what it does not hide."""
-    published = made.to_table()
-    shown = {name: published[name] for name in names} | {**kept}
-    _write(_sorted(shown, made.published.tolist()), output)
+    published = result.to_table()
+    columns = {name: published[name] for name in names} | {**whole}
+    _write(_sorted(columns, result.published.tolist()), output)
     print(
-        f"{int(made.counts.sum()):,} rows in {len(made.counts):,} classes of {made.counts.min():,} "
-        f"or more; mean loss {made.leaf_loss:.3f}; {made.completeness:.1%} of the rows left out"
+        f"{int(result.counts.sum()):,} rows in {len(result.counts):,} classes of "
+        f"{result.counts.min():,} or more; mean loss {result.leaf_loss:.3f}; "
+        f"{result.completeness:.1%} of the rows left out"
     )
-    for name, values in kept.items():
-        _warn_of_one_value(name, made, values)
+    for name, values in whole.items():
+        _warn_of_one_value(name, result, values)
 
 
-def _warn_of_one_value(name: str, made: Anonymized, values: Sequence[str]) -> None:
+def _warn_of_one_value(name: str, result: Anonymized, values: Sequence[str]) -> None:
     """Say how many classes have one value of a column that is published as it is."""
-    said = np.array(values)[made.published].tolist()
-    alone = class_diversity(made.of_row[made.published], said)
+    remaining = np.array(values)[result.published].tolist()
+    alone = class_diversity(result.of_row[result.published], remaining)
     classes = alone.distinct == 1
     if classes.any():
         print(
@@ -269,23 +270,23 @@ def _published(
         rng = np.random.default_rng()
         return _sorted(draw_numbers(synthesize(grid, rng), grid.recoded.parts, bounds, rng))
     if publish is Publish.MICRO:
-        made = micro_aggregate(grid)
+        classes = micro_aggregate(grid)
     else:
-        made = generalize_clusters(grid, learnt.trees if publish is Publish.COC_HG else None)
-    for name, share in made.misreported.items():
+        classes = generalize_clusters(grid, learnt.trees if publish is Publish.COC_HG else None)
+    for name, share in classes.misreported.items():
         if share:
             print(f"{name}: {share:.1%} of the rows are published with a value they do not have")
-    return _sorted(made.to_table())
+    return _sorted(classes.to_table())
 
 
 def _sorted(
-    table: Mapping[str, Sequence[str]], shown: Sequence[bool] | None = None
+    table: Mapping[str, Sequence[str]], mask: Sequence[bool] | None = None
 ) -> dict[str, list[str]]:
     """Return the rows that are shown, sorted: their order in TABLE could be that of another
     table."""
     rows = list(zip(*table.values(), strict=True))
-    kept = sorted(row for place, row in enumerate(rows) if shown is None or shown[place])
-    return dict(zip(table, map(list, zip(*kept, strict=True)), strict=True))
+    visible = sorted(row for place, row in enumerate(rows) if mask is None or mask[place])
+    return dict(zip(table, map(list, zip(*visible, strict=True)), strict=True))
 
 
 def _write(table: Mapping[str, Sequence[str]], file: Path) -> None:

@@ -60,20 +60,20 @@ def decoded(
     sign, name = load_signer(key)
     before = read_earlier(earlier, public_key, unsigned=unsigned_earlier)
     day = day_of_issue(issued)
-    known = admit_estimates(read_estimates(source), rules, day)
-    release = release_of_rows(known, rules, day, before)
-    made = synthesize_decoded(known, num_sets=sets, num_rows=rows)
+    admitted = admit_estimates(read_estimates(source), rules, day)
+    release = release_of_rows(admitted, rules, day, before)
+    drawn = synthesize_decoded(admitted, num_sets=sets, num_rows=rows)
     description = {
         "kind": "decoded",
-        "columns": list(known.columns),
+        "columns": list(admitted.columns),
         "sets": sets,
-        "rows": known.num_reports if rows is None else rows,
-        "reports": known.num_reports,
-        "first_day": str(known.first_day),
-        "last_day": str(known.last_day),
+        "rows": admitted.num_reports if rows is None else rows,
+        "reports": admitted.num_reports,
+        "first_day": str(admitted.first_day),
+        "last_day": str(admitted.last_day),
         "epsilon_spent": 0.0,
     }
-    files = write_rows(made, description, OF_DECODING, output, release, sign, name)
+    files = write_rows(drawn, description, OF_DECODING, output, release, sign, name)
     how = "signed" if sign else "not signed"
     print(f"{sets} sets of {description['rows']:,} rows in {output}: {len(files)} files, {how}")
 
@@ -100,10 +100,10 @@ def table(
     values = read_columns(source, names)
     with open_ledger(ledger) as budget:
         with naming(source):
-            found = estimate_histogram(values, declared, epsilon, budget, method=method)
-        left = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
-    made = draw_rows(found, declared, rows)
-    num_rows = len(made[names[0]])
+            histogram = estimate_histogram(values, declared, epsilon, budget, method=method)
+        rest = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
+    drawn = draw_rows(histogram, declared, rows)
+    num_rows = len(drawn[names[0]])
     description = {
         "kind": "table",
         "method": method,
@@ -113,8 +113,8 @@ def table(
         "epsilon_spent": epsilon,
         "neighbours": "one row more or less",
     }
-    write_rows([made], description, OF_TABLE, output)
-    print(f"{num_rows:,} rows in {output}, epsilon {epsilon:g}; {left:g} left in {ledger}")
+    write_rows([drawn], description, OF_TABLE, output)
+    print(f"{num_rows:,} rows in {output}, epsilon {epsilon:g}; {rest:g} left in {ledger}")
 
 
 def ledger(
@@ -127,11 +127,11 @@ def ledger(
     """Show what was spent on a data set, or make its ledger with --epsilon."""
     if epsilon is not None:
         make_ledger(file, Charge(epsilon, delta))
-    found = read_ledger(file)
+    content = read_ledger(file)
     rows = [
         (visible(purpose), f"{charge.epsilon:g}", f"{charge.delta:g}")
-        for purpose, charge in found.entries
+        for purpose, charge in content.entries
     ]
-    rows.append(("spent", f"{found.spent_epsilon:g}", f"{found.spent_delta:g}"))
-    rows.append(("limit", f"{found.limit.epsilon:g}", f"{found.limit.delta:g}"))
+    rows.append(("spent", f"{content.spent_epsilon:g}", f"{content.spent_delta:g}"))
+    rows.append(("limit", f"{content.limit.epsilon:g}", f"{content.limit.delta:g}"))
     print_columns(("charge", "epsilon", "delta"), rows)

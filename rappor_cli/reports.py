@@ -41,15 +41,15 @@ def aggregate(
         claim_file(output)
     days = read_day(first), read_day(last)
     if collector is not None:
-        found = fetch_aggregate(collector, metric, params_id=params_id, first=days[0], last=days[1])
+        whole = fetch_aggregate(collector, metric, params_id=params_id, first=days[0], last=days[1])
     else:
-        (found,) = StoredWindow(str(database), metric, *days, params_id=params_id).read()
+        (whole,) = StoredWindow(str(database), metric, *days, params_id=params_id).read()
     if output is None:
-        print(found.to_json())
+        print(whole.to_json())
         return
-    write_whole(output, found.to_json())
-    window = f"{found.first_day} to {found.last_day}"
-    print(f"{output}: {found.num_reports} reports, {window}", file=sys.stderr)
+    write_whole(output, whole.to_json())
+    window = f"{whole.first_day} to {whole.last_day}"
+    print(f"{output}: {whole.num_reports} reports, {window}", file=sys.stderr)
 
 
 @app.callback()

@@ -48,9 +48,9 @@ def _table(table: Table) -> TextTable:
     """Return the first rows of a table, for the console."""
     headings, rows = table.shown(MAX_ROWS)
     cells = [[short(cell, MAX_LETTERS) for cell in row] for row in rows]
-    made = text_table(table.title, headings, cells)
+    result = text_table(table.title, headings, cells)
     if len(table) > MAX_ROWS:
-        made.caption = Text(
+        result.caption = Text(
             f"{MAX_ROWS} of {len(table):,} rows; {table.name}.csv (with -o) has all"
         )
-    return made
+    return result

@@ -94,8 +94,8 @@ def need_one(
     would be ignored.
     """
     typed = None if database == os.environ.get(DATABASE_VARIABLE) else database
-    given = {"--aggregate": files, "--collector": collector, "--database": typed}
-    named = [option for option, value in given.items() if value]
+    options = {"--aggregate": files, "--collector": collector, "--database": typed}
+    named = [option for option, value in options.items() if value]
     if len(named) > 1:
         raise typer.BadParameter(f"give one of {' and '.join(named)}")
     if not named and database is None:

@@ -27,14 +27,14 @@ def print_note(text: str) -> None:
 def text_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Make a table for the console: its first column to the left, the others to the right."""
     cells = [list(map(plain, row)) for row in rows]
-    made = Table(title=plain(title))
+    table = Table(title=plain(title))
     for number, heading in enumerate(headings):
         is_name = not number and all(len(row[0]) <= UNBROKEN for row in cells)
-        made.add_column(plain(heading), justify="right" if number else "left", overflow="fold",
+        table.add_column(plain(heading), justify="right" if number else "left", overflow="fold",
                         no_wrap=is_name)  # fmt: skip
     for row in cells:
-        made.add_row(*row)
-    return made
+        table.add_row(*row)
+    return table
 
 
 def print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -121,13 +121,13 @@ class RandomCells:
     """The whitened data of T windows in r independent directions, and how cells vary together.
 
     modes: at tau^2 = 1 their data have variances `information`, that is Q'B K B'Q = diag(mu).
-    toward: Q'B K, (r, n).  own, rows: diagonal and row sums of K, (n,).
+    toward: Q'B K, (r, n).  diagonal, rows: of K, and sums of its rows, (n,).
     """
 
     modes: Modes
     scale: Floats
     toward: Floats
-    own: Floats
+    diagonal: Floats
     rows: Floats
     shares: Floats
 
@@ -195,8 +195,8 @@ def _estimates(
     inverse = 1 / (noise * unit + variance * modes.information)
     a = shares / (1 - shares)
     q = variance * (a * model.toward.sum(axis=1, keepdims=True) - (1 + a) * model.toward)
-    m = model.own + 2 * a * (model.own - model.rows)
-    m = variance * (m + a**2 * (model.rows.sum() - 2 * model.rows + model.own))
+    m = model.diagonal + 2 * a * (model.diagonal - model.rows)
+    m = variance * (m + a**2 * (model.rows.sum() - 2 * model.rows + model.diagonal))
     weighted = inverse[:, None] * response
     bb, bq = (np.einsum("rn,rn->n", part, weighted) for part in (response, q))
     qq = np.einsum("rn,rn,r->n", q, q, inverse)

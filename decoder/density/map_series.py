@@ -272,8 +272,8 @@ def _blocks_of(shares: Floats, laplacian: Any | None, most: int) -> Indices:
     into, near = list(range(size)), [set[int]() for _ in range(size)]
     if laplacian is not None:
         edges = laplacian[:size, :size].tocoo()
-        for one, other in zip(edges.row.tolist(), edges.col.tolist(), strict=True):
-            near[one] |= {other} - {one}
+        for first, second in zip(edges.row.tolist(), edges.col.tolist(), strict=True):
+            near[first] |= {second} - {first}
     entries = list(zip(shares.tolist(), range(size), strict=True))
     queue = entries.copy()
     heapify(queue)
@@ -286,14 +286,14 @@ def _blocks_of(shares: Floats, laplacian: Any | None, most: int) -> Indices:
 
     for _ in range(size - most):
         cell = lightest()
-        other = min((entries[one] for one in near[cell]), default=(0.0, -1))[1]
+        other = min((entries[peer] for peer in near[cell]), default=(0.0, -1))[1]
         other = lightest() if other < 0 else other
         into[cell] = other
-        for one in near[cell] - {other}:
-            near[one].add(other)
-            near[other].add(one)
-        for one in near[cell]:
-            near[one].discard(cell)
+        for peer in near[cell] - {other}:
+            near[peer].add(other)
+            near[other].add(peer)
+        for peer in near[cell]:
+            near[peer].discard(cell)
         entries[other], entries[cell] = (entries[other][0] + entries[cell][0], other), (0.0, -1)
         heappush(queue, entries[other])
     roots = np.array(into)

@@ -267,19 +267,19 @@ def _response(
 
 @dataclass(frozen=True)
 class _Without:
-    """Selections and refits of all candidates but one, `left`, of the data less a share of it.
+    """Selections and refits of all candidates but one, `candidate`, of the data less a share of it.
     expected: its share; what is left of it in the data is that of one unlisted."""
 
     problem: FitProblem
     selected: Selected
-    left: int
+    candidate: int
     expected: float
     alpha: float
 
     @cached_property
     def column(self) -> Floats:
         """z_i, (n, 1)."""
-        return centerd_columns(self.problem.positions[[self.left]], self.problem.random)
+        return centerd_columns(self.problem.positions[[self.candidate]], self.problem.random)
 
     def solve(self, share: float) -> Solution:
         """Select and refit in y - a - b z_i, with the share b = `share` out of the data."""
@@ -289,10 +289,10 @@ class _Without:
         weights, size = _weights(problem, noise, missing), len(problem.positions)
         penalty = noise_penalty(weights, random, size, self.alpha, strict=True)
         target = problem.centered - share * self.column.reshape(problem.centered.shape)
-        others = fit.selected != self.left
+        others = fit.selected != self.candidate
         start = fit.selected[others], fit.shares[others]
         chosen = fit_lasso(target, problem.positions, weights, random, penalty,
-                           start=start, left_out=self.left)  # fmt: skip
+                           start=start, left_out=self.candidate)  # fmt: skip
         return CandidateSolver(noise, target, _refittable(problem, chosen)[1], None, random)(
             missing
         )

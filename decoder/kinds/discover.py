@@ -74,20 +74,20 @@ class Discoveries(KindDecoder):
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Return the strings, with a box to keep each where the reader may."""
-        found = stored.json()
-        rows = [(one["id"], row_of(FoundString, one)) for one in found["found"]]
-        shown = [{"id": name, "string": shown_string(row), "role": role(row), "row": row}
+        content = stored.json()
+        rows = [(record["id"], row_of(FoundString, record)) for record in content["found"]]
+        listed = [{"id": name, "string": shown_string(row), "role": role(row), "row": row}
                  for name, row in rows]  # fmt: skip
         view = {
-            "found": found,
-            "table": page_of(shown, "string", replace(query, sort="", all=False)),
-            "level": f"{100 * found['options']['level']:g} %",
-            "alpha": f"{100 * found['options']['alpha']:g} %",
+            "found": content,
+            "table": page_of(listed, "string", replace(query, sort="", all=False)),
+            "level": f"{100 * content['options']['level']:g} %",
+            "alpha": f"{100 * content['options']['alpha']:g} %",
             "keep": f"{stored.address}/keep" if stored.own else "",
         }
         lead = (
-            f"Strings found without a list, in {count(found['num_reports'])} randomized reports, "
-            f"{days(found['first_day'], found['last_day'])}"
+            f"Strings found without a list, in {count(content['num_reports'])} randomized reports, "
+            f"{days(content['first_day'], content['last_day'])}"
         )
         return PageParts("result_discover.html.j2", view, lead)
 
@@ -95,40 +95,40 @@ class Discoveries(KindDecoder):
 KIND = Discoveries()
 
 
-def discovery_result(found: Discovery) -> Result:
+def discovery_result(discovery: Discovery) -> Result:
     """The result of a discovery. Its summary names no string; results.json has them unescaped."""
-    options, sentences = found.options, list(statement(found))
+    options, sentences = discovery.options, list(statement(discovery))
     names = ("num_tested", "num_below_crowd", "half_found", "most_found", "half_by_noise")
-    counts = {name: getattr(found, name) for name in names}
+    counts = {name: getattr(discovery, name) for name in names}
     content = {
-        **found.described(),
+        **discovery.described(),
         **counts,
         "statement": sentences,
         "options": asdict(options),
         "warning": "strings are text that devices chose: a person must read them before they are "
         "published",
-        "found": [{"id": string_id(row)} | asdict(row) for row in found.found],
+        "found": [{"id": string_id(row)} | asdict(row) for row in discovery.found],
     }
     summary = {
-        "num_reports": found.num_reports,
-        "num_found": len(found.found),
+        "num_reports": discovery.num_reports,
+        "num_found": len(discovery.found),
         **{name: counts[name] for name in names[:3]},
         "statement": sentences,
-        "headline": f"{len(found.found):,} strings found",
+        "headline": f"{len(discovery.found):,} strings found",
         "warnings": [],
     }
     rows = [
         (string_id(row), shown_string(row), row.estimate, row.std_error, row.low, row.high,
          row.p_adjusted, "yes" if row.whole else "no", row.declared,
          "" if row.whole else BEGINNING)
-        for row in found.found
+        for row in discovery.found
     ]  # fmt: skip
     return Result(
         content,
         summary,
         (STRINGS.of_rows(rows),),
-        manifest=manifest_of(found, options, crowd=options.crowd),
-        notes=(*sentences, *([REVIEW] if found.found else [])),
+        manifest=manifest_of(discovery, options, crowd=options.crowd),
+        notes=(*sentences, *([REVIEW] if discovery.found else [])),
     )
 
 
@@ -139,12 +139,12 @@ def string_id(row: FoundString) -> str:
 
 def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
     """The strings of some ids that fit a list: whole, and on one line. content: results.json."""
-    wanted = set(ids)
-    rows = [row_of(FoundString, one) for one in json.loads(content).get("found", ())]
+    chosen = set(ids)
+    rows = [row_of(FoundString, record) for record in json.loads(content).get("found", ())]
     return [
         row.string
         for row in rows
-        if string_id(row) in wanted and row.whole and row.string.splitlines() == [row.string]
+        if string_id(row) in chosen and row.whole and row.string.splitlines() == [row.string]
     ]
 
 
@@ -199,17 +199,17 @@ def role(row: FoundString) -> str:
 
 def statement(discovery: Discovery) -> Iterator[str]:
     """Yield how many strings are named, which shares can be found, which rows are beginnings."""
-    below, found = discovery.num_below_crowd, len(discovery.found)
+    below, number = discovery.num_below_crowd, len(discovery.found)
     crowd, reports = discovery.options.crowd, counted(discovery.num_reports, "report")
-    if not found and not below:
+    if not number and not below:
         yield "No string is distinguishable from chance."
     else:
-        are = "is" if found == 1 else "are"
-        named = f"{counted(found, 'string')} {are} named." if found else "No string is named."
-        more = f"{below:,} more" if found else f"{below:,}"
-        are = "is" if found and below == 1 else "are"
-        held = f"distinguishable from chance, but fewer than {counted(crowd, 'report')} hold each."
-        yield f"{named} {more} {are} {held}" if below else named
+        are = "is" if number == 1 else "are"
+        named = f"{counted(number, 'string')} {are} named." if number else "No string is named."
+        more = f"{below:,} more" if number else f"{below:,}"
+        are = "is" if number and below == 1 else "are"
+        rest = f"distinguishable from chance, but fewer than {counted(crowd, 'report')} hold each."
+        yield f"{named} {more} {are} {rest}" if below else named
     reach = (
         f"About half of the strings with {percent(discovery.half_found)} of the {reports} are "
         f"named, and nearly all with {percent(discovery.most_found)}"

@@ -50,21 +50,21 @@ class Flows(KindDecoder):
 
     def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
-        window, asked, notes = sum_of(counts), question.flows, list[str]()
+        window, options, notes = sum_of(counts), question.flows, list[str]()
         flow = flow_of(window)
-        known = read_known_flows(asked.known, flow, notes.append) if asked.known else None
+        prior = read_known_flows(options.known, flow, notes.append) if options.known else None
         for text in notes:
             question.note(text)
-        places = FlowPlaces.of(flow, read_base(asked.base) if asked.base else BaseLayer())
-        found = decode_flows(window, question.options, known, question.progress)
-        tables = flow_tables(found, places)
-        content = flows_content(found, places, tables, asked, tuple(notes))
+        places = FlowPlaces.of(flow, read_base(options.base) if options.base else BaseLayer())
+        decoding = decode_flows(window, question.options, prior, question.progress)
+        tables = flow_tables(decoding, places)
+        content = flows_content(decoding, places, tables, options, tuple(notes))
         metric = content["metric"]
         return Result(
             content,
             _summary(content),
             tables,
-            manifest=manifest_of(found, question.options, repeats=found.repetition),
+            manifest=manifest_of(decoding, question.options, repeats=decoding.repetition),
             notes=tuple(content["warnings"]),
             files={
                 f"{name}.geojson": partial(write_geojson, placed_flows(content[name], ends, metric))
@@ -79,22 +79,22 @@ class Flows(KindDecoder):
             decode_flows(window, question.options, progress=question.progress) for window in windows
         ]
         quantities = (*band_texts(each[0].flow.bands_km), APART)
-        shares = [band_shares(one) for one in each]
-        found = SeriesFound(each, quantities, shares, band_changes(each, quantities))
+        shares = [band_shares(item) for item in each]
+        series = SeriesFound(each, quantities, shares, band_changes(each, quantities))
         whole = self.decode(windows, question)
-        return series_result(whole, found, question.options)
+        return series_result(whole, series, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Return a map, the matrix of zones, distance bands and the table of flows."""
-        found = stored.json()
-        view = flows_view(found, query)
+        content = stored.json()
+        view = flows_view(content, query)
         first, second = view["slots"]
-        when = f"of one {found['period']}"
-        if found["flow"]["lag"]:
-            when = f"{counted(found['flow']['lag'], found['period'])} later"
+        when = f"of one {content['period']}"
+        if content["flow"]["lag"]:
+            when = f"{counted(content['flow']['lag'], content['period'])} later"
         lead = (
-            f"From {first} to {second} {when}; {days(found['first_day'], found['last_day'])}; "
-            f"{count(found['num_reports'])} reports. Intervals at {view['level']}."
+            f"From {first} to {second} {when}; {days(content['first_day'], content['last_day'])}; "
+            f"{count(content['num_reports'])} reports. Intervals at {view['level']}."
         )
         return PageParts("result_flow.html.j2", view, lead, map=True)
 
@@ -106,11 +106,11 @@ def _summary(content: dict[str, Any]) -> dict[str, Any]:
     """How many flows are detected, the share that moved, and the largest flows."""
     names = ("origin", "destination", "estimate", "low", "high")
     detected = [row for row in content["flows"] if row["detected"]]
-    kept = ("num_reports", "num_detected", "detected_share", "detectable_share", "own_cell",
+    names_kept = ("num_reports", "num_detected", "detected_share", "detectable_share", "own_cell",
             "moved", "warnings")  # fmt: skip
     lag, moved = content["flow"]["lag"], percent(content["moved"]["estimate"])
     number = counted(content["num_detected"], "flow")
-    return {name: content[name] for name in kept} | {
+    return {name: content[name] for name in names_kept} | {
         "lag": lag,
         "headline": f"{moved} changed their cell" if lag else f"{number} detected",
         "top": [{name: row[name] for name in names} for row in detected[:MAX_LISTED]],

@@ -101,18 +101,18 @@ class KindDecoder:
         """Return the parts of the page of a decoding: every table, the main one by the query."""
         from pyarrow import parquet
 
-        found, shown = stored.json(), []
+        document, tables = stored.json(), []
         names = sorted(name.removesuffix(".parquet") for name in stored.files
                        if name.endswith(".parquet"))  # fmt: skip
-        for name in sorted(names, key=lambda one: one != self.main_table):
+        for name in sorted(names, key=lambda other: other != self.main_table):
             content = stored.read(f"{name}.parquet")
-            asked = query if name == self.main_table else TableQuery(rows=MAX_ROWS)
+            part = query if name == self.main_table else TableQuery(rows=MAX_ROWS)
             schema = parquet.read_schema(io.BytesIO(content))
             columns = [column for column in columns_of(schema) if column.shown]
-            page = page_of_parquet(content, asked, [column.name for column in columns])
-            shown.append((schema.metadata[b"table"].decode(), columns, page))
-        lead = f"{count(found['num_reports'])} reports" if "num_reports" in found else ""
-        view = {"shown": shown, "warnings": found.get("warnings", [])}
+            page = page_of_parquet(content, part, [column.name for column in columns])
+            tables.append((schema.metadata[b"table"].decode(), columns, page))
+        lead = f"{count(document['num_reports'])} reports" if "num_reports" in document else ""
+        view = {"shown": tables, "warnings": document.get("warnings", [])}
         return PageParts("result_tables.html.j2", view, lead)
 
     @property
@@ -135,8 +135,8 @@ def decoder_of(kind: object) -> KindDecoder:
     """Return the decoder of a kind of metric. Raises DecodeError for a kind without one."""
     if not isinstance(kind, str) or kind not in DECODERS:
         raise DecodeError(f"kind {shown(kind)} has no decoder; {', '.join(DECODERS)} have one")
-    found: KindDecoder = import_module(DECODERS[kind]).KIND
-    return found
+    decoder: KindDecoder = import_module(DECODERS[kind]).KIND
+    return decoder
 
 
 def has_candidates(kind: object) -> bool:

@@ -90,7 +90,7 @@ class Locations(KindDecoder):
         self, before: Sequence[Aggregate], after: Sequence[Aggregate], question: Question
     ) -> Result:
         """Map both windows as one series. Raises DecodeError where no slot is in both."""
-        slots = [{location_of(one)[1].slot for one in window} for window in (before, after)]
+        slots = [{location_of(level)[1].slot for level in window} for window in (before, after)]
         if slots[0].isdisjoint(slots[1]):
             named = " and ".join(", ".join(sorted(some)) for some in slots)
             raise DecodeError(f"no slot is in both windows, which have {named}")
@@ -99,9 +99,9 @@ class Locations(KindDecoder):
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Maps, drawn by a script; of pairs of places there are tables alone."""
         del query
-        found = stored.json()
-        lead = f"{count(found['num_reports'])} reports"
-        view = {"has_map": False, "has_changes": False, "warnings": found["warnings"]}
+        content = stored.json()
+        lead = f"{count(content['num_reports'])} reports"
+        view = {"has_map": False, "has_changes": False, "warnings": content["warnings"]}
         if MAP not in stored.files:
             return PageParts("result_density.html.j2", view, lead)
         drawn = stored.json(MAP)
@@ -123,26 +123,26 @@ KIND = Locations()
 
 def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     """Make one map a slot and window; arguments as of `KindDecoder.decode`."""
-    asked, levels, progress = question.maps, question.options, question.progress
-    groups = group_by_slot(counts, counts[0].metric.partition("/")[0], asked.slots, question.note)
-    points = read_points(asked.points) if asked.points else []
-    base = read_base(asked.base) if asked.base else BaseLayer()
+    choices, levels, progress = question.maps, question.options, question.progress
+    groups = group_by_slot(counts, counts[0].metric.partition("/")[0], choices.slots, question.note)
+    points = read_points(choices.points) if choices.points else []
+    base = read_base(choices.base) if choices.base else BaseLayer()
     areas, notes = None, tuple[str, ...]()
-    if asked.areas:  # before the long work: a file may be wrong
+    if choices.areas:  # before the long work: a file may be wrong
         first = next(iter(groups.values()))
         places = slot_places(first)
         check_size(first, places)
-        areas, notes = read_areas(asked.areas, places, asked.area_name)
+        areas, notes = read_areas(choices.areas, places, choices.area_name)
     options = DensityOptions(
-        asked.method, alpha=levels.alpha, level=levels.level, repeats=levels.repeats
+        choices.method, alpha=levels.alpha, level=levels.level, repeats=levels.repeats
     )
     densities, shares = _densities(groups, options, progress), list[AreaShares]()
     if areas:
         for aggregates, density in zip(groups.values(), densities, strict=True):
             shares.append(area_shares(aggregates, density, areas))
             progress("areas", len(shares), len(densities))
-    if asked.region:  # all cells were fitted
-        chosen = read_region(asked.region, densities[0].places)
+    if choices.region:  # all cells were fitted
+        chosen = read_region(choices.region, densities[0].places)
         densities = [density.showing(chosen) for density in densities]
     return Maps(densities, points, base, shares, notes)
 
@@ -153,17 +153,17 @@ def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> l
     series: dict[tuple[str, ...], list[SlotWindow]] = defaultdict(list)
     for key, aggregates in groups.items():
         series[key[0], *sorted(aggregate.params_id for aggregate in aggregates)].append(key)
-    known: dict[tuple[int, ...], Places] = {}
+    places: dict[tuple[int, ...], Places] = {}
     maps: dict[SlotWindow, Density] = {}
     progress("maps", 0, len(groups))
     for keys in series.values():
         windows = [groups[key] for key in keys]
-        levels = tuple(sorted(location_of(one)[1].level for one in windows[0]))
-        if levels not in known:
-            known[levels] = slot_places(windows[0])
-        found = estimate_density_series(windows, options, known[levels])
-        for key, one in zip(keys, found, strict=True):
-            maps[key] = one
+        levels = tuple(sorted(location_of(level)[1].level for level in windows[0]))
+        if levels not in places:
+            places[levels] = slot_places(windows[0])
+        results = estimate_density_series(windows, options, places[levels])
+        for key, density in zip(keys, results, strict=True):
+            maps[key] = density
             progress("maps", len(maps), len(groups))
     return [maps[key] for key in groups]
 
@@ -176,7 +176,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
     cells = DENSITY.table({name: table[name] for name in table.column_names})
     rows = area_rows(densities, maps.areas) if maps.areas else []
     texts = (
-        *(visible_text(one) for one in maps.last().values()),
+        *(visible_text(density) for density in maps.last().values()),
         *grouped_warnings(densities),
         *maps.area_notes,
         held_text(first),
@@ -188,8 +188,8 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
         drawn = map_data(densities, maps.points, maps.area_notes, maps.base, maps.areas)
         changes = map_changes(densities)
         documents = {MAP: drawn} | ({} if changes is None else {MAP_CHANGES: changes})
-        shown = densities if question.maps.every_window else list(maps.last().values())
-        files["density.geojson"] = partial(write_geojson, density_features(shown))
+        drawn_maps = densities if question.maps.every_window else list(maps.last().values())
+        files["density.geojson"] = partial(write_geojson, density_features(drawn_maps))
         files[PICTURE] = partial(write_picture, drawn)
     if rows:
         shapes = [shape for area in maps.areas for shape in area.areas.geometries]
@@ -235,10 +235,10 @@ def _content(maps: Maps) -> dict[str, Any]:
         for density in maps.densities
     ]
     changes = {
-        slot: {"cells": list(one.cells)}
-        | {name: part.tolist() for name, part in vars(one.since_first).items()}
-        for slot, one in maps.last().items()
-        if one.since_first is not None
+        slot: {"cells": list(last.cells)}
+        | {name: part.tolist() for name, part in vars(last.since_first).items()}
+        for slot, last in maps.last().items()
+        if last.since_first is not None
     }
     warnings = dict.fromkeys(text for density in maps.densities for text in density.warnings)
     content: dict[str, Any] = finite(
@@ -255,7 +255,7 @@ def _content(maps: Maps) -> dict[str, Any]:
 
 def _printed(maps: Maps) -> tuple[Table, ...]:
     """The last map of each slot, the largest cells first; the clearest changes first; areas."""
-    found = []
+    tables = []
     for slot, one in maps.last().items():
         order = np.argsort(-one.shares, kind="stable")
         cells, shares = [one.cells[i] for i in order], one.shares[order]
@@ -268,7 +268,7 @@ def _printed(maps: Maps) -> tuple[Table, ...]:
         }
         where = ", ".join(filter(None, (slot, window_text(one))))
         title = f"{where}: {one.num_reports:,} reports; no: {NOT_APART} as one of {one.num_cells:,}"
-        found.append(PRINTED.table(data, title))
+        tables.append(PRINTED.table(data, title))
         if (changes := one.since_first) is not None:
             order = np.argsort(changes.p_value, kind="stable")
             data = {
@@ -279,18 +279,18 @@ def _printed(maps: Maps) -> tuple[Table, ...]:
                 "changed_since_first": changes.detected[order],
             }
             title = f"{slot}: change from the first window to the last; no: {NO_CHANGE}"
-            found.append(PRINTED.table(data, title))
+            tables.append(PRINTED.table(data, title))
     if maps.areas:
         pairs = zip(maps.densities, maps.areas, strict=True)
-        last = {one.location.slot: (one, shares) for one, shares in pairs}
+        last = {density.location.slot: (density, shares) for density, shares in pairs}
         rows = area_rows(*zip(*last.values(), strict=True))
-        found.append(AREAS.of_records(rows, f"Areas, of all answers; no: {NOT_APART}"))
-    return tuple(found)
+        tables.append(AREAS.of_records(rows, f"Areas, of all answers; no: {NOT_APART}"))
+    return tuple(tables)
 
 
-def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
+def _place_text(density: Density, cell: str, base: BaseLayer) -> str:
     """What a cell is called, or where its center is."""
-    if cell in RESERVED or one.places.pairs:
+    if cell in RESERVED or density.places.pairs:
         return ""
-    center = cell_center(one.places.grid, cell)
-    return place_name(center, base, max(cell_size(one))) or f"{center[0]:.3f} {center[1]:.3f}"
+    center = cell_center(density.places.grid, cell)
+    return place_name(center, base, max(cell_size(density))) or f"{center[0]:.3f} {center[1]:.3f}"

@@ -22,11 +22,11 @@ from rappor_core.aggregate import Aggregate
 _OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
 
 
-def _mark(edge: float | None, where: str, one: CurvePoint | Bin) -> Estimate:
+def _mark(edge: float | None, where: str, part: CurvePoint | Bin) -> Estimate:
     """Return a share on a chart, with its edge to three digits on the axis."""
     label = "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
-    title = f"{where}: {interval(one.low, one.high)}"
-    return Estimate(label, title, one.estimate, one.low, one.high, one.fitted)
+    title = f"{where}: {interval(part.low, part.high)}"
+    return Estimate(label, title, part.estimate, part.low, part.high, part.fitted)
 
 
 _NUMBER, _SHARE = ColumnType.NUMBER, ColumnType.SHARE
@@ -111,31 +111,31 @@ class Numbers(KindDecoder):
 
     def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
         """Decode all windows together and each alone, and test what changed."""
-        found = _over_time(decode_numbers_over_time(windows, question.options))
-        return series_result(self.decode(windows, question), found, question.options)
+        over_time = _over_time(decode_numbers_over_time(windows, question.options))
+        return series_result(self.decode(windows, question), over_time, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Quantiles and the mean, then charts of the curve and the bins."""
         del query
-        found, definition = stored.json(), stored.json(MANIFEST)["definition"]
-        what = _OF_PERIOD.get(found["of_period"], found["of_period"])
-        points = [row_of(CurvePoint, point) for point in found["curve"]]
-        bins = [row_of(Bin, bin_, _OPEN) for bin_ in found["bins"]]
+        facts, definition = stored.json(), stored.json(MANIFEST)["definition"]
+        what = _OF_PERIOD.get(facts["of_period"], facts["of_period"])
+        points = [row_of(CurvePoint, point) for point in facts["curve"]]
+        bins = [row_of(Bin, bin_, _OPEN) for bin_ in facts["bins"]]
         curve = [_mark(point.edge, edge_text(point.edge), point) for point in points]
         bars = []
         for bin_ in bins:
             bars.append(_mark(bin_.lower, between(bin_.lower, bin_.upper), bin_))
         band = [(point.band_low, point.band_high) for point in points]
         view = {
-            "found": found,
+            "found": facts,
             "curve": estimate_plots(curve, band) if points else (),
             "bins": estimate_plots(bars) if points else (),
             "of_period": what,
-            "level": f"{100 * found['level']:g} %",
+            "level": f"{100 * facts['level']:g} %",
         }
         lead = (
-            f"The {what} of each {definition.get('period', 'day')}, in {found['unit']}; "
-            f"{days(found['first_day'], found['last_day'])}; {count(found['num_reports'])} reports"
+            f"The {what} of each {definition.get('period', 'day')}, in {facts['unit']}; "
+            f"{days(facts['first_day'], facts['last_day'])}; {count(facts['num_reports'])} reports"
         )
         return PageParts("result_number.html.j2", view, lead)
 
@@ -149,11 +149,11 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
     whose = "of devices" if decoding.with_data is None else "of devices with data"
     unit = f"{number.unit}, {whose}"
     rows = {
-        name: [asdict(one) for one in getattr(decoding, name)]
+        name: [asdict(row) for row in getattr(decoding, name)]
         for name in ("curve", "bins", "quantiles")
     }
     curve, bins, quantiles = (
-        schema.of_rows([tuple(one.values()) for one in rows[schema.name]], title)
+        schema.of_rows([tuple(row.values()) for row in rows[schema.name]], title)
         for schema, title in ((CURVE, f"Share at or above each edge, {unit}"), (BINS, ""),
                               (QUANTILES, f"{decoding.metric}: {count(decoding.num_reports)} "
                                           f"reports; quantiles, {unit}"))
@@ -217,17 +217,17 @@ def _over_time(series: NumberSeries) -> SeriesFound:
             for name in quantities
         )
 
-    asked = [ANY_DATA] * has_apart + [f"{point.edge:.10g}" for point in first.curve]
+    edges = [ANY_DATA] * has_apart + [f"{point.edge:.10g}" for point in first.curve]
     shares = [
-        [[getattr(one, name) for one in [*([window.with_data] * has_apart), *window.curve]]
+        [[getattr(part, name) for part in [*([window.with_data] * has_apart), *window.curve]]
          for name in ("estimate", "std_error", "low", "high")]
         for window in series.windows
     ]  # fmt: skip
     changes = [replace(change, quantities=named(change.quantities)) for change in series.changes]
     means = [
-        days_of(one) | {"median": [median.low, median.high], "mean": one.mean and asdict(one.mean)}
-        for one in series.windows
-        for median in one.quantiles
+        days_of(row) | {"median": [median.low, median.high], "mean": row.mean and asdict(row.mean)}
+        for row in series.windows
+        for median in row.quantiles
         if median.share == 0.5
     ]
-    return SeriesFound(series.windows, named(asked), shares, changes, means, unit)
+    return SeriesFound(series.windows, named(edges), shares, changes, means, unit)

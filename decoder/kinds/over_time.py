@@ -117,23 +117,23 @@ def days_of(window: Aggregate | DecodedWindow) -> dict[str, str]:
     return {"first_day": str(window.first_day), "last_day": str(window.last_day)}
 
 
-def series_result(whole: Result, found: SeriesFound, options: DecodeOptions) -> Result:
+def series_result(whole: Result, series: SeriesFound, options: DecodeOptions) -> Result:
     """Make the result of a series, around that of all windows together."""
     windows: list[dict[str, Any]] = [
-        days_of(one) | {"reports": one.num_reports} for one in found.windows
+        days_of(item) | {"reports": item.num_reports} for item in series.windows
     ]
     rows = [
         window | dict(zip(SERIES.names[3:], (quantity, *map(float, numbers)), strict=True))
-        for window, columns in zip(windows, found.shares, strict=True)
-        for quantity, *numbers in zip(found.quantities, *columns, strict=True)
+        for window, columns in zip(windows, series.shares, strict=True)
+        for quantity, *numbers in zip(series.quantities, *columns, strict=True)
     ]
     changes: list[dict[str, Any]] = [
         {"first": change.first, "second": change.second, "string": quantity}
         | {name: float(getattr(change.rows, name)[i]) for name in CHANGES.names[3:]}
-        for change in found.changes
+        for change in series.changes
         for i, quantity in enumerate(change.quantities)
     ]
-    ends = [days(one["first_day"], one["last_day"]) for one in windows]
+    ends = [days(item["first_day"], item["last_day"]) for item in windows]
     changed = [row | {"from": ends[row["first"]], "to": ends[row["second"]]} for row in changes]
     surest = sorted(changed, key=lambda row: row["p_adjusted"])
     content: dict[str, Any] = {
@@ -143,8 +143,8 @@ def series_result(whole: Result, found: SeriesFound, options: DecodeOptions) -> 
         "alpha": options.alpha,
         "rows": rows,
         "changes": changes,
-        "means": found.means,
-        "unit": found.unit,
+        "means": series.means,
+        "unit": series.unit,
         "warnings": whole.content["warnings"],
         "reason": whole.content.get("reason"),
         "whole": whole.content,
@@ -169,11 +169,11 @@ def _series_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 def _trend(content: Mapping[str, Any]) -> Table:
     """First and last share of each quantity, the largest first."""
-    found, smallest = shares_of(content), smallest_p(content)
-    values, windows = counted(len(found), "value"), counted(len(content["windows"]), "window")
+    by_value, smallest = shares_of(content), smallest_p(content)
+    values, windows = counted(len(by_value), "value"), counted(len(content["windows"]), "window")
     rows = [
         (name, *(end and end[0] for end in (shares[0], shares[-1])), smallest.get(name))
-        for name, shares in found.items()
+        for name, shares in by_value.items()
     ]
     return TREND.of_rows(rows, f"{content['metric']}: {values} in {windows}")
 
@@ -184,15 +184,15 @@ def _surest(row: Mapping[str, Any]) -> tuple[float, float]:
 
 def comparison(series: Result) -> Result:
     """Make the result of a comparison from a series of two windows."""
-    found, shares = series.content, shares_of(series.content)
+    document, shares = series.content, shares_of(series.content)
     rows = []
-    for row in found["changes"]:
+    for row in document["changes"]:
         if row["string"] in shares:
-            ends = [one and one[0] for one in shares[row["string"]]]
+            ends = [end and end[0] for end in shares[row["string"]]]
             rows.append({"string": row["string"], "before": ends[0], "after": ends[1],
                          **{name: row[name] for name in COMPARISON.names[3:]}})  # fmt: skip
     named = ("metric", "windows", "level", "alpha", "warnings", "reason", "whole")
-    content = {name: found[name] for name in named} | {"rows": rows}
+    content = {name: document[name] for name in named} | {"rows": rows}
     ranked = sorted(rows, key=_surest)
     summary = {name: value for name, value in series.summary.items() if name != "latest"}
     return Result(
@@ -209,14 +209,14 @@ def comparison(series: Result) -> Result:
 def _differences(rows: list[dict[str, Any]], query: TableQuery) -> dict[str, Any]:
     """Return a page of differences and the axis of their picture, in percent of its width."""
     groups = (MORE, LESS, UNCHANGED)
-    rows.sort(key=lambda one: (groups.index(one["group"]), *_surest(one)))
+    rows.sort(key=lambda item: (groups.index(item["group"]), *_surest(item)))
     table = page_of(rows, "string", query)
-    shown = table.rows if len(table.rows) <= MAX_MARKS else ()
-    top = max((abs(row[end]) for row in shown for end in ("low", "high")), default=1.0) or 1.0
+    visible = table.rows if len(table.rows) <= MAX_MARKS else ()
+    top = max((abs(row[end]) for row in visible for end in ("low", "high")), default=1.0) or 1.0
     step, end = axis_step(top, most=3)
     axis = Axis(-end, end, 0, 100)
     marks = tuple((axis.at(row["low"]), axis.at(row["difference"]), axis.at(row["high"]))
-                  for row in shown)  # fmt: skip
+                  for row in visible)  # fmt: skip
     texts = [tick_text(share, step).removesuffix(" %") for share in (-end, 0, end)]
     ticks = (Tick(0, texts[0]), Tick(50, texts[1]), Tick(100, f"+{texts[2]}"))
     return {"table": table, "ticks": ticks, "marks": marks}
@@ -261,7 +261,7 @@ def chart_csv(content: Mapping[str, Any], values: Sequence[str], first: str, las
         last: the same of the last.
     """
     ends = ("first_day", "last_day")
-    wanted = {tuple(map(one.get, ends)) for _, one in windows_between(content, first, last)}
+    chosen = {tuple(map(window.get, ends)) for _, window in windows_between(content, first, last)}
     rows = [row for row in content["rows"]
-            if row["string"] in values and tuple(map(row.get, ends)) in wanted]  # fmt: skip
+            if row["string"] in values and tuple(map(row.get, ends)) in chosen]  # fmt: skip
     return to_csv(_series_table(rows).to_arrow())

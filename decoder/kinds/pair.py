@@ -69,10 +69,10 @@ class Pairs(KindDecoder):
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Return a heat map, the table of cells, and the margins."""
-        found, manifest = stored.json(), stored.json(MANIFEST)
+        content, manifest = stored.json(), stored.json(MANIFEST)
         window = days(manifest["first_day"], manifest["last_day"])
-        lead = f"{' and '.join(found['of'])}: {count(found['reports'])} reports, {window}"
-        return PageParts("result_pair.html.j2", joint_view(found, query), lead)
+        lead = f"{' and '.join(content['of'])}: {count(content['reports'])} reports, {window}"
+        return PageParts("result_pair.html.j2", joint_view(content, query), lead)
 
 
 KIND = Pairs()
@@ -139,8 +139,8 @@ def joint_result(table: JointTable, options: DecodeOptions) -> Result:
 def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
     """Return a row for each cell, the second side running fastest."""
     parts = [*table.cells, table.fitted, table.shrunk]
-    for given in (table.conditional(0), table.conditional(1)):
-        parts += [given.estimate, given.low, given.high]
+    for side in (table.conditional(0), table.conditional(1)):
+        parts += [side.estimate, side.low, side.high]
     return [
         (row, column, *(float(part[i, j]) for part in parts))
         for i, row in enumerate(table.rows)
@@ -157,42 +157,42 @@ def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
     ]
 
 
-def joint_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
-    """Return the variables of `result_pair.html.j2`. found: content of results.json."""
-    cells = [cell | {"pair": f"{cell['first']}, {cell['second']}"} for cell in found["cells"]]
-    cells.sort(key=lambda one: -one["fitted"])
-    margins = sorted(found["margins"], key=lambda one: -one["estimate"])
+def joint_view(joint: dict[str, Any], query: TableQuery) -> dict[str, Any]:
+    """Return the variables of `result_pair.html.j2`. joint: content of results.json."""
+    cells = [cell | {"pair": f"{cell['first']}, {cell['second']}"} for cell in joint["cells"]]
+    cells.sort(key=lambda row: -row["fitted"])
+    margins = sorted(joint["margins"], key=lambda row: -row["estimate"])
     return {
-        "found": found,
-        "heat": _heat(found["cells"], "fitted" if found["independence"]["refuted"] else "shrunk"),
+        "found": joint,
+        "heat": _heat(joint["cells"], "fitted" if joint["independence"]["refuted"] else "shrunk"),
         "table": page_of(cells, "pair", query),
         "margins": [
             (name, [margin for margin in margins if margin["side"] == name][:MAX_SIDE])
-            for name in found["of"]
+            for name in joint["of"]
         ],
-        "level": f"{100 * found['level']:g} %",
+        "level": f"{100 * joint['level']:g} %",
     }
 
 
 def _heat(cells: Sequence[Mapping[str, Any]], which: str) -> dict[str, Any]:
     """Shares within rows, as a table that is colored."""
     sums: tuple[dict[str, float], dict[str, float]] = ({}, {})
-    for one in cells:
+    for item in cells:
         for side, name in zip(sums, ("first", "second"), strict=True):
-            side[one[name]] = side.get(one[name], 0.0) + one[which]
+            side[item[name]] = side.get(item[name], 0.0) + item[which]
     rows, columns = (
         [value for value in side if value in sorted(side, key=lambda v: -side[v])[:MAX_SIDE]]
         for side in sums
     )
     at = {(cell["first"], cell["second"]): cell for cell in cells}
-    shares = {place: one[which] / max(sums[0][place[0]], 1e-12) for place, one in at.items()}
+    shares = {place: item[which] / max(sums[0][place[0]], 1e-12) for place, item in at.items()}
     top = max((shares[r, c] for r in rows for c in columns), default=1.0) or 1.0
 
     def square(place: tuple[str, str]) -> dict[str, Any]:
-        one, share = at[place], shares[place]
-        title = f"{100 * one['low']:.1f} to {100 * one['high']:.1f} % of all reports"
-        return heat_square(share, top, f"{100 * share:.0f}", title, detected=one["low"] > 0)
+        item, share = at[place], shares[place]
+        title = f"{100 * item['low']:.1f} to {100 * item['high']:.1f} % of all reports"
+        return heat_square(share, top, f"{100 * share:.0f}", title, detected=item["low"] > 0)
 
-    made = tuple((row, tuple(square((row, column)) for column in columns)) for row in rows)
+    lines = tuple((row, tuple(square((row, column)) for column in columns)) for row in rows)
     hidden = max(map(len, sums)) > MAX_SIDE
-    return {"rows": made, "columns": tuple(columns), "hidden": hidden}
+    return {"rows": lines, "columns": tuple(columns), "hidden": hidden}

@@ -126,10 +126,10 @@ def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any)
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that compute."""
-    found = {}
+    result = {}
     for library in _LIBRARIES:
         try:
-            found[library] = version(library)
+            result[library] = version(library)
         except PackageNotFoundError:
-            found[library] = "not installed: run from its source tree"
-    return found | {"python": platform.python_version()}
+            result[library] = "not installed: run from its source tree"
+    return result | {"python": platform.python_version()}

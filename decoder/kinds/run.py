@@ -66,8 +66,8 @@ def decode_counts(
     question = replace(question, progress=progress, note=note)
     if operation == "compare":
         before, after = counts
-        first = min((one.first_day for one in before if one.first_day), default=None)
-        last = max((one.last_day for one in after if one.last_day), default=None)
+        first = min((item.first_day for item in before if item.first_day), default=None)
+        last = max((item.last_day for item in after if item.last_day), default=None)
         if first and last and last < first:
             raise DecodeError(
                 f"the later window ends on {last}, before the earlier one begins on {first}: swap "

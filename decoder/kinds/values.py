@@ -131,25 +131,25 @@ class Values(KindDecoder):
     def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
         """Decode all windows together, and the detected values in each."""
         candidates = chosen_candidates(windows[0], question)
-        found = decode_over_time(windows, candidates, question.options, question.progress)
-        return values_series(found, question.options)
+        series = decode_over_time(windows, candidates, question.options, question.progress)
+        return values_series(series, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Detected values with a picture, or every candidate; what the fit says of itself."""
-        found, manifest = stored.json(), stored.json(MANIFEST)
+        content, manifest = stored.json(), stored.json(MANIFEST)
         if query.all and stored.own:
             named = replace(query, sort=query.sort.replace("share", "estimate"))
             page = page_of_parquet(stored.read("candidates.parquet"), named, CANDIDATES.names[:10])
             rows = [row | {"share": row["estimate"]} for row in page.rows]
             page = replace(page, rows=rows, query=query)
         else:
-            page = page_of(found["detected"], "value", replace(query, all=False))
+            page = page_of(content["detected"], "value", replace(query, all=False))
         first, last = manifest["first_day"], manifest["last_day"]
         window = f", {days(first, last)}" if first and last else ""
         params = RapporParams.from_dict(manifest["params"])
         return PageParts(
             "result_decode.html.j2",
-            {**decoding_view(found, manifest, page), "params": params, "source": manifest},
+            {**decoding_view(content, manifest, page), "params": params, "source": manifest},
             f"Frequencies recovered from {count(manifest['num_reports'])} randomized "
             f"reports{window}",
         )
@@ -158,11 +158,11 @@ class Values(KindDecoder):
 KIND = Values()
 
 
-def values_series(found: Series, options: DecodeOptions) -> Result:
+def values_series(series: Series, options: DecodeOptions) -> Result:
     """Return the result of a series of shares."""
-    columns = zip(found.shares, found.std_errors, found.low, found.high, strict=True)
-    over_time = SeriesFound(found.windows, found.values, list(columns), found.changes)
-    return series_result(decoding_result(found.whole), over_time, options)
+    columns = zip(series.shares, series.std_errors, series.low, series.high, strict=True)
+    over_time = SeriesFound(series.windows, series.values, list(columns), series.changes)
+    return series_result(decoding_result(series.whole), over_time, options)
 
 
 def decoding_result(decoding: Decoding) -> Result:
@@ -189,7 +189,7 @@ def decoding_result(decoding: Decoding) -> Result:
         for name in PRINTED.names
         if {"true_share": options.true_shares is not None, "found": possible}.get(name, True)
     }
-    said = dict.fromkeys(f"{row.value}: {row.note}" for row in rows if row.note)
+    remarks = dict.fromkeys(f"{row.value}: {row.note}" for row in rows if row.note)
     title = f"{decoding.metric}: {counted(len(rows), 'value')} found{marked}"
     return Result(
         content,
@@ -220,7 +220,7 @@ def decoding_result(decoding: Decoding) -> Result:
             repeats=decoding.summary.repetition,
             target="population: the interval allows for the reporters being a sample of it",
         ),
-        notes=(*decoding.warnings, *([decoding.reason] if decoding.reason else []), *said),
+        notes=(*decoding.warnings, *([decoding.reason] if decoding.reason else []), *remarks),
         printed=(PRINTED.table(printed, title),),
     )
 

@@ -60,7 +60,7 @@ def bundled_source() -> str:
 
 def surroundings(view: View) -> dict[str, Any]:
     """The packaged geography within a view, [longitude, latitude], as fine as 1,500 pixels show."""
-    found: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
+    shapes: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
     least, most = np.array([view.west, view.south]), np.array([view.east, view.north])
     edges = (0, 1, view.west), (0, -1, view.east), (1, 1, view.south), (1, -1, view.north)
     for turn, name in product((-360.0, 0.0, 360.0), (*_FILLED, "borders", "rivers")):
@@ -72,12 +72,12 @@ def surroundings(view: View) -> dict[str, Any]:
                 for axis, sign, edge in edges:
                     part = one_side(part, axis, sign, edge)
                 if len(part) > 2:
-                    found[name].append(part.round(_PLACES).tolist())
+                    shapes[name].append(part.round(_PLACES).tolist())
             if name != "lakes":
                 low, high = np.minimum(line[1:], line[:-1]), np.maximum(line[1:], line[:-1])
                 inside = ((low <= most) & (high >= least)).all(axis=1)
                 ends = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]])))
-                found["coast" if name == "land" else name] += [
+                shapes["coast" if name == "land" else name] += [
                     np.round(line[first : last + 1], _PLACES).tolist()
                     for first, last in ends.reshape(-1, 2)
                 ]
@@ -86,8 +86,8 @@ def surroundings(view: View) -> dict[str, Any]:
         moved = places + np.array([turn, 0.0])
         inside = ((least <= moved) & (moved <= most)).all(axis=1)
         for index in np.flatnonzero(inside)[:_MAX_CITIES].tolist():
-            found["cities"].append([names[index], *moved[index].round(_PLACES).tolist()])
-    return found
+            shapes["cities"].append([names[index], *moved[index].round(_PLACES).tolist()])
+    return shapes
 
 
 @dataclass(frozen=True)
@@ -111,22 +111,22 @@ class _Lines:
 
 @lru_cache(maxsize=1)
 def _bundled() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    shapes: dict[str, Any] = {}
     with files("decoder.output").joinpath("data/basemap.npz").open("rb") as file:
         packed = np.load(file)
         for name in (*_FILLED, "borders", "rivers", "places"):
             corners = np.cumsum(packed[name], axis=0) * float(packed["unit"])
             starts = np.cumsum(packed[f"{name}_counts"])[:-1]
             edges = np.append(0, starts)
-            found[name] = _Lines(
+            shapes[name] = _Lines(
                 np.split(corners, starts),
                 np.minimum.reduceat(corners, edges),
                 np.maximum.reduceat(corners, edges),
             )
-        found |= {"source": str(packed["source"]), "names": str(packed["names"]).split("\n")}
-    (found["places"],) = found["places"].lines
-    found["tree"] = cKDTree(_directions(found["places"]))
-    return found
+        shapes |= {"source": str(packed["source"]), "names": str(packed["names"]).split("\n")}
+    (shapes["places"],) = shapes["places"].lines
+    shapes["tree"] = cKDTree(_directions(shapes["places"]))
+    return shapes
 
 
 def _directions(places: Floats) -> Floats:
@@ -141,13 +141,13 @@ def one_side(ring: Floats, axis: int, sign: int, edge: float) -> Floats:
     if not len(ring) or (sign * (ring[:, axis] - edge)).min() >= 0:
         return ring
     ends = np.roll(ring, -1, axis=0)
-    inside, inside_end = (sign * (one[:, axis] - edge) >= 0 for one in (ring, ends))
+    inside, inside_end = (sign * (part[:, axis] - edge) >= 0 for part in (ring, ends))
     crosses = inside != inside_end
     steps = np.where(crosses, ends[:, axis] - ring[:, axis], 1.0)
     cuts = ring + ((edge - ring[:, axis]) / steps)[:, None] * (ends - ring)
-    kept = np.column_stack([inside, crosses]).ravel()
-    found: Floats = np.stack([ring, cuts], axis=1).reshape(-1, 2)[kept]
-    return found
+    mask = np.column_stack([inside, crosses]).ravel()
+    result: Floats = np.stack([ring, cuts], axis=1).reshape(-1, 2)[mask]
+    return result
 
 
 def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
@@ -195,14 +195,14 @@ def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = 
     for name, rings in base.areas:
         if name and sum(_inside(ring, point) for ring in rings) % 2:
             return name
-    own = [(distance_km(point, (y, x)), name) for name, (x, y) in base.points if name]
-    if own and min(own)[0] <= cell_km:
-        return min(own)[1]
-    known, (at,) = _bundled(), _directions(np.array([point[::-1]]))
+    named = [(distance_km(point, (y, x)), name) for name, (x, y) in base.points if name]
+    if named and min(named)[0] <= cell_km:
+        return min(named)[1]
+    basemap, (at,) = _bundled(), _directions(np.array([point[::-1]]))
     within = 0.0 if finely else cell_km / 2 / _EARTH_KM
-    index = min(known["tree"].query_ball_point(at, within), default=-1)  # by number of people
-    index = int(known["tree"].query(at)[1]) if index < 0 else index
-    name, (x, y) = str(known["names"][index]), known["places"][index].tolist()
+    index = min(basemap["tree"].query_ball_point(at, within), default=-1)  # by number of people
+    index = int(basemap["tree"].query(at)[1]) if index < 0 else index
+    name, (x, y) = str(basemap["names"][index]), basemap["places"][index].tolist()
     if (away := distance_km(point, (y, x))) > FAR:
         return ""
     if away <= max(cell_km, 2.0):

@@ -115,9 +115,9 @@ def share_plot(windows: Sequence[Shares | None]) -> Plot:
     """Lay out a line of shares within the band of their intervals; None leaves a gap."""
     ends = [end for window in windows if window for end in window]
     axis, ticks = share_axis(max([*ends, 1e-6]), TIME.bottom, TIME.top, most=4)
-    found, bands = line_with_bands(windows, TIME.columns(len(windows)), axis)
-    points = tuple(mark for run in found for mark in run)
-    return Plot(TIME, ticks, points=points, lines=found, bands=bands)
+    lines, bands = line_with_bands(windows, TIME.columns(len(windows)), axis)
+    points = tuple(mark for run in lines for mark in run)
+    return Plot(TIME, ticks, points=points, lines=lines, bands=bands)
 
 
 def count_plot(counts: Sequence[float]) -> Plot:
@@ -155,10 +155,10 @@ def estimate_plots(
         plot = Plot(
             frame,
             ticks,
-            across=tuple(Tick(x, one.label) for _, (x, one) in placed[:: max(every, 1)]),
+            across=tuple(Tick(x, item.label) for _, (x, item) in placed[:: max(every, 1)]),
             points=tuple(
-                Mark(i, x, axis.at(one.share), axis.at(one.low), axis.at(one.high))
-                for i, (x, one) in placed
+                Mark(i, x, axis.at(item.share), axis.at(item.low), axis.at(item.high))
+                for i, (x, item) in placed
             ),
             titles=tuple(estimate.title for estimate in estimates),
         )
@@ -166,10 +166,10 @@ def estimate_plots(
             shares = [
                 (estimate.guess, *ends) for estimate, ends in zip(estimates, band, strict=True)
             ]
-            found, bands = line_with_bands(shares, columns, axis)
-            plots.append(replace(plot, lines=found, bands=bands))
+            lines, bands = line_with_bands(shares, columns, axis)
+            plots.append(replace(plot, lines=lines, bands=bands))
         else:
-            bars = tuple(Mark(i, x, axis.at(one.guess)) for i, (x, one) in placed)
+            bars = tuple(Mark(i, x, axis.at(item.guess)) for i, (x, item) in placed)
             plots.append(replace(plot, bars=bars, bar_width=0.9 * frame.step(len(estimates))))
     return tuple(plots)
 
@@ -178,19 +178,19 @@ def line_with_bands(
     shares: Sequence[Shares | None], columns: Sequence[float], axis: Axis
 ) -> tuple[tuple[tuple[Mark, ...], ...], tuple[Corners, ...]]:
     """Lay out the marks of each run of columns with a share, and the corners of its band."""
-    found, bands = [], []
+    lines, bands = [], []
     for run in _runs(shares):
-        found.append(tuple(Mark(i, columns[i], axis.at(one[0])) for i, one in run))
-        lower, upper = ([(columns[i], axis.at(one[end])) for i, one in run] for end in (1, 2))
+        lines.append(tuple(Mark(i, columns[i], axis.at(x[0])) for i, x in run))
+        lower, upper = ([(columns[i], axis.at(x[end])) for i, x in run] for end in (1, 2))
         bands.append((*upper, *reversed(lower)))
-    return tuple(found), tuple(bands)
+    return tuple(lines), tuple(bands)
 
 
 def _runs(values: Iterable[Value | None]) -> list[list[tuple[int, Value]]]:
     """Split values into runs of neighbors that are known, each with its number."""
-    groups = groupby(enumerate(values), key=lambda one: one[1] is None)
-    found = [[(i, one) for i, one in group if one is not None] for _, group in groups]
-    return [run for run in found if run]
+    groups = groupby(enumerate(values), key=lambda pair: pair[1] is None)
+    runs = [[(i, x) for i, x in group if x is not None] for _, group in groups]
+    return [run for run in runs if run]
 
 
 def forest(rows: Sequence[tuple[str, float, float, float, float | None]]) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def sparkline(shares: Sequence[float | None]) -> Sparkline:
     largest = max([1e-9, *(share for share in shares if share is not None)])
     up = Axis(0.0, largest, height - margin, margin)
     across = Axis(0.0, max(1, len(shares) - 1), margin, width - margin)
-    lines = tuple(tuple((across.at(i), up.at(one)) for i, one in run) for run in _runs(shares))
+    lines = tuple(tuple((across.at(i), up.at(value)) for i, value in run) for run in _runs(shares))
     has_end = bool(shares) and shares[-1] is not None
     return Sparkline(lines, lines[-1][-1] if has_end else None)
 

@@ -19,23 +19,23 @@ MAX_MARKS = 60  # rows of the picture
 
 
 def decoding_view(
-    found: Mapping[str, Any],
+    content: Mapping[str, Any],
     manifest: Mapping[str, Any],
     table: TablePage,
 ) -> dict[str, Any]:
     """Return the variables of `result_decode.html.j2`.
 
     Args:
-        found: content of results.json.
+        content: What results.json holds.
         manifest: content of manifest.json.
         table: the rows to show, of `found["detected"]`; where its query asks for all, of the
             candidates, by the names of `Detected` as far as they are shown.
     """
-    detected, shown = (
+    detected, listed = (
         [row_of(Detected, row, ("true_share",)) for row in some]
-        for some in (found["detected"], [] if table.query.all else table.rows)
+        for some in (content["detected"], [] if table.query.all else table.rows)
     )
-    rows = table.rows if table.query.all else [vars(row) for row in shown]
+    rows = table.rows if table.query.all else [vars(row) for row in listed]
     known = not table.query.all and any(row.true_share is not None for row in detected)
     correction, alpha, weights = (manifest[name] for name in ("correction", "alpha", "weights"))
     weighted = (
@@ -47,20 +47,20 @@ def decoding_view(
         )
     )
     headings = {"fdr-eb": "Mean local fdr", "none": "p-value"}
-    method = found["diagnostics"]["method"]
-    z = [math.nan if one is None else one for one in found["diagnostics"]["cohort_z"]]
+    method = content["diagnostics"]["method"]
+    z = [math.nan if score is None else score for score in content["diagnostics"]["cohort_z"]]
     odd = odd_cohorts(np.array(z)).tolist()
     return {
-        "found": found,
+        "found": content,
         "table": table,
         "rows": Markup("".join(  # noqa: S704 (escaped below)
-            _row_html(row, found["summary"]["num_reports"], known) for row in rows
+            _row_html(row, content["summary"]["num_reports"], known) for row in rows
         )),
-        "notes": sorted({(_mark(vars(row)), row.note) for row in shown if row.note}),
+        "notes": sorted({(_mark(vars(row)), row.note) for row in listed if row.note}),
         "possible": sum(row.low <= 0 for row in detected),
         "forest": forest([(row.value + " (possible)" * (row.low <= 0), row.share, row.low,
-                           row.high, row.true_share) for row in shown[:MAX_MARKS]])
-        if shown else None,
+                           row.high, row.true_share) for row in listed[:MAX_MARKS]])
+        if listed else None,
         "known": known,
         "covered": sum(row.low <= row.true_share <= row.high for row in detected
                        if row.true_share is not None),

@@ -147,39 +147,39 @@ def density_table(maps: Sequence[Density]) -> Any:
     return pa.concat_tables([_rows(density, cells_alone) for density in maps])
 
 
-def _rows(one: Density, cells: dict[str, Any]) -> Any:
+def _rows(density: Density, cells: dict[str, Any]) -> Any:
     """Return the rows of a map. cells: the columns that all maps share."""
-    size = len(one.cells)
+    size = len(density.cells)
     of_map = {
-        "metric": pa.scalar(one.metric.base_name),
-        "slot": pa.scalar(one.location.slot),
-        "first_day": pa.scalar(one.first_day, pa.date32()),
-        "last_day": pa.scalar(one.last_day, pa.date32()),
-        "detectable_share": pa.scalar(one.detectable_share),
-        "reports": pa.scalar(one.num_reports),
-        "map_source": pa.scalar(one.source),
-        "check_p": pa.scalar(one.check and one.check.p_value, pa.float64()),
+        "metric": pa.scalar(density.metric.base_name),
+        "slot": pa.scalar(density.location.slot),
+        "first_day": pa.scalar(density.first_day, pa.date32()),
+        "last_day": pa.scalar(density.last_day, pa.date32()),
+        "detectable_share": pa.scalar(density.detectable_share),
+        "reports": pa.scalar(density.num_reports),
+        "map_source": pa.scalar(density.source),
+        "check_p": pa.scalar(density.check and density.check.p_value, pa.float64()),
     }
-    outside = (one.shares < one.low) | (one.shares > one.high)
-    notes = notes_of(one.detected, outside, (NOT_APART, MAP_APART))
+    outside = (density.shares < density.low) | (density.shares > density.high)
+    notes = notes_of(density.detected, outside, (NOT_APART, MAP_APART))
     columns = cells | {name: pa.repeat(value, size) for name, value in of_map.items()}
-    columns |= {"map_share": one.shares, "note": pa.array(notes, pa.string())}
-    columns |= {name: getattr(one, name) for name in (*_NUMBERS[1:], "detected")}
-    for name, flag, found in (
-        ("change", "changed", one.changes),
-        ("since_first", "changed_since_first", one.since_first),
+    columns |= {"map_share": density.shares, "note": pa.array(notes, pa.string())}
+    columns |= {name: getattr(density, name) for name in (*_NUMBERS[1:], "detected")}
+    for name, flag, change in (
+        ("change", "changed", density.changes),
+        ("since_first", "changed_since_first", density.since_first),
     ):
         none = np.full(size, np.nan)
-        parts = (none,) * 3 if found is None else (found.difference, found.low, found.high)
+        parts = (none,) * 3 if change is None else (change.difference, change.low, change.high)
         missing = np.isnan(parts[0])
         for end, part in zip(("", "_low", "_high"), parts, strict=True):
             columns[name + end] = pa.array(part, mask=missing)
-        columns[flag] = pa.array(missing if found is None else found.detected, mask=missing)
+        columns[flag] = pa.array(missing if change is None else change.detected, mask=missing)
     table = pa.table({name: columns[name] for name in DENSITY.names})
-    if one.places.listed is None:
+    if density.places.listed is None:
         return table
     rest = {name: value.as_py() for name, value in of_map.items()}
-    rest |= {"cell": UNLISTED, "map_share": one.unlisted, "note": "cells that are not shown"}
+    rest |= {"cell": UNLISTED, "map_share": density.unlisted, "note": "cells that are not shown"}
     return pa.concat_tables([table, pa.Table.from_pylist([rest], schema=table.schema)])
 
 
@@ -220,22 +220,22 @@ def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dic
             "detected": bool(detected),
             "reports": density.num_reports,
         }
-        for density, found in zip(maps, shares, strict=True)
+        for density, table in zip(maps, shares, strict=True)
         for name, cells, covered, detected, *numbers in zip(
-            found.areas.names,
-            found.areas.weights.sum(axis=1),
-            found.areas.covered,
-            found.detected,
-            *(_six_digits(getattr(found, number)) for number in _NUMBERS),
+            table.areas.names,
+            table.areas.weights.sum(axis=1),
+            table.areas.covered,
+            table.detected,
+            *(_six_digits(getattr(table, number)) for number in _NUMBERS),
             strict=True,
         )
     ]
 
 
-def window_text(one: Density) -> str:
+def window_text(density: Density) -> str:
     """Return the first and last day of a map as text; "" where it has none."""
-    days = list(dict.fromkeys(str(day) for day in (one.first_day, one.last_day) if day))
-    period = one.metric.period
+    days = list(dict.fromkeys(str(day) for day in (density.first_day, density.last_day) if day))
+    period = density.metric.period
     if period == "day" or not days:
         return " to ".join(days)
     return f"{period} to {days[0]}" if len(days) == 1 else f"{period}s that end {' to '.join(days)}"
@@ -244,21 +244,21 @@ def window_text(one: Density) -> str:
 def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[str]:
     """A note for each row: what is said where it is not detected, and where a guess is outside."""
     return [
-        "; ".join(text for text, said in zip(words, (not seen, out), strict=True) if said)
-        for seen, out in zip(detected.tolist(), outside.tolist(), strict=True)
+        "; ".join(text for text, fits in zip(words, (not flag, out), strict=True) if fits)
+        for flag, out in zip(detected.tolist(), outside.tolist(), strict=True)
     ]
 
 
-def visible_text(one: Density) -> str:
+def visible_text(density: Density) -> str:
     """Return a sentence on how small a share the map can show, and what would help."""
-    shares = one.shares[: one.num_cells]
-    mass = float(shares[shares >= one.detectable_share].sum())
+    shares = density.shares[: density.num_cells]
+    mass = float(shares[shares >= density.detectable_share].sum())
     text = (
-        f"A share of {percent(one.detectable_share)} is detected 8 times in 10, a smaller one less "
-        f"often; cells with at least as much hold {percent(mass)} of the map."
+        f"A share of {percent(density.detectable_share)} is detected 8 times in 10, a smaller one "
+        f"less often; cells with at least as much hold {percent(mass)} of the map."
     )
-    if one.places.listed is not None:
-        text += f" Cells that are not shown hold {percent(one.unlisted)} of it."
+    if density.places.listed is not None:
+        text += f" Cells that are not shown hold {percent(density.unlisted)} of it."
     if mass < 0.5:
         text += " To see more of it take a coarser level, more reports, or a larger epsilon."
     return text
@@ -266,14 +266,14 @@ def visible_text(one: Density) -> str:
 
 def grouped_warnings(maps: Sequence[Density]) -> list[str]:
     """Each warning once, whatever its figures, with the slots and windows that it concerns."""
-    found: dict[str, dict[str, str]] = {}
+    groups: dict[str, dict[str, str]] = {}
     for density in maps:
         where = ", ".join(filter(None, (density.slot_text, window_text(density))))
         for warning in density.warnings:
-            found.setdefault(re.sub(r"[0-9][0-9.,e-]*", "#", warning), {})[where] = warning
+            groups.setdefault(re.sub(r"[0-9][0-9.,e-]*", "#", warning), {})[where] = warning
     texts = []
-    for said in found.values():
-        *names, text = *said, list(said.values())[-1]
+    for places in groups.values():
+        *names, text = *places, list(places.values())[-1]
         if len(maps) > 1 and len(names) == len(maps):
             text = f"In all {len(maps)} maps: {text}"
         elif len(maps) > 1:
@@ -284,20 +284,20 @@ def grouped_warnings(maps: Sequence[Density]) -> list[str]:
     return texts
 
 
-def cell_size(one: Density) -> tuple[float, float]:
+def cell_size(density: Density) -> tuple[float, float]:
     """Kilometers from west to east and from south to north of a cell in the middle of the box."""
-    middle = cell_outline(one.places.grid, one.places.shown_cells[one.num_cells // 2])
+    middle = cell_outline(density.places.grid, density.places.shown_cells[density.num_cells // 2])
     latitudes, longitudes = zip(*middle, strict=True)
     high = (max(latitudes) - min(latitudes)) * KM_A_DEGREE
     shrunk = math.cos(math.radians(sum(latitudes) / len(latitudes)))
     return (max(longitudes) - min(longitudes)) * KM_A_DEGREE * shrunk, high
 
 
-def held_text(one: Density) -> str:
+def held_text(density: Density) -> str:
     """Return a sentence on places that devices hold; "" where they hold none."""
-    if not one.location.hold:
+    if not density.location.hold:
         return ""
-    span = counted(one.location.hold, one.metric.period)
+    span = counted(density.location.hold, density.metric.period)
     return (
         f"It shows where devices were last seen, within {span} of their answer, not who was "
         f"there in these days; changes lag by up to {span}."

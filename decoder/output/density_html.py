@@ -66,8 +66,8 @@ def map_data(
         base: streets, districts or stations of the user's.
         areas: shares of named areas in each of the maps, or none.
     """
-    one, base = maps[0], base or BaseLayer()
-    moved = partial(unrolled, one.places.grid)
+    sample, base = maps[0], base or BaseLayer()
+    moved = partial(unrolled, sample.places.grid)
     # first the latest with half as many answers in the box as the most: the last window is often
     # one that most devices have not answered for yet
     inside = [each.num_reports * each.in_box for each in maps]
@@ -78,22 +78,22 @@ def map_data(
     has_slots = len({each.slot_text for each in maps}) > 1
     visible_notes = [f"{each.slot_text}: " * has_slots + visible_text(each)
                      for each in maps if window_text(each) == first]  # fmt: skip
-    for each, found in zip(drawn, areas, strict=False):
-        columns = (found.areas.names, found.estimate, found.low, found.high, found.detected)
+    for each, table in zip(drawn, areas, strict=False):
+        columns = (table.areas.names, table.estimate, table.low, table.high, table.detected)
         each["areas"] = [
             {"name": name, "estimate": round(float(estimate), 6), "low": round(float(low), 6),
              "high": round(float(high), 6), "detected": bool(detected)}
             for name, estimate, low, high, detected in zip(*columns, strict=True)
         ]  # fmt: skip
     return {
-        **map_ground(one.places.outlines(), base, moved),
-        "names": list(one.places.shown_cells),
+        **map_ground(sample.places.outlines(), base, moved),
+        "names": list(sample.places.shown_cells),
         "points": [[round(moved(lon), PLACES), round(lat, PLACES)] for lat, lon in points],
         "maps": drawn,
         "areas": area_outlines(areas[0].areas, moved) if areas else [],
         "called": _called(maps, base),
         "first": first,
-        "level": one.options.level,
+        "level": sample.options.level,
         "unit": UNIT,
         "top": top,
         "scale": {
@@ -102,41 +102,41 @@ def map_data(
             "undetected_steps": UNDETECTED_STEPS,
         },
         "texts": {
-            "grid": grid_text(one),
-            "level": f"{100 * one.options.level:g} %",
-            "alpha": f"{100 * one.options.alpha:g} %",
+            "grid": grid_text(sample),
+            "level": f"{100 * sample.options.level:g} %",
+            "alpha": f"{100 * sample.options.alpha:g} %",
             "notes": [
                 *notes,
                 *grouped_warnings(maps),
                 *visible_notes,
-                *filter(None, [held_text(one)]),
+                *filter(None, [held_text(sample)]),
             ],
             "source": bundled_source(),
         },
     }
 
 
-def _map(one: Density, top: float) -> dict[str, Any]:
+def _map(density: Density, top: float) -> dict[str, Any]:
     """What is drawn of a map; changed: of cells that differ from the other windows."""
-    size, changed = one.num_cells, dict[int, list[float]]()
-    if one.changes is not None:
-        found = one.changes
-        edges = np.stack([found.difference, found.low, found.high], axis=1).round(6)
-        changed = {int(i): edges[i].tolist() for i in np.flatnonzero(found.detected[:size])}
+    size, changed = density.num_cells, dict[int, list[float]]()
+    if density.changes is not None:
+        changes = density.changes
+        edges = np.stack([changes.difference, changes.low, changes.high], axis=1).round(6)
+        changed = {int(i): edges[i].tolist() for i in np.flatnonzero(changes.detected[:size])}
     return {
-        "slot": one.slot_text,
-        "window": window_text(one),
-        "reports": one.num_reports,
-        "detectable_share": one.detectable_share,
-        **one.reserved_shares,
-        "unlisted": one.unlisted,
-        "share": counted(one.shares[:size]),
-        "low": counted(one.low[:size]),
-        "high": counted(one.high[:size]),
-        "estimate": counted(one.estimate[:size]),
-        "shade": _shades(positions(one, top)),
-        "detected": np.flatnonzero(one.detected[:size]).tolist(),
-        "source": source_text(one),
+        "slot": density.slot_text,
+        "window": window_text(density),
+        "reports": density.num_reports,
+        "detectable_share": density.detectable_share,
+        **density.reserved_shares,
+        "unlisted": density.unlisted,
+        "share": counted(density.shares[:size]),
+        "low": counted(density.low[:size]),
+        "high": counted(density.high[:size]),
+        "estimate": counted(density.estimate[:size]),
+        "shade": _shades(positions(density, top)),
+        "detected": np.flatnonzero(density.detected[:size]).tolist(),
+        "source": source_text(density),
         "changed": changed,
     }
 
@@ -167,7 +167,7 @@ def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
         return None
     if len(pairs) * maps[0].num_cells > MAX_NUMBERS:
         pairs = [pair for pair in pairs if pair[2] is pair[1].since_first]
-    top = _largest(found.difference[: one.num_cells] for _, one, found in pairs)
+    top = _largest(change.difference[: later.num_cells] for _, later, change in pairs)
     bases = list(dict.fromkeys(window_text(old) for old, _, _ in pairs))
     first = [new for old, new, _ in pairs if window_text(old) == bases[0]]
     return {
@@ -197,10 +197,10 @@ def _largest(parts: Iterable[Floats]) -> float:
     return max(most, _MIN_TOP)
 
 
-def _change_map(old: Density, new: Density, found: Differences, top: float) -> dict[str, Any]:
+def _change_map(old: Density, new: Density, changes: Differences, top: float) -> dict[str, Any]:
     """What is drawn of a change between two windows."""
     size = new.num_cells
-    change, detected = found.difference[:size], found.detected[:size]
+    change, detected = changes.difference[:size], changes.detected[:size]
     return {
         "slot": new.slot_text,
         "window": window_text(new),
@@ -208,10 +208,10 @@ def _change_map(old: Density, new: Density, found: Differences, top: float) -> d
         "reports": new.num_reports,
         "before": old.num_reports,
         "detectable_share": 0.0,
-        **dict(zip(RESERVED, found.difference[size:].tolist(), strict=False)),
+        **dict(zip(RESERVED, changes.difference[size:].tolist(), strict=False)),
         "share": counted(change),
-        "low": counted(found.low[:size]),
-        "high": counted(found.high[:size]),
+        "low": counted(changes.low[:size]),
+        "high": counted(changes.high[:size]),
         "estimate": counted(change),
         "shade": _shades(change_positions(change, detected, top)),
         "detected": np.flatnonzero(detected).tolist(),
@@ -236,40 +236,40 @@ def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def source_text(one: Density) -> str:
+def source_text(map_: Density) -> str:
     """How the map was made and whether it agrees with its reports; "" for one window's field."""
-    text = _SOURCES[one.source]
-    if one.check is not None and one.check.p_value < _DOUBTFUL:
-        text += f"{', ' if text else ''}at odds with its own reports (p = {one.check.p_value:.2g})"
+    text = _SOURCES[map_.source]
+    if map_.check is not None and map_.check.p_value < _DOUBTFUL:
+        text += f"{', ' if text else ''}at odds with its own reports (p = {map_.check.p_value:.2g})"
     return text
 
 
-def grid_text(one: Density) -> str:
+def grid_text(density: Density) -> str:
     """Return a sentence on the kind and size of the map's cells."""
-    grid, level = one.places.grid, one.places.levels[-1]
-    wide, high = cell_size(one)
+    grid, level = density.places.grid, density.places.levels[-1]
+    wide, high = cell_size(density)
     return (
-        f"{one.num_cells:,} cells of grid {grid.kind!r}, level {level}, "
+        f"{density.num_cells:,} cells of grid {grid.kind!r}, level {level}, "
         f"each about {number_text(wide)} by {number_text(high)} km."
     )
 
 
-def drawn_shares(one: Density) -> Floats:
+def drawn_shares(density: Density) -> Floats:
     """Return the share that each cell's color represents, (n,): its map share, moved into its
     interval if it is detected, so that it is never drawn as if it were empty."""
-    size = one.num_cells
-    shares, low, high = one.shares[:size], one.low[:size], one.high[:size]
+    size = density.num_cells
+    shares, low, high = density.shares[:size], density.low[:size], density.high[:size]
     inside = np.clip(shares, low, np.maximum(low, high))
-    return np.maximum(np.where(one.detected[:size], inside, shares), 0.0)
+    return np.maximum(np.where(density.detected[:size], inside, shares), 0.0)
 
 
-def positions(one: Density, top: float) -> Floats:
+def positions(density: Density, top: float) -> Floats:
     """Position of each cell on the color scale, 0 to 1. top: the largest share drawn."""
-    shares = drawn_shares(one)
+    shares = drawn_shares(density)
     dark = DETECTED_FROM + (1 - DETECTED_FROM) * np.sqrt(np.minimum(shares / top, 1))
-    part = np.sqrt(np.minimum(shares / max(one.detectable_share, 1e-12), 1))
+    part = np.sqrt(np.minimum(shares / max(density.detectable_share, 1e-12), 1))
     pale = UNDETECTED_TO * np.floor(part * UNDETECTED_STEPS) / UNDETECTED_STEPS
-    return np.where(one.detected[: one.num_cells], dark, pale)
+    return np.where(density.detected[: density.num_cells], dark, pale)
 
 
 def change_positions(change: Floats, detected: Flags, top: float) -> Floats:

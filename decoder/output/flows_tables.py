@@ -126,7 +126,7 @@ class FlowPlaces:
         cell_km = float(np.median(nearest)) if np.isfinite(nearest).all() else 1.0
         zone_km = cell_km * (size / len(flow.zones)) ** 0.5
         centers, zone_of = np.array(flow.centers), np.array(flow.zone_of)
-        zones = [tuple(centers[zone_of == one].mean(axis=0).tolist()) for one in np.unique(zone_of)]
+        zones = [tuple(centers[zone_of == z].mean(axis=0).tolist()) for z in np.unique(zone_of)]
 
         def named(points: Sequence[Point], wide: float) -> tuple[str, ...]:
             return (*(place_name(point, base, wide) for point in points), *("" for _ in RESERVED))
@@ -143,10 +143,10 @@ class FlowPlaces:
         )
 
 
-def flow_tables(found: FlowDecoding, places: FlowPlaces) -> tuple[Table, Table, Table, Table]:
+def flow_tables(decoding: FlowDecoding, places: FlowPlaces) -> tuple[Table, Table, Table, Table]:
     """The tables of flows, with their lines, of pairs of zones, of cells and of distance bands."""
-    flow, zones = found.flow, (*found.flow.zones, *RESERVED)
-    flows = flow_columns(found, places, np.arange(flow.num_sides**2))
+    flow, zones = decoding.flow, (*decoding.flow.zones, *RESERVED)
+    flows = flow_columns(decoding, places, np.arange(flow.num_sides**2))
     ends = zip(flows["origin"], flows["destination"], strict=True)
     lines = [flow_line(*(places.cells[side] for side in pair))
              if {*pair} <= places.cells.keys() else None for pair in ends]  # fmt: skip
@@ -157,9 +157,9 @@ def flow_tables(found: FlowDecoding, places: FlowPlaces) -> tuple[Table, Table, 
             round(distance_km(start, end), KM_DECIMALS) if start and end else None
             for start, end in product(centers, repeat=2)
         ],
-        **_share_columns(found.zones),
-        "detected": found.zones_detected.tolist(),
-        "flow_share": found.zone_share.tolist(),
+        **_share_columns(decoding.zones),
+        "detected": decoding.zones_detected.tolist(),
+        "flow_share": decoding.zone_share.tolist(),
     }
     of_sides = [places.cells.get(name, (None, None)) for name in flow.side_names]
     of_cells: Columns = {
@@ -168,24 +168,24 @@ def flow_tables(found: FlowDecoding, places: FlowPlaces) -> tuple[Table, Table, 
         "zone": [zones[flow.zone_side(side)] for side in range(flow.num_sides)],
         "latitude": [latitude for latitude, _ in of_sides],
         "longitude": [longitude for _, longitude in of_sides],
-        **_share_columns(found.origins, "origin_"),
-        **_share_columns(found.destinations, "destination_"),
+        **_share_columns(decoding.origins, "origin_"),
+        **_share_columns(decoding.destinations, "destination_"),
         **{
             name: [*values, *(None for _ in RESERVED)]
-            for name, values in _share_columns(found.net, "net_").items()
+            for name, values in _share_columns(decoding.net, "net_").items()
         },
     }
     if flow.lag:  # the matrix of moves is not readable
         lines = []
         flows, of_zones, of_cells = (
-            {key: [] for key in one} for one in (flows, of_zones, of_cells)
+            {key: [] for key in columns} for columns in (flows, of_zones, of_cells)
         )
     edges = flow.bands_km
     of_bands = {
         "band": band_texts(edges),
         "from_km": [None, 0.0, *edges, None],
         "to_km": [None, *edges, None, None],
-        **_share_columns(found.bands),
+        **_share_columns(decoding.bands),
     }
     return (
         replace(FLOWS.table(flows), geometries=lines),
@@ -195,17 +195,17 @@ def flow_tables(found: FlowDecoding, places: FlowPlaces) -> tuple[Table, Table, 
     )
 
 
-def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Columns:
+def flow_columns(decoding: FlowDecoding, places: FlowPlaces, rows: Indices) -> Columns:
     """Return the columns of flows.csv. rows: indices of pairs, of P = (K + 2)^2."""
-    flows, guess = found.flows.at(rows), found.flow_share[rows]
-    detected, apart = found.detected[rows], (guess < flows.low) | (guess > flows.high)
+    flows, guess = decoding.flows.at(rows), decoding.flow_share[rows]
+    detected, apart = decoding.detected[rows], (guess < flows.low) | (guess > flows.high)
     return {
-        **_ends(rows, found.flow.side_names, places.cell_names),
+        **_ends(rows, decoding.flow.side_names, places.cell_names),
         "km": places.kilometers.ravel()[rows].round(KM_DECIMALS).tolist(),
         **_share_columns(flows),
         "detected": detected.tolist(),
         "flow_share": guess.tolist(),
-        "gravity": found.gravity[rows].tolist(),
+        "gravity": decoding.gravity[rows].tolist(),
         "note": notes_of(detected, apart, (NOT_DETECTED, GUESS_APART)),
     }
 
@@ -230,7 +230,7 @@ def _share_columns(table: ShareTable, prefix: str = "") -> Columns:
 
 
 def flows_content(
-    found: FlowDecoding,
+    decoding: FlowDecoding,
     places: FlowPlaces,
     tables: Sequence[Table],
     display: FlowOptions,
@@ -239,44 +239,44 @@ def flows_content(
     """Return the contents of results.json, as plain values.
 
     Args:
-        found: the decoding.
+        decoding: the decoding.
         places: names and centers.
         tables: of the decoding.
         display: which flows are shown, detected first, then by share; flows.csv has all.
         notes: sentences about the input, which go before the warnings.
     """
-    definition, base = found.definition, places.base
+    definition, base = decoding.definition, places.base
     far = np.nan_to_num(places.kilometers.ravel(), nan=-1.0) >= display.min_km
-    order = np.lexsort((-found.flow_share, ~found.detected))
+    order = np.lexsort((-decoding.flow_share, ~decoding.detected))
     order = order[far[order]]
-    shown = order[: int(found.detected[order].sum()) + display.top]
-    flows = [] if found.flow.lag else FLOWS.table(flow_columns(found, places, shown)).records()
+    rows = order[: int(decoding.detected[order].sum()) + display.top]
+    flows = [] if decoding.flow.lag else FLOWS.table(flow_columns(decoding, places, rows)).records()
     content = {
-        **found.described(),
+        **decoding.described(),
         "description": definition.get("description"),
         "period": definition.get("period"),
-        "epsilon": found.params.epsilon_one,
+        "epsilon": decoding.params.epsilon_one,
         "max_reports": definition.get("max_reports"),
         "for_life": risk_of(Metric.from_dict(definition)).for_life,
-        "flow": found.flow.to_dict(),
-        "level": found.level,
-        "alpha": found.alpha,
-        "repetition": found.repetition,
-        "tau": found.tau,
-        "departure_evidence": found.departure_evidence,
-        "num_detected": found.num_detected,
-        "detected_share": found.detected_share,
-        "detectable_share": found.detectable_share,
-        "forged_shift": found.forged_shift,
-        "own_cell": {name: float(part[0]) for name, part in found.own_cell._asdict().items()},
-        "moved": {name: float(part[0]) for name, part in found.moved._asdict().items()},
+        "flow": decoding.flow.to_dict(),
+        "level": decoding.level,
+        "alpha": decoding.alpha,
+        "repetition": decoding.repetition,
+        "tau": decoding.tau,
+        "departure_evidence": decoding.departure_evidence,
+        "num_detected": decoding.num_detected,
+        "detected_share": decoding.detected_share,
+        "detectable_share": decoding.detectable_share,
+        "forged_shift": decoding.forged_shift,
+        "own_cell": {name: float(part[0]) for name, part in decoding.own_cell._asdict().items()},
+        "moved": {name: float(part[0]) for name, part in decoding.moved._asdict().items()},
         "min_km": display.min_km,
         "flows": flows,
         **{table.name: table.records() for table in tables[1:]},
-        "checks": [asdict(check) for check in found.checks],
+        "checks": [asdict(check) for check in decoding.checks],
         "cell_km": places.cell_km,
         "base": {"lines": base.lines, "areas": base.areas, "points": base.points},
-        "warnings": [*notes, *found.warnings],
+        "warnings": [*notes, *decoding.warnings],
     }
     plain: dict[str, Any] = finite(content)
     return plain

@@ -25,27 +25,27 @@ _MIN_WIDEST = 1e-9  # share of the widest line, also where nobody moves
 Row = Mapping[str, Any]
 
 
-def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
+def flows_view(content: dict[str, Any], query: TableQuery) -> dict[str, Any]:
     """The variables of `result_flow.html.j2`, from results.json and the query of its table."""
-    flow = Flow.from_dict(found["flow"])
+    flow = Flow.from_dict(content["flow"])
     named = [
         row | {"way": f"{_side_text(row, 'origin')} > {_side_text(row, 'destination')}"}
-        for row in found["flows"]
+        for row in content["flows"]
     ]
     return {
-        "data": map_json(_map_data(found, flow)) if found["flows"] else None,
+        "data": map_json(_map_data(content, flow)) if content["flows"] else None,
         "data_url": None,
-        "found": found,
+        "found": content,
         "moves": bool(flow.lag),
         "slots": (flow.origin.name, flow.destination.name),
         "lag": flow.lag,
-        "heat": _zone_heat(found["zones"], found["level"]),
+        "heat": _zone_heat(content["zones"], content["level"]),
         "questions": dict(zip(QUESTIONS, (flow.origin.name, flow.destination.name, "the distance",
                                           "the pair of zones", "the pair of cells"), strict=True)),
         "bands": forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"], None)
-                         for row in found["bands"]]),
+                         for row in content["bands"]]),
         "table": page_of(named, "way", query),
-        "level": f"{100 * found['level']:g} %",
+        "level": f"{100 * content['level']:g} %",
         "source": bundled_source(),
     }  # fmt: skip
 
@@ -59,8 +59,8 @@ def _zone_heat(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
     for (origin, destination), row in at.items():
         for side in {origin, destination}:
             sizes[side] = sizes.get(side, 0.0) + _drawn_share(row)
-    kept = sorted(sizes, key=lambda side: (side not in RESERVED, -sizes[side]))[:MAX_SIDE]
-    sides = [side for side in sizes if side in kept]
+    largest = sorted(sizes, key=lambda side: (side not in RESERVED, -sizes[side]))[:MAX_SIDE]
+    sides = [side for side in sizes if side in largest]
     top = max(_drawn_share(row) for row in rows) or 1.0
     numbers = {side: f"{number}" for number, side in enumerate(sizes, start=1)}
 
@@ -73,9 +73,9 @@ def _zone_heat(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
         text = percent(share).removesuffix(" %") if share >= MIN_TEXT else "·"
         return heat_square(share, top, text, _title(row, level), detected=row["detected"])
 
-    made = tuple((named(side), tuple(square(at[side, other]) for other in sides)) for side in sides)
+    grid = tuple((named(side), tuple(square(at[side, other]) for other in sides)) for side in sides)
     columns = tuple(_plain(side) if side in RESERVED else numbers[side] for side in sides)
-    return {"rows": made, "columns": columns, "hidden": len(sides) < len(sizes)}
+    return {"rows": grid, "columns": columns, "hidden": len(sides) < len(sizes)}
 
 
 def _plain(name: str) -> str:
@@ -138,39 +138,39 @@ def flow_line(start: Point, end: Point) -> dict[str, Any]:
     return {"type": "MultiLineString", "coordinates": parts}
 
 
-def _map_data(found: Row, flow: Flow) -> dict[str, Any]:
+def _map_data(content: Row, flow: Flow) -> dict[str, Any]:
     """Return the data that map.js draws: one map, whose marks are flows; shares are of people."""
-    rows: Sequence[Row] = found["flows"]
+    rows: Sequence[Row] = content["flows"]
     called = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
     number = {name: place for place, name in enumerate(flow.cells)}
     outlines = [cell_outline(flow.grid, name) for name in flow.cells]
-    window = days(found["first_day"], found["last_day"]) if found["first_day"] else "all days"
+    window = days(content["first_day"], content["last_day"]) if content["first_day"] else "all days"
     drawn = [row for row in rows if {row["origin"], row["destination"]} <= number.keys()]
     columns = {"share": [_drawn_share(row) for row in drawn]}
     columns |= {name: [row[name] for row in drawn] for name in ("low", "high", "estimate")}
-    one = {
+    drawn_map = {
         "slot": f"{flow.origin.name} to {flow.destination.name}",
         "window": window,
-        "reports": found["num_reports"],
-        "detectable_share": found["detectable_share"],
+        "reports": content["num_reports"],
+        "detectable_share": content["detectable_share"],
         "ends": [[number[row["origin"]], number[row["destination"]]] for row in drawn],
         "size": _sizes(drawn),
         **{name: counted(np.array(column, dtype=np.float64)) for name, column in columns.items()},
         "detected": [place for place, row in enumerate(drawn) if row["detected"]],
-        "titles": [_title(row, found["level"]) for row in drawn],
+        "titles": [_title(row, content["level"]) for row in drawn],
         "ways": [_way_text(row) for row in drawn],
         "changed": {},
     }
     return {
         "flows": True,
-        **map_ground(outlines, BaseLayer(**found["base"]), partial(unrolled, flow.grid)),
+        **map_ground(outlines, BaseLayer(**content["base"]), partial(unrolled, flow.grid)),
         "names": list(flow.cells),
         "called": {i: called[name] for i, name in enumerate(flow.cells) if called.get(name)},
         "points": [],
         "areas": [],
-        "maps": [one],
+        "maps": [drawn_map],
         "first": window,
-        "level": found["level"],
+        "level": content["level"],
         "unit": UNIT,
         "top": _largest(rows, own=False),
     }
@@ -201,10 +201,10 @@ def _title(row: Row, level: float) -> str:
     start, end = (_side_text(row, side) for side in ("origin", "destination"))
     way = f"stay in {start}" if row["origin"] == row["destination"] else f"{start} to {end}"
     far = "" if not row["km"] else f", {row['km']:.3g} km"
-    known = f"{percent(row['low'])} to {percent(row['high'])} ({100 * level:g} %)"
+    range_text = f"{percent(row['low'])} to {percent(row['high'])} ({100 * level:g} %)"
     if row["detected"]:
-        return f"{way}{far}: {percent(row['estimate'])} of people, {known}"
-    return f"{way}{far}: not detected, {known}; guess {percent(row['flow_share'])}"
+        return f"{way}{far}: {percent(row['estimate'])} of people, {range_text}"
+    return f"{way}{far}: not detected, {range_text}; guess {percent(row['flow_share'])}"
 
 
 def _side_text(row: Row, side: str) -> str:

@@ -93,9 +93,9 @@ def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> T
 def stylesheet() -> str:
     """The style of every page: colors, then components. `data-theme="light"` asks for light."""
     colors = {}
-    for theme, known in THEMES.items():
-        named = {name: value for name, value in known.items() if name != "lines"}
-        named |= {f"line-{i}": value for i, value in enumerate(known["lines"])}
+    for theme, palette in THEMES.items():
+        named = {name: value for name, value in palette.items() if name != "lines"}
+        named |= {f"line-{i}": value for i, value in enumerate(palette["lines"])}
         colors[theme] = " ".join(
             f"--{name}: {value if isinstance(value, str) else ' '.join(value)};"
             for name, value in named.items()
@@ -126,8 +126,8 @@ def _text(name: str) -> str:
 def colors(places: Floats, theme: str = "light", scale: str = "stops") -> Floats:
     """Red, green and blue, from 0 to 1, of positions on a color scale, (n, 3)."""
     stops = np.array([rgb(text) for text in THEMES[theme][scale]])
-    known = np.linspace(0, 1, len(stops))
-    return np.stack([np.interp(places, known, stops[:, c]) for c in range(3)], axis=-1)
+    stop_places = np.linspace(0, 1, len(stops))
+    return np.stack([np.interp(places, stop_places, stops[:, c]) for c in range(3)], axis=-1)
 
 
 def rgb(text: str) -> tuple[float, float, float]:

@@ -111,29 +111,29 @@ def _layers(
     shapes: Mapping[str, Iterable[Sequence[Corner]]], project: Project
 ) -> tuple[tuple[str, str], ...]:
     """Path data by class, to whole units, without shapes smaller than a unit."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for name, parts in shapes.items():
         for shape in parts:
             placed = (project(corner) for corner in shape)
             corners = [at for at, _ in groupby(f"{x:.0f},{y:.0f}" for x, y in placed)]
             if len(corners) > 1:
                 path = f"M{'L'.join(corners)}{'Z' if name in _CLOSED else ''}"
-                found[name] = found.get(name, "") + path
-    return tuple(found.items())
+                paths[name] = paths.get(name, "") + path
+    return tuple(paths.items())
 
 
 def _shaded(
-    rings: Sequence[Sequence[Corner]], one: Mapping[str, Any], project: Project
+    rings: Sequence[Sequence[Corner]], drawn: Mapping[str, Any], project: Project
 ) -> tuple[tuple[int, str], ...]:
     """One path for all cells of a color; a cell is its first corner and short steps."""
-    found: dict[int, list[str]] = {}
-    for ring, shade in zip(rings, one["shade"], strict=True):
+    paths: dict[int, list[str]] = {}
+    for ring, shade in zip(rings, drawn["shade"], strict=True):
         if shade:
             places = [[round(part, 1) for part in project(corner)] for corner in ring]
             steps = (f"{c - a:.1f},{d - b:.1f}" for (a, b), (c, d) in pairwise(places))
             path = f"M{_at(places[0])}l{' '.join(steps)}z"
-            found.setdefault(round(shade / 255 * STEPS), []).append(path)
-    return tuple((step, "".join(found[step])) for step in sorted(found))
+            paths.setdefault(round(shade / 255 * STEPS), []).append(path)
+    return tuple((step, "".join(paths[step])) for step in sorted(paths))
 
 
 def _border(rings: Sequence[Sequence[Corner]], project: Project) -> str:
@@ -156,7 +156,7 @@ def _names(
 ) -> Iterable[dict[str, Any]]:
     """Points within the picture, without a name that would lie on another; then the cities of most
     people that have room for theirs, one for 200 by 200 units."""
-    taken: list[tuple[float, float, float, float]] = []
+    boxes: list[tuple[float, float, float, float]] = []
     room = max(4, WIDTH * height // 40_000)
     for is_city, (name, *at) in chain(product([False], points), product([True], cities)):
         x, y = project(at)
@@ -165,13 +165,13 @@ def _names(
         box = (x, y - _LINE, x + 7 + _LETTER * len(name), y)
         free = box[2] < WIDTH and not any(
             box[0] < right and left < box[2] and box[1] < low and high < box[3]
-            for left, high, right, low in taken
+            for left, high, right, low in boxes
         )
         if is_city and not (free and room):
             continue
         room -= is_city
         if free:
-            taken.append(box)
+            boxes.append(box)
         yield {"x": round(x, 1), "y": round(y, 1), "name": name if free else ""}
 
 

@@ -55,9 +55,9 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
         query: text within the values to show.
     """
     windows = content["windows"]
-    wanted = query.q.casefold()
+    word = query.q.casefold()
     names = dict.fromkeys(row["string"] for row in content["rows"])
-    matching = [name for name in names if wanted in name.casefold()]
+    matching = [name for name in names if word in name.casefold()]
     return {
         "panels": value_panels(content, matching[:MAX_PANELS]),
         "matching": len(matching),
@@ -80,15 +80,15 @@ def latest(content: Mapping[str, Any]) -> dict[str, Any] | None:
     if not ranked:
         return None
     value, last = ranked[0], len(content["windows"]) - 1
-    wanted = (value, last - 1, last)
-    change: Mapping[str, Any] = next((one for one in content["changes"] if wanted ==
-                   (one["string"], one.get("first"), one.get("second"))), {})  # fmt: skip
+    key = (value, last - 1, last)
+    change: Mapping[str, Any] = next((row for row in content["changes"] if key ==
+                   (row["string"], row.get("first"), row.get("second"))), {})  # fmt: skip
     names = ("difference", "low", "high", "p_adjusted")
     return {
         "string": value,
         "level": content["level"],
         "alpha": content["alpha"],
-        "shares": [one and one[0] for one in shares_of(content)[value]],
+        "shares": [shares and shares[0] for shares in shares_of(content)[value]],
         "change": {name: change[name] for name in names if name in change},
     }
 
@@ -105,17 +105,17 @@ def window_reports(content: Mapping[str, Any]) -> tuple[int, ...]:
 
 def value_panels(content: Mapping[str, Any], values: Sequence[str]) -> tuple[ValuePanel, ...]:
     """Return a panel for each of some values."""
-    found, smallest = shares_of(content), smallest_p(content)
-    return tuple(value_panel(value, found[value], smallest.get(value)) for value in values)
+    by_value, smallest = shares_of(content), smallest_p(content)
+    return tuple(value_panel(value, by_value[value], smallest.get(value)) for value in values)
 
 
 def smallest_p(content: Mapping[str, Any]) -> dict[str, float]:
     """Return the smallest corrected p-value of a change of each value that was tested."""
-    found: dict[str, float] = {}
+    smallest: dict[str, float] = {}
     for change in content["changes"]:
         value = change["string"]
-        found[value] = min(found.get(value, 1.0), change["p_adjusted"])
-    return found
+        smallest[value] = min(smallest.get(value, 1.0), change["p_adjusted"])
+    return smallest
 
 
 def value_panel(
@@ -130,18 +130,18 @@ def value_panel(
 def shares_of(content: Mapping[str, Any]) -> dict[str, list[Shares | None]]:
     """Share, low and high of each value in each window; None where there is none."""
     number = {_ends(window): i for i, window in enumerate(content["windows"])}
-    found: dict[str, list[Shares | None]] = {}
+    by_value: dict[str, list[Shares | None]] = {}
     for row in content["rows"]:
-        shares = found.setdefault(row["string"], [None] * len(number))
+        shares = by_value.setdefault(row["string"], [None] * len(number))
         if row["proportion"] is not None:
             shares[number[_ends(row)]] = (row["proportion"], row["low"], row["high"])
-    return found
+    return by_value
 
 
 def values_by_share(content: Mapping[str, Any]) -> list[str]:
     """Return the values of a series, that with the largest share in its last window first."""
-    found = shares_of(content)
-    return sorted(found, key=lambda value: -(found[value][-1] or (-1.0,))[0])
+    by_value = shares_of(content)
+    return sorted(by_value, key=lambda value: -(by_value[value][-1] or (-1.0,))[0])
 
 
 def windows_between(
@@ -155,8 +155,8 @@ def windows_between(
     ]
 
 
-def _ends(one: Mapping[str, Any]) -> tuple[str, str]:
-    return one["first_day"], one["last_day"]
+def _ends(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["first_day"], row["last_day"]
 
 
 @dataclass(frozen=True)
@@ -213,17 +213,17 @@ def series_chart(
         log: whether the axis of shares is logarithmic; shares of 0 and less are gaps then.
         size: one of `SIZES`.
     """
-    frame, chosen, found = SIZES[size], windows_between(content, first, last), shares_of(content)
-    ordinals = [[date.fromisoformat(day).toordinal() for day in _ends(one)] for _, one in chosen]
+    frame, chosen, by_value = SIZES[size], windows_between(content, first, last), shares_of(content)
+    ordinals = [[date.fromisoformat(day).toordinal() for day in _ends(span)] for _, span in chosen]
     middles = [sum(ends) / 2 for ends in ordinals]
     across = Axis(min(middles, default=0.0) - 0.5, max(middles, default=0.0) + 0.5,
                   frame.left, frame.right)  # fmt: skip
     columns = [across.at(middle) for middle in middles]
-    rows = {value: [found[value][i] for i, _ in chosen] for value in values}
-    axis, ticks = _axis([one for row in rows.values() for one in row if one], frame, log)
+    rows = {value: [by_value[value][i] for i, _ in chosen] for value in values}
+    axis, ticks = _axis([share for row in rows.values() for share in row if share], frame, log)
     lines = []
     for number, (value, row) in enumerate(rows.items()):
-        drawn = [None if one is None or (log and one[0] <= 0) else one for one in row]
+        drawn = [None if share is None or (log and share[0] <= 0) else share for share in row]
         marks, bands = line_with_bands(drawn, columns, axis)
         y = (marks[-1][-1].y if marks else axis.start) + 4
         label = short(value, _MAX_LABEL)
@@ -231,34 +231,34 @@ def series_chart(
     places = _apart([line.label_y for line in lines], frame.bottom)
     return SeriesChart(
         frame=frame,
-        lines=tuple(replace(one, label_y=y) for one, y in zip(lines, places, strict=True)),
+        lines=tuple(replace(curve, label_y=y) for curve, y in zip(lines, places, strict=True)),
         across=tuple(_day_ticks(across)),
         up=ticks,
-        windows=tuple((days(one["first_day"], one["last_day"]), x)
-                      for (_, one), x in zip(chosen, columns, strict=True)),
+        windows=tuple((days(span["first_day"], span["last_day"]), x)
+                      for (_, span), x in zip(chosen, columns, strict=True)),
         log=log,
         level=content["level"],
     )  # fmt: skip
 
 
-def _axis(known: Sequence[Shares], frame: Frame, log: bool) -> tuple[Axis, tuple[Tick, ...]]:
+def _axis(shares: Sequence[Shares], frame: Frame, log: bool) -> tuple[Axis, tuple[Tick, ...]]:
     """Return the axis of shares and its ticks."""
-    top = max([*(high for _, _, high in known), 1e-6])
+    top = max([*(high for _, _, high in shares), 1e-6])
     if not log:
         return share_axis(top, frame.bottom, frame.top, most=6)
-    smallest = min([share for share, _, _ in known if share > 0], default=top / 10)
+    smallest = min([share for share, _, _ in shares if share > 0], default=top / 10)
     highest = math.ceil(math.log10(top) - 1e-9)
     lowest = min(math.floor(math.log10(smallest) + 1e-9), highest - 1)
     axis = Axis(10.0**lowest, 10.0**highest, frame.bottom, frame.top, log=True)
     marks = [factor * 10.0**power for power in range(lowest, highest + 1) for factor in (1, 2, 5)]
-    shown = [mark for mark in marks if mark <= axis.high * 1.001]
-    return axis, tuple(Tick(axis.at(one), f"{100 * one:.6g} %") for one in shown)
+    visible = [mark for mark in marks if mark <= axis.high * 1.001]
+    return axis, tuple(Tick(axis.at(value), f"{100 * value:.6g} %") for value in visible)
 
 
-def _apart(wanted: Sequence[float], bottom: float) -> list[float]:
+def _apart(ideal: Sequence[float], bottom: float) -> list[float]:
     """Places of names that do not cover each other, near the wanted ones."""
-    order = sorted(range(len(wanted)), key=wanted.__getitem__)
-    places, above = list(wanted), -math.inf
+    order = sorted(range(len(ideal)), key=ideal.__getitem__)
+    places, above = list(ideal), -math.inf
     for i in order:
         places[i] = above = max(places[i], above + _LABEL_GAP)
     if above > bottom:
@@ -271,8 +271,8 @@ def _apart(wanted: Sequence[float], bottom: float) -> list[float]:
 def _day_ticks(axis: Axis) -> Iterator[Tick]:
     """Ticks of the axis of days, no nearer than their texts allow; weeks begin on Mondays."""
     scale = (axis.end - axis.start) / (axis.high - axis.low)
-    step = next((one for one in _STEPS if one * scale >= 64), _STEPS[-1])
-    first, last = (date.fromordinal(max(1, one)) for one in
+    step = next((size for size in _STEPS if size * scale >= 64), _STEPS[-1])
+    first, last = (date.fromordinal(max(1, number)) for number in
                    (math.ceil(axis.low), math.floor(axis.high)))  # fmt: skip
     has_years = first.year != last.year
     day = first + timedelta(days=-first.weekday() % 7 if step % 7 == 0 else 0)

@@ -29,7 +29,7 @@ class Tiles:
         is_known = is_path or (
             parts.scheme in ("http", "https") and _HOST.fullmatch(parts.netloc) is not None
         )
-        if not is_known or not (self.is_vector or all(f"{{{one}}}" in self.url for one in "zxy")):
+        if not is_known or not (self.is_vector or all(f"{{{axis}}}" in self.url for axis in "zxy")):
             raise DecodeError(
                 f"tiles = {self.url!r}: give https://HOST/{{z}}/{{x}}/{{y}}.png, or the address of "
                 "a .pmtiles file"

@@ -68,9 +68,9 @@ def write_geoparquet(path: Path, table: Any, geometries: Sequence[Geometry | Non
     text = json.dumps({"version": "1.1.0", "primary_column": GEOMETRY,
                        "columns": {GEOMETRY: column}})  # fmt: skip
     metadata = {**(table.schema.metadata or {}), b"geo": text.encode()}
-    known: dict[int, bytes] = {}  # rows of several windows share their geometries
+    cached: dict[int, bytes] = {}  # rows of several windows share their geometries
     cells = [
-        geometry and known.setdefault(id(geometry), well_known_binary(geometry))
+        geometry and cached.setdefault(id(geometry), well_known_binary(geometry))
         for geometry in geometries
     ]
     whole = table.append_column(GEOMETRY, pa.array(cells, pa.binary()))
@@ -183,8 +183,8 @@ def _features(document: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
             yield from _features(feature)
     elif kind == "Feature":
         properties, geometry = document.get("properties"), document.get("geometry")
-        known = properties if isinstance(properties, Mapping) else {}
-        yield known, None if geometry is None else json.dumps(geometry)
+        fields = properties if isinstance(properties, Mapping) else {}
+        yield fields, None if geometry is None else json.dumps(geometry)
     elif isinstance(document, Mapping) and ("coordinates" in document or "geometries" in document):
         yield {}, json.dumps(document)
     else:
@@ -207,7 +207,7 @@ def _other(path: Path) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
         raise DecodeError("it has no geometries")
     if not meta["crs"]:
         raise DecodeError("it names no coordinate system: add it, as the .prj file of a shapefile")
-    fields, values = [str(name) for name in meta["fields"]], [one.tolist() for one in columns]
+    fields, values = [str(name) for name in meta["fields"]], [array.tolist() for array in columns]
     rows = (
         ({name: column[i] for name, column in zip(fields, values, strict=True)}, geometry)
         for i, geometry in enumerate(geometries)

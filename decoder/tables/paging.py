@@ -44,8 +44,8 @@ class TableQuery:
     def link(self, **changed: Any) -> str:
         """Return the query of an address, with changes."""
         plain = vars(TableQuery())
-        given = {n: v for n, v in vars(replace(self, **changed)).items() if v != plain[n]}
-        return "?" + urlencode({n: int(v) if v is True else v for n, v in given.items()})
+        fields = {n: v for n, v in vars(replace(self, **changed)).items() if v != plain[n]}
+        return "?" + urlencode({n: int(v) if v is True else v for n, v in fields.items()})
 
     @property
     def span(self) -> slice:
@@ -68,27 +68,27 @@ class TablePage:
         return max(1, -(-self.matching // self.query.rows))
 
 
-def query_of(given: Mapping[str, str]) -> TableQuery:
+def query_of(texts: Mapping[str, str]) -> TableQuery:
     """Return the query of an address; invalid numbers are left out."""
     return TableQuery(
-        q=given.get("q", "")[:200],
-        sort=given.get("sort", "")[:40],
-        page=_number(given.get("page", ""), 1, 10**6),
-        rows=_number(given.get("rows", ""), PAGE, MAX_ROWS_ASKED),
-        all=given.get("all", "") == "1",
+        q=texts.get("q", "")[:200],
+        sort=texts.get("sort", "")[:40],
+        page=_number(texts.get("page", ""), 1, 10**6),
+        rows=_number(texts.get("rows", ""), PAGE, MAX_ROWS_ASKED),
+        all=texts.get("all", "") == "1",
     )
 
 
 def page_of(rows: Sequence[Mapping[str, Any]], name: str, query: TableQuery) -> TablePage:
     """Search, sort and cut rows. name: the column that is searched."""
-    wanted = query.q.casefold()
-    found = [row for row in rows if wanted in str(row[name]).casefold()] if wanted else list(rows)
-    if found and query.column in found[0]:
-        known = [row for row in found if row[query.column] is not None]
-        unknown = [row for row in found if row[query.column] is None]
-        known.sort(key=lambda row: row[query.column], reverse=query.descending)
-        found = known + unknown
-    return TablePage(found[query.span], len(found), len(rows), query)
+    word = query.q.casefold()
+    matches = [row for row in rows if word in str(row[name]).casefold()] if word else list(rows)
+    if matches and query.column in matches[0]:
+        filled = [row for row in matches if row[query.column] is not None]
+        unknown = [row for row in matches if row[query.column] is None]
+        filled.sort(key=lambda row: row[query.column], reverse=query.descending)
+        matches = filled + unknown
+    return TablePage(matches[query.span], len(matches), len(rows), query)
 
 
 def page_of_parquet(

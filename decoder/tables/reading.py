@@ -118,8 +118,8 @@ def read_table(path: Path, columns: Sequence[str], *, every_line: bool = False) 
         delimiter = next(fits, ",")
         header = headers[delimiter]
         if missing := [name for name in columns if name not in header]:
-            known = ", ".join(map(repr, header[:_SHOWN_COLUMNS])) or "no header"
-            raise MissingColumnError(f"no column {', '.join(map(repr, missing))}; it has {known}")
+            names = ", ".join(map(repr, header[:_SHOWN_COLUMNS])) or "no header"
+            raise MissingColumnError(f"no column {', '.join(map(repr, missing))}; it has {names}")
         for name in columns:
             if header.count(name) > 1:
                 raise TableFileError(f"line 1: column {name!r} is repeated")
@@ -161,14 +161,14 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         TableFileError: The text is UTF-16, or only the name of the file says gzip.
     """
     with path.open("rb") as file, ExitStack() as stack:
-        found = file
+        content = file
         if file.peek(2)[:2] == _GZIP:
-            found = cast(io.BufferedReader, stack.enter_context(gzip.open(file, "rb")))
+            content = cast(io.BufferedReader, stack.enter_context(gzip.open(file, "rb")))
         elif path.name.lower().endswith(".gz"):
             raise TableFileError("this is not gzip, although its name ends in .gz; rename it")
-        if found.peek(2)[:2] in _UTF16_BOMS:
+        if content.peek(2)[:2] in _UTF16_BOMS:
             raise TableFileError("the text is UTF-16; save it as UTF-8")
-        yield found
+        yield content
 
 
 def _decoded(file: BinaryIO) -> io.TextIOWrapper:

@@ -94,7 +94,7 @@ class Table:
     def shown(self, most: int) -> tuple[list[str], list[tuple[str, ...]]]:
         """Headings and the first rows, formatted; `low` and `high` are one column, `interval`."""
         headings, cells, before = list[str](), list[list[str]](), ""
-        for column in (one for one in self.columns if one.shown):
+        for column in (item for item in self.columns if item.shown):
             texts = [column.text(value) for value in _plain(self.data[column.name][:most])]
             if before == column.name.replace("high", "low") != column.name:
                 headings[-1] = "interval"
@@ -188,15 +188,15 @@ def _between(low: str, high: str) -> str:
 
 def columns_of(schema: Any) -> tuple[Column, ...]:
     """The declared columns of a pyarrow.Schema that `Table.write_parquet` wrote, without shapes."""
-    found = []
+    columns = []
     for column in schema:
         if column.name == GEOMETRY:
             continue
         about = {key.decode(): value.decode() for key, value in (column.metadata or {}).items()}
         kind = ColumnType(about["type"])
-        found.append(Column(column.name, kind, about["meaning"], about["title"], about["unit"],
+        columns.append(Column(column.name, kind, about["meaning"], about["title"], about["unit"],
                             bool(about["shown"])))  # fmt: skip
-    return tuple(found)
+    return tuple(columns)
 
 
 def csv_of_parquet(content: bytes) -> bytes:
@@ -242,8 +242,8 @@ def without_formulas(table: Any) -> Any:
 
     for number, name in enumerate(table.column_names):
         texts = table[name]
-        found = pa.types.is_string(texts.type) and pc.match_substring_regex(texts, _COMPUTED)
-        if found is False or not pc.any(found).as_py():
+        computed = pa.types.is_string(texts.type) and pc.match_substring_regex(texts, _COMPUTED)
+        if computed is False or not pc.any(computed).as_py():
             continue
         cells = [
             text if text is None or FINITE_NUMBER.fullmatch(text) else without_formula(text)

@@ -74,7 +74,7 @@ class WindowEvents(Operations):
         events."""
         now = replace(window, state=WindowState.DONE, result_id=result_id)
         alpha = spec_of_schedule(schedule).options.alpha
-        done = [one for one in earlier if one.state == WindowState.DONE]
+        done = [row for row in earlier if row.state == WindowState.DONE]
         with self.database.reading() as db:
             alarms = load_alarms(db, [schedule.id])
             tests = load_tests(db, [*done[-1:], now])
@@ -83,8 +83,8 @@ class WindowEvents(Operations):
             if change_window(db, window, state=WindowState.DONE, result_id=result_id):
                 new: list[str] = []
                 if mine is not None:
-                    held = [mine.values[i] for i in np.flatnonzero(mine.detected)]
-                    new = add_values(db, schedule.id, now.params_id, held)
+                    detected = [mine.values[i] for i in np.flatnonzero(mine.detected)]
+                    new = add_values(db, schedule.id, now.params_id, detected)
                 for alarm in alarms:
                     rules = Rules.model_validate_json(alarm.rules)
                     events = [*_of_reports(rules, done, now)]
@@ -114,8 +114,8 @@ class WindowEvents(Operations):
         at, event_id = self.now(), self.new_id()
         rule = event.rule.replace("_", "-")
         cause = f"{rule}:{window.params_id}:{window.first_day}"
-        known = select(1).where(EventRow.alarm_id == alarm.id, EventRow.cause == cause)
-        if db.execute(known).first() is not None:
+        stored = select(1).where(EventRow.alarm_id == alarm.id, EventRow.cause == cause)
+        if db.execute(stored).first() is not None:
             return
         body: dict[str, Any] = {
             "version": 1,
@@ -163,7 +163,7 @@ def load_tests(db: Session, windows: list[WindowRow]) -> dict[WindowRow, WindowT
 
 
 def _of_reports(rules: Rules, done: list[WindowRow], window: WindowRow) -> Iterator[AlarmEvent]:
-    usual = [one.num_reports for one in done[-USUAL_WINDOWS:]]
+    usual = [row.num_reports for row in done[-USUAL_WINDOWS:]]
     expected = float(np.median(usual)) if usual else 0.0
     if window.num_reports < (rules.fewer_reports or 0.0) * expected:
         text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
@@ -211,5 +211,5 @@ def changed_values(
     return [after.values[j] for j in second[detected]]
 
 
-def _values(found: list[str]) -> str:
-    return "1 value" if len(found) == 1 else f"{len(found)} values"
+def _values(values: list[str]) -> str:
+    return "1 value" if len(values) == 1 else f"{len(values)} values"

@@ -150,23 +150,23 @@ class Alarms(AuditedOperations):
     schedules: Schedules
     urls: Mapping[str, str]
 
-    def create(self, person: Person, schedule_id: str, asked: NewAlarm) -> AlarmRow:
+    def create(self, person: Person, schedule_id: str, spec: NewAlarm) -> AlarmRow:
         """Set an alarm on a schedule of the person. Raises RoleError, NotFoundError, QuotaError,
         and RequestError for an unknown target."""
         require(person, Act.ANALYZE)
-        if asked.target not in self.urls:
+        if spec.target not in self.urls:
             names = ", ".join(sorted(self.urls)) or "none yet"
             raise RequestError(
-                f"target {asked.target[:60]!a} is not set up here ({names}); an operator sets "
+                f"target {spec.target[:60]!a} is not set up here ({names}); an operator sets "
                 "alarm_urls"
             )
         row = AlarmRow(
             id=self.new_id(),
             schedule_id=schedule_id,
-            name=asked.name,
-            target=asked.target,
-            rules=asked.rules.model_dump_json(),
-            show_values=asked.show_values,
+            name=spec.name,
+            target=spec.target,
+            rules=spec.rules.model_dump_json(),
+            show_values=spec.show_values,
             created=self.now(),
         )
         with self.database.writing() as db:
@@ -186,9 +186,9 @@ class Alarms(AuditedOperations):
     def events(self, person: Person, schedule_id: str, limit: int = 100) -> list[EventRow]:
         """The messages of a schedule's alarms, newest first. Raises RoleError, NotFoundError."""
         self.schedules.get(person, schedule_id)
-        own = select(EventRow).where(EventRow.alarm.has(AlarmRow.schedule_id == schedule_id))
+        query = select(EventRow).where(EventRow.alarm.has(AlarmRow.schedule_id == schedule_id))
         with self.database.reading() as db:
-            newest = own.order_by(EventRow.created.desc(), EventRow.id)
+            newest = query.order_by(EventRow.created.desc(), EventRow.id)
             return list(db.scalars(newest.limit(limit)))
 
     def delete(self, person: Person, schedule_id: str, alarm_id: str) -> None:
@@ -248,8 +248,8 @@ class Alarms(AuditedOperations):
 
 def load_alarms(db: Session, schedule_ids: Collection[str]) -> list[AlarmRow]:
     """Return the alarms of schedules, by name."""
-    own = select(AlarmRow).where(AlarmRow.schedule_id.in_(schedule_ids))
-    return list(db.scalars(own.order_by(AlarmRow.name, AlarmRow.id)))
+    query = select(AlarmRow).where(AlarmRow.schedule_id.in_(schedule_ids))
+    return list(db.scalars(query.order_by(AlarmRow.name, AlarmRow.id)))
 
 
 def take_event(db: Session, at: float, until: float) -> EventRow | None:
@@ -261,8 +261,8 @@ def take_event(db: Session, at: float, until: float) -> EventRow | None:
     if row is None:
         return None
     same = (EventRow.id == row.id, EventRow.tries == row.tries)
-    held = update(EventRow).where(*same).values(tries=row.tries + 1, due=until)
-    return row if changed(db, held) == 1 else None
+    claim = update(EventRow).where(*same).values(tries=row.tries + 1, due=until)
+    return row if changed(db, claim) == 1 else None
 
 
 def shown_event(row: EventRow) -> dict[str, Any]:

@@ -42,11 +42,11 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
         source["aggregates"] = aggregates
     elif metric := form.text("metric"):
         source["collector"] = {"metric": metric, **_given(form, "first", "last")}
-    given: dict[str, Any] = {"operation": operation, "source": source}
+    fields: dict[str, Any] = {"operation": operation, "source": source}
     if operation == "compare":
-        given["before"] = {"aggregates": form.all("before_aggregates")}
+        fields["before"] = {"aggregates": form.all("before_aggregates")}
     if operation == "series":
-        given["each"] = form.text("each", "day")
+        fields["each"] = form.text("each", "day")
     members: dict[str, Any] = {
         "candidates": candidates_of_form(form),
         "map": _given(form, "map_method", "split") | {"slots": form.all("slots")},
@@ -54,9 +54,9 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
         "flows": _given(form, "min_km", "top"),
         **{name: list_of_form(form, name) for name in ("weights", "areas", "known")},
     }
-    given |= {name: member for name, member in members.items() if name in kind.members}
-    given["options"] = choices_of_form(form)
-    return parsed_in_labels(JobSpec, {n: v for n, v in given.items() if v != ""})
+    fields |= {name: member for name, member in members.items() if name in kind.members}
+    fields["options"] = choices_of_form(form)
+    return parsed_in_labels(JobSpec, {n: v for n, v in fields.items() if v != ""})
 
 
 def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -69,19 +69,19 @@ def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
     fields += [(name, spec["flows"][name]) for name in ("min_km", "top")]
     named = {"list": spec["candidates"]} | {name: spec[name]
                                             for name in ("weights", "known", "areas")}  # fmt: skip
-    for name, given in named.items():
-        if given and given["list"] is not None:
-            version = "" if given["version"] is None else f":{given['version']}"
-            fields.append((name, given["list"] + version))
+    for name, choice in named.items():
+        if choice and choice["list"] is not None:
+            version = "" if choice["version"] is None else f":{choice['version']}"
+            fields.append((name, choice["list"] + version))
     ends = ((name, spec["candidates"][name]) for name in ("numbers", "dates"))
-    fields += [(name, ":".join(map(str, one))) for name, one in ends if one is not None]
+    fields += [(name, ":".join(map(str, pair))) for name, pair in ends if pair is not None]
     return [(name, str(value)) for name, value in fields if value is not None]
 
 
-def parsed_in_labels(model: type[Known], given: dict[str, Any]) -> Known:
+def parsed_in_labels(model: type[Known], values: dict[str, Any]) -> Known:
     """Validate a form. Raises RequestError under the labels of the form."""
     try:
-        return parsed(model, given)
+        return parsed(model, values)
     except RequestError as error:
         raise in_labels(error) from None
 
@@ -106,11 +106,11 @@ def choices_of_form(form: Posted) -> dict[str, str]:
 
 def candidates_of_form(form: Posted) -> dict[str, Any]:
     """Return the list, by `id` or `id:version`; or a range of numbers or of days."""
-    given: dict[str, Any] = list_of_form(form, "list") or {}
+    fields: dict[str, Any] = list_of_form(form, "list") or {}
     for kind in ("numbers", "dates"):
         if text := form.text(kind):
-            given[kind] = [part.strip() for part in text.replace(" to ", ":").split(":")]
-    return given
+            fields[kind] = [part.strip() for part in text.replace(" to ", ":").split(":")]
+    return fields
 
 
 def list_of_form(form: Posted, name: str) -> dict[str, str] | None:

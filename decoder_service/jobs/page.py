@@ -37,13 +37,13 @@ api = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
 @pages.get("/jobs")
 def index(visit: Visit, state: JobState | None = None, page: PageNumber = 1) -> Response:
     """The page of one's own jobs; for an admin of all jobs."""
-    found = visit.rows(visit.service.jobs, page, *matching(JobRow, state=state))
+    content = visit.rows(visit.service.jobs, page, *matching(JobRow, state=state))
     return visit.render(
         "jobs.html.j2",
-        **found | {"rows": [(row, percent_done(row)) for row in found["rows"]]},
+        **content | {"rows": [(row, percent_done(row)) for row in content["rows"]]},
         state=state,
         states=list(JobState),
-        live=any(row.state in LIVE for row in found["rows"]),
+        live=any(row.state in LIVE for row in content["rows"]),
         workers=_workers(visit),
     )
 
@@ -54,12 +54,12 @@ def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> 
     require(visit.person, Act.ANALYZE)
     if operation == "compare":
         return redirect("/compare")
-    given = {name: visit.request.query_params.getlist(name) for name in visit.request.query_params}
-    known = known_metric(visit, metric)
-    asked = Asked(operation or "decode", _kind_of(known) or kind or "string")
-    days = known.get("served") or {}
+    query = {name: visit.request.query_params.getlist(name) for name in visit.request.query_params}
+    listed = known_metric(visit, metric)
+    task = Asked(operation or "decode", _kind_of(listed) or kind or "string")
+    days = listed.get("served") or {}
     texts = {name: [day] for name in ("first", "last") if (day := days.get(f"{name}_day"))}
-    return _form(visit, asked, Posted({"metric": [metric], **texts, **given}, {}))
+    return _form(visit, task, Posted({"metric": [metric], **texts, **query}, {}))
 
 
 @pages.post("/jobs")
@@ -67,14 +67,14 @@ def post_job(visit: Visit, form: Form) -> Response:
     """Queue a job; what is wrong is said above the form, which keeps what was typed."""
     metric = "" if form.all("aggregates") else form.text("metric")
     kind = _kind_of(known_metric(visit, metric)) or form.text("kind") or "string"
-    asked = Asked(form.text("operation") or "decode", kind)
+    task = Asked(form.text("operation") or "decode", kind)
     try:
-        spec = spec_of_form(asked.operation, asked.decoder, form)
+        spec = spec_of_form(task.operation, task.decoder, form)
         row = visit.service.jobs.submit(visit.person, spec)
     except ServiceError as error:
-        if asked.operation == "compare":  # the button of /compare
+        if task.operation == "compare":  # the button of /compare
             raise
-        return _form(visit, asked, form, error)
+        return _form(visit, task, form, error)
     return redirect(f"/jobs/{row.id}")
 
 
@@ -103,9 +103,9 @@ def known_metric(visit: Visit, name: str) -> dict[str, Any]:
 
     name: of a location that of the whole.
     """
-    listed = sorted(visit.service.metrics.latest()[0], key=lambda one: str(one["name"]))
-    mine = [one for one in listed if name in (one["name"], one["name"].partition("/")[0])]
-    current = [one for one in mine if one["state"] == "current"]
+    listed = sorted(visit.service.metrics.latest()[0], key=lambda row: str(row["name"]))
+    mine = [row for row in listed if name in (row["name"], row["name"].partition("/")[0])]
+    current = [row for row in mine if row["state"] == "current"]
     return (current or mine or [{}])[-1]
 
 
@@ -130,11 +130,11 @@ def one(visit: Visit, job_id: str) -> Response:
 
 def said(spec: str, *names: str) -> str:
     """A specification, given as JSON, or some parts of it, without what is as usual, to be read."""
-    known = JobSpec.model_validate_json(spec)
-    options = known.options.model_dump(mode="json", exclude_none=True)
-    shown = {"operation": known.operation, **known.model_dump(mode="json", exclude_defaults=True)}
-    shown |= {"options": options}
-    return json.dumps({name: shown[name] for name in names or shown if name in shown}, indent=2)
+    job = JobSpec.model_validate_json(spec)
+    options = job.options.model_dump(mode="json", exclude_none=True)
+    parts = {"operation": job.operation, **job.model_dump(mode="json", exclude_defaults=True)}
+    parts |= {"options": options}
+    return json.dumps({name: parts[name] for name in names or parts if name in parts}, indent=2)
 
 
 def percent_done(row: JobRow) -> int | None:
@@ -142,35 +142,35 @@ def percent_done(row: JobRow) -> int | None:
     return round(100 * min(row.done / row.total, 1)) if row.total > 0 else None
 
 
-def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None = None) -> Response:
-    service, metric = visit.service, given.text("metric")
-    known, aggregates = known_metric(visit, metric), service.aggregates.all(visit.person)
+def _form(visit: Visit, task: Asked, texts: Posted, error: ServiceError | None = None) -> Response:
+    service, metric = visit.service, texts.text("metric")
+    entry, aggregates = known_metric(visit, metric), service.aggregates.all(visit.person)
     # What the metric, or some metric, can be asked; kinds with one decoder are one.
     alike = {id(decoder_of(name)): name for name in reversed(DECODERS)}
-    kinds = [asked.kind] if known else reversed(alike.values())
+    kinds = [task.kind] if entry else reversed(alike.values())
     return visit.render_form(
         "new_job.html.j2",
         error,
-        asked=asked,
-        kind=asked.decoder,
-        has_candidates=has_candidates(asked.kind),
+        asked=task,
+        kind=task.decoder,
+        has_candidates=has_candidates(task.kind),
         tabs=[Asked(operation, name) for name in kinds for operation in decoder_of(name).operations
               if operation != "compare"],
-        known=known,
-        needs_list=bool(known) and has_candidates(asked.kind)
-        and not has_own_values(known["definition"]),
+        known=entry,
+        needs_list=bool(entry) and has_candidates(task.kind)
+        and not has_own_values(entry["definition"]),
         percent_of_share=percent_of_share,
         labels=LABELS,
-        given=given,
+        given=texts,
         **lists_by_kind(service.lists.all(visit.person)),
         aggregates=[
             aggregate
             for aggregate in aggregates
             if (aggregate.kind or "string") in DECODERS
-            and decoder_of(aggregate.kind or "string") is asked.decoder  # and so one form
+            and decoder_of(aggregate.kind or "string") is task.decoder  # and so one form
             and (not metric or aggregate.metric.partition("/")[0] == metric.partition("/")[0])
         ],
-        metrics=sorted({one["name"].partition("/")[0] for one in service.metrics.latest()[0]}),
+        metrics=sorted({m["name"].partition("/")[0] for m in service.metrics.latest()[0]}),
         has_collector=service.settings.collector is not None,
         corrections=CORRECTIONS,
         usual_flows=FlowOptions(),

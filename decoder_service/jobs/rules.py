@@ -134,8 +134,8 @@ class Jobs(Resources[JobRow]):
             if source.collector is not None and self.settings.collector is None:
                 raise UnavailableError("no collector is set up here; an operator sets `collector`")
             for sha in source.aggregates:
-                seen = (visible_aggregates(person), AggregateRow.sha256 == sha)
-                if not db.scalar(select(AggregateRow.sha256).where(*seen)):
+                where = (visible_aggregates(person), AggregateRow.sha256 == sha)
+                if not db.scalar(select(AggregateRow.sha256).where(*where)):
                     raise NotFoundError(
                         f"there is no aggregate {sha} that you may see; upload its file"
                     )
@@ -189,8 +189,8 @@ class Hold:
 
     def change(self, db: Session, *states: JobState, **values: Any) -> bool:
         """Change the job; return False if the claim is over, or the job in another state."""
-        held = self.where() & JobRow.state.in_(states)
-        return changed(db, update(JobRow).where(held).values(values)) == 1
+        where = self.where() & JobRow.state.in_(states)
+        return changed(db, update(JobRow).where(where).values(values)) == 1
 
 
 def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
@@ -235,7 +235,7 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
 def _next() -> Any:
     """Return the id of the job to take, locked against others."""
     other = aliased(JobRow)
-    held = (
+    num_held = (
         select(func.count())
         .where(other.owner == JobRow.owner, other.state.in_(HELD))
         .scalar_subquery()
@@ -249,7 +249,7 @@ def _next() -> Any:
     return (
         select(JobRow.id)
         .where(JobRow.state == JobState.QUEUED, ~twin.exists())
-        .order_by(held, served, JobRow.created, JobRow.id)
+        .order_by(num_held, served, JobRow.created, JobRow.id)
         .limit(1)
         .with_for_update(of=JobRow, skip_locked=True)
     )
@@ -263,12 +263,12 @@ def load_held(db: Session, hold: Hold) -> JobRow | None:
 def states_of(db: Session, holds: Collection[Hold]) -> dict[Hold, JobState]:
     """Return the states of the jobs whose claims still hold."""
     jobs = select(JobRow).where(JobRow.id.in_([hold.job_id for hold in holds]))
-    found = {
+    states = {
         Hold(row.id, row.token, row.attempt): JobState(row.state)
         for row in db.scalars(jobs)
         if row.token
     }
-    return {hold: found[hold] for hold in holds if hold in found}
+    return {hold: states[hold] for hold in holds if hold in states}
 
 
 def renew(db: Session, hold: Hold, lease: float) -> bool:

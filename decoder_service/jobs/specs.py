@@ -106,7 +106,7 @@ class CandidateSpec(StrictModel):
 
     @model_validator(mode="after")
     def _one(self) -> CandidateSpec:
-        if sum(one is not None for one in (self.list, self.numbers, self.dates)) > 1:
+        if sum(part is not None for part in (self.list, self.numbers, self.dates)) > 1:
             raise ValueError("give one of list, numbers and dates")
         if self.version is not None and self.list is None:
             raise ValueError("a version is of a list; name the list")

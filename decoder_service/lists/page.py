@@ -48,11 +48,11 @@ def index(visit: Visit) -> Response:
 def create(service: Service, person: Me, form: Form) -> Response:
     """Store a list from a file or from what was typed."""
     content, suffix = _values(form)
-    given = {name: form.text(name) for name in ("name", "source", "shared", "column", "kind")}
-    flags = {"shared": bool(given["shared"]), "format": suffix}
-    texts = {name: text for name, text in given.items() if text or name == "name"}
-    made = service.lists.create(person, parsed(NewList, texts | flags), content)
-    return redirect(f"/lists/{made.id}")
+    fields = {name: form.text(name) for name in ("name", "source", "shared", "column", "kind")}
+    flags = {"shared": bool(fields["shared"]), "format": suffix}
+    texts = {name: text for name, text in fields.items() if text or name == "name"}
+    row = service.lists.create(person, parsed(NewList, texts | flags), content)
+    return redirect(f"/lists/{row.id}")
 
 
 @pages.post("/lists/aggregates")
@@ -69,11 +69,11 @@ def post_aggregate(service: Service, person: Me, form: Form) -> Response:
 def one(visit: Visit, list_id: str) -> Response:
     """The page of a list and its versions."""
     row = visit.service.lists.get(visit.person, list_id)
-    own = row.owner == visit.person.id or visit.person.is_admin
+    is_own = row.owner == visit.person.id or visit.person.is_admin
     return visit.render(
         "list.html.j2",
         row=row,
-        own=own,
+        own=is_own,
         takes={
             member: next(name for name in DECODERS if member in decoder_of(name).members)
             for member in ("known", "areas")

@@ -170,12 +170,12 @@ class Lists(Resources[ListRow]):
             raise NotFoundError(f"list {list_id} was deleted just now")
         return content
 
-    def create(self, person: Person, asked: NewList, content: bytes) -> ListRow:
+    def create(self, person: Person, spec: NewList, content: bytes) -> ListRow:
         """Store a new list.
 
         Args:
             person: its owner.
-            asked: its name, new among the owner's lists, and what it holds.
+            spec: its name, new among the owner's lists, and what it holds.
             content: a file of values, of values with weights, of known flows, or of areas.
 
         Raises:
@@ -183,17 +183,17 @@ class Lists(Resources[ListRow]):
             DecodeError.
         """
         require(person, Act.ANALYZE)
-        given = (content, asked.kind, asked.format, asked.column)
-        values, entries = self.reader.read(content_of, *given)
-        name = asked.name
+        choices = (content, spec.kind, spec.format, spec.column)
+        values, entries = self.reader.read(content_of, *choices)
+        name = spec.name
         row = ListRow(
             id=self.new_id(),
             name=name,
             owner=person.id,
-            visibility=SHARED if asked.shared else PRIVATE,
-            source=asked.source,
+            visibility=SHARED if spec.shared else PRIVATE,
+            source=spec.source,
             created=self.now(),
-            kind=asked.kind,
+            kind=spec.kind,
         )
         with self.database.writing() as db:
             if db.scalar(select(ListRow).where(ListRow.owner == person.id, ListRow.name == name)):
@@ -241,8 +241,8 @@ class Lists(Resources[ListRow]):
             self._own(db, person, list_id)
             db.execute(delete(ListVersionRow).where(ListVersionRow.list_id == list_id))
             db.execute(delete(ListRow).where(ListRow.id == list_id))
-            kept = select(ListVersionRow.sha256)
-            db.execute(delete(list_contents).where(list_contents.c.sha256.not_in(kept)))
+            used = select(ListVersionRow.sha256)
+            db.execute(delete(list_contents).where(list_contents.c.sha256.not_in(used)))
             self.access.note(db, person, "delete-list", list=list_id)
 
     def _own(self, db: Session, person: Person, list_id: str) -> ListRow:
@@ -251,10 +251,10 @@ class Lists(Resources[ListRow]):
     def _save(
         self, db: Session, person: Person, list_id: str, number: int, values: bytes, entries: int
     ) -> ListVersionRow:
-        held = list_bytes_of(db, person.id) + len(values)
+        size = list_bytes_of(db, person.id) + len(values)
         most = self.settings.max_stored_bytes_of_person
-        if held > most:
-            raise QuotaError(f"your lists would hold {held:,} bytes, above {most:,}; delete one")
+        if size > most:
+            raise QuotaError(f"your lists would hold {size:,} bytes, above {most:,}; delete one")
         row = ListVersionRow(
             list_id=list_id,
             number=number,
@@ -289,10 +289,10 @@ class Aggregates(Resources[Any]):
         require(person, Act.ANALYZE)
         row = self.reader.read(described, content, self.now())
         with self.database.writing() as db:
-            held = aggregate_bytes_of(db, person.id) + len(row.content)
+            size = aggregate_bytes_of(db, person.id) + len(row.content)
             most = self.settings.max_stored_bytes_of_person
-            if held > most:
-                raise QuotaError(f"your aggregates would hold {held:,} bytes, above {most:,}")
+            if size > most:
+                raise QuotaError(f"your aggregates would hold {size:,} bytes, above {most:,}")
             save_aggregate(db, row, person.id)
             self.access.note(db, person, "upload-aggregate", sha256=row.sha256)
         return row
@@ -316,8 +316,8 @@ def delete_unused_aggregates(db: Session, before: float) -> int:
         for shas in json.loads(manifest).get("inputs", {}).get("aggregates", []):
             unused.difference_update(shas)
     for spec in db.scalars(select(JobRow.spec).where(JobRow.state.in_(LIVE))):
-        given = json.loads(spec)
-        for source in (given.get("source"), given.get("before")):
+        job = json.loads(spec)
+        for source in (job.get("source"), job.get("before")):
             unused.difference_update((source or {}).get("aggregates", []))
     for sha in sorted(unused):
         db.execute(delete(aggregate_readers).where(aggregate_readers.c.sha256 == sha))
@@ -329,18 +329,18 @@ def described(content: bytes | str, at: float) -> AggregateRow:
     """Return the row of an aggregate file, with its bytes in the canonical form that digests are
     made of. Raises AggregateError, WireFormatError."""
     try:
-        one = Aggregate.from_json(content)
+        aggregate = Aggregate.from_json(content)
     except (ParameterError, MetricsFileError) as error:  # of its parameters, its definition
         raise AggregateError(str(error)) from error
-    text = one.to_json().encode()
+    text = aggregate.to_json().encode()
     return AggregateRow(
         sha256=sha256(text).hexdigest(),
-        metric=one.metric,
-        params_id=one.params_id,
-        first_day=one.first_day.isoformat() if one.first_day else None,
-        last_day=one.last_day.isoformat() if one.last_day else None,
-        num_reports=one.num_reports,
+        metric=aggregate.metric,
+        params_id=aggregate.params_id,
+        first_day=aggregate.first_day.isoformat() if aggregate.first_day else None,
+        last_day=aggregate.last_day.isoformat() if aggregate.last_day else None,
+        num_reports=aggregate.num_reports,
         content=text,
         created=at,
-        kind=str(one.definition["kind"])[:32] if "kind" in one.definition else None,
+        kind=str(aggregate.definition["kind"])[:32] if "kind" in aggregate.definition else None,
     )

@@ -61,12 +61,12 @@ class ChartQuery(BaseModel):
     @property
     def values(self) -> list[str]:
         """Those that are asked for, each once."""
-        return list(dict.fromkeys(one for one in (*self.value, self.more.strip()) if one))
+        return list(dict.fromkeys(text for text in (*self.value, self.more.strip()) if text))
 
     def of(self, content: Mapping[str, Any]) -> ChartQuery:
         """With the values and days that a series has; by default those of the largest shares."""
-        known = values_by_share(content)
-        values = [value for value in self.values if value in known] or known[:FIRST_LINES]
+        names = values_by_share(content)
+        values = [value for value in self.values if value in names] or names[:FIRST_LINES]
         first, last = str(self.first), str(self.last)
         if self.days:
             last = str(content["windows"][-1]["last_day"])
@@ -84,7 +84,7 @@ class ChartQuery(BaseModel):
 Asked = Annotated[ChartQuery, Query()]
 
 
-def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str, Any] | None:
+def chart_of(visit: Visit, row: ResultRow | None, choice: ChartQuery) -> dict[str, Any] | None:
     """The chart of a series, for the templates; None without one, or where nothing was found in it.
 
     phone: the same for a narrow page.  offered: values with a box.  names: values that are
@@ -97,7 +97,7 @@ def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str
     names = values_by_share(content)
     if not names:
         return None
-    query = asked.of(content)
+    query = choice.of(content)
     ends = str(query.first), str(query.last)
     if not windows_between(content, *ends):
         raise RequestError(
@@ -120,14 +120,14 @@ def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str
         "query": query,
         "offered": list(dict.fromkeys([*query.values, *names[:OFFERED]])),
         "names": names[:MAX_LISTED],
-        "unknown": [visible(value[:80]) for value in asked.values if value not in names],
+        "unknown": [visible(value[:80]) for value in choice.values if value not in names],
         "rows": rows,
     }
 
 
 def _content(visit: Visit, row: ResultRow) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(visit.service.results.file(visit.person, row.id, RESULTS))
-    return found
+    content: dict[str, Any] = json.loads(visit.service.results.file(visit.person, row.id, RESULTS))
+    return content
 
 
 def _series_of(visit: Visit, name: str) -> ResultRow:
@@ -141,10 +141,10 @@ def _series_of(visit: Visit, name: str) -> ResultRow:
 @pages.get("/metrics/{name}/chart.svg")
 def picture(visit: Visit, name: str, asked: Asked) -> Response:
     """The chart as a separate picture, for light paper."""
-    found = chart_of(visit, _series_of(visit, name), asked)
-    if found is None:
+    view = chart_of(visit, _series_of(visit, name), asked)
+    if view is None:
         raise NotFoundError("nothing was found in the series, so that there is no chart")
-    chart = found["chart"]
+    chart = view["chart"]
     label = f"Shares of {name[:80]} by day, {100 * chart.level:g} % intervals"
     template = environment().get_template("series_chart.svg.j2")
     text = template.render(chart=chart, theme=THEMES["light"], label=visible(label))
@@ -185,8 +185,8 @@ def index(visit: Visit, q: str = "") -> Response:
     rows = [_metric(name, views, newest.get(name)) for name, views in sorted(by_name.items())]
     texts = (f"{row['name']} {row['description']} {row['kind']}".casefold() for row in rows)
     words = q.casefold().split()
-    shown = [row for row, text in zip(rows, texts, strict=True) if all(w in text for w in words)]
-    return visit.render("metrics.html.j2", rows=shown, total=len(rows), q=q, problem=problem)
+    hits = [row for row, text in zip(rows, texts, strict=True) if all(w in text for w in words)]
+    return visit.render("metrics.html.j2", rows=hits, total=len(rows), q=q, problem=problem)
 
 
 @pages.get("/metrics/{name}")
@@ -233,15 +233,15 @@ def _metric(
     """
     listed = [view.listed for view in views if view.listed]
     definition = listed[-1].get("definition", {}) if listed else {}
-    closed = [str(one["closed_through"]) for one in listed if one.get("closed_through")]
+    closed = [str(row["closed_through"]) for row in listed if row.get("closed_through")]
     declared = str(definition.get("kind", ""))
     last = None if series is None else json.loads(series.summary).get("latest")
     return {
         "name": name,
         "description": str(definition.get("description", "")),
         "kind": visible(declared),
-        "states": sorted({str(one.get("state", "")) for one in listed}),
-        "accepted": sum(int(one.get("accepted", 0)) for one in listed) if listed else None,
+        "states": sorted({str(row.get("state", "")) for row in listed}),
+        "accepted": sum(int(row.get("accepted", 0)) for row in listed) if listed else None,
         "closed_through": min(closed, default=""),
         "expires": visible(str(definition.get("expires", ""))),
         "versions": len({view.params_id for view in views}),

@@ -115,11 +115,11 @@ class Metrics:
         old, or "". Raises RoleError."""
         require(person, Act.READ)
         listed, problem = self.latest()
-        known = {(row["name"], row["params_id"]): row for row in listed}
+        by_key = {(row["name"], row["params_id"]): row for row in listed}
         counted = self._counted(person)
         views = [
-            MetricView(*key, known.get(key, {}), *counted.get(key, (0, None)))
-            for key in dict.fromkeys([*known, *counted])
+            MetricView(*key, by_key.get(key, {}), *counted.get(key, (0, None)))
+            for key in dict.fromkeys([*by_key, *counted])
         ]
         return sorted(views, key=lambda view: view.name), problem
 
@@ -161,8 +161,8 @@ def checked(listed: Any) -> list[dict[str, Any]]:
         TypeAdapter(list[_Listed]).validate_python(listed)
         json.dumps(listed, ensure_ascii=False).encode()  # no lone surrogates, which no page holds
     except (ValueError, TypeError, RecursionError):
-        shown = visible(reprlib.repr(listed)[:60])
-        raise RemoteError(f"what answers is not a collector: {shown}; check its address") from None
+        text = visible(reprlib.repr(listed)[:60])
+        raise RemoteError(f"what answers is not a collector: {text}; check its address") from None
     return list(listed)
 
 
@@ -177,7 +177,7 @@ def has_own_values(definition: Mapping[str, Any]) -> bool:
 
 def unknown_metric(name: str, others: list[str]) -> str:
     """The sentence that the collector has no metric of this name, with the names that it has."""
-    named = ", ".join(ascii(one) for one in others[:_MAX_NAMED]) or "none yet"
+    named = ", ".join(ascii(other) for other in others[:_MAX_NAMED]) or "none yet"
     more = f" and {len(others) - _MAX_NAMED} more" if len(others) > _MAX_NAMED else ""
     return (
         f"the collector has no metric {name!a}; it has {named}{more}; an operator declares it "

@@ -160,8 +160,8 @@ class Access(Operations):
         )
         end_old_sessions(db, at)
         save(db, row)
-        own = select(SessionRow.token_hash).where(SessionRow.person_id == person.id)
-        latest = own.order_by(SessionRow.created.desc(), SessionRow.token_hash).limit(MAX_SESSIONS)
+        ids = select(SessionRow.token_hash).where(SessionRow.person_id == person.id)
+        latest = ids.order_by(SessionRow.created.desc(), SessionRow.token_hash).limit(MAX_SESSIONS)
         older = (SessionRow.person_id == person.id) & SessionRow.token_hash.not_in(latest)
         db.execute(delete(SessionRow).where(older))
         self.note(db, person, "sign-in", **detail)
@@ -214,8 +214,8 @@ class Access(Operations):
         """
         require(person, Act.ADMINISTER)
         with self.database.writing() as db:
-            own = select(IdentityRow).where(IdentityRow.person_id == person_id)
-            row = db.scalar(own.with_for_update(of=IdentityRow))  # of two admins one decides
+            query = select(IdentityRow).where(IdentityRow.person_id == person_id)
+            row = db.scalar(query.with_for_update(of=IdentityRow))  # of two admins one decides
             if row is None or (row.revoked is not None) == out:
                 raise NotFoundError(
                     f"there is no person {person_id[:40]!a} to whom that applies; "
@@ -231,9 +231,9 @@ class Access(Operations):
         if person_id == SERVICE.id:
             return SERVICE
         since = self.now() - self.settings.oidc_role_days * DAY_SECONDS
-        own = IdentityRow.person_id == person_id
+        is_person = IdentityRow.person_id == person_id
         signed_in = select(IdentityRow).where(
-            own, IdentityRow.revoked.is_(None), IdentityRow.seen >= since
+            is_person, IdentityRow.revoked.is_(None), IdentityRow.seen >= since
         )
         keys = select(KeyRow).where(KeyRow.person_id == person_id, KeyRow.revoked.is_(None))
         roles = {row.role: Person(person_id, row.person.name, Role(row.role))
@@ -345,8 +345,8 @@ def _person_named(db: Session, name: str) -> str | None:
 
 def _end_sessions(db: Session, person_id: str, *which: ColumnElement[bool]) -> None:
     """Delete a person's sessions through the provider."""
-    own = (SessionRow.person_id == person_id, SessionRow.key_id.is_(None))
-    db.execute(delete(SessionRow).where(*own, *which))
+    where = (SessionRow.person_id == person_id, SessionRow.key_id.is_(None))
+    db.execute(delete(SessionRow).where(*where, *which))
 
 
 def end_old_sessions(db: Session, at: float) -> int:

@@ -57,9 +57,9 @@ class _TabStates(StarletteIntegration):  # type: ignore[misc]
         self._clear_session_state(session)
         for name in list(session)[: max(0, len(session) + 1 - _MAX_TABS)]:
             session.pop(name)
-        kept = {name: value for name, value in data.items() if name != "url"}
+        content = {name: value for name, value in data.items() if name != "url"}
         exp = time.time() + self.expires_in
-        session[f"_state_{self.name}_{state}"] = {"data": kept, "exp": exp}
+        session[f"_state_{self.name}_{state}"] = {"data": content, "exp": exp}
 
     async def get_state_data(self, session: dict[str, Any], state: str) -> Any:
         self._clear_session_state(session)  # of tabs that took too long
@@ -97,9 +97,9 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         there: the page that the person wanted.
         """
         with self._errors():
-            found = await self.create_authorization_url(self.back)
-            await self.save_authorize_data(request, redirect_uri=self.back, there=there, **found)
-            return str(found["url"])
+            content = await self.create_authorization_url(self.back)
+            await self.save_authorize_data(request, redirect_uri=self.back, there=there, **content)
+            return str(content["url"])
 
     async def finish(self, request: Request) -> tuple[Claimed, str]:
         """Finish the sign-in of a browser that came back from the provider.
@@ -118,8 +118,8 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
             )
         if query.get("iss", self.issuer) != self.issuer:
             raise AuthenticationError(_FAILED.format("it is of another issuer"))
-        wanted = {"iss": self.issuer, "aud": self.client_id}
-        options = {name: {"essential": True, "value": value} for name, value in wanted.items()}
+        expected = {"iss": self.issuer, "aud": self.client_id}
+        options = {name: {"essential": True, "value": value} for name, value in expected.items()}
         with self._errors():
             token = await self.authorize_access_token(
                 request, claims_options=options | {"sub": {"essential": True}}, leeway=_LEEWAY
@@ -129,10 +129,10 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
             claims = token["userinfo"]  # of the ID token
             lists_groups = _at(claims, self.settings.oidc_role_claim) is not None
             if not lists_groups and "userinfo_endpoint" in self.server_metadata:
-                found = await self.userinfo(token=token)
-                if found.get("sub") != claims["sub"]:
+                answer = await self.userinfo(token=token)
+                if answer.get("sub") != claims["sub"]:
                     raise AuthenticationError(_FAILED.format("its two answers are of two people"))
-                claims = {**found, **claims}
+                claims = {**answer, **claims}
         person = claimed(claims, self.settings, self.settings.oidc_role_claim)
         return person, str(pending["there"])
 
@@ -143,29 +143,29 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
                 end = (await self.load_server_metadata()).get("end_session_endpoint")
         except UnavailableError:
             return None
-        given = {"client_id": self.client_id, "post_logout_redirect_uri": back}
-        return str(httpx.URL(end).copy_merge_params(given)) if isinstance(end, str) else None
+        query = {"client_id": self.client_id, "post_logout_redirect_uri": back}
+        return str(httpx.URL(end).copy_merge_params(query)) if isinstance(end, str) else None
 
     async def load_server_metadata(self) -> dict[str, Any]:
         """What the provider says of itself. Raises ValueError for what is not safe."""
         if time.time() - self.server_metadata.get("_loaded_at", 0.0) > _KEEP_SECONDS:
             self.server_metadata = {}
-        found: dict[str, Any] = await super().load_server_metadata()
-        problems = [name for name in _ENDPOINTS if not is_safe_url(str(found.get(name)))]
-        if not is_safe_url(str(found.get("userinfo_endpoint", self.issuer))):
+        metadata: dict[str, Any] = await super().load_server_metadata()
+        problems = [name for name in _ENDPOINTS if not is_safe_url(str(metadata.get(name)))]
+        if not is_safe_url(str(metadata.get("userinfo_endpoint", self.issuer))):
             problems.append("userinfo_endpoint")  # the access token would go there
-        if found.get("issuer") != self.issuer:
+        if metadata.get("issuer") != self.issuer:
             problems.append("issuer")
         if problems:
             self.server_metadata = {}
             raise ValueError(f"wrong: {', '.join(problems)}")
-        found["id_token_signing_alg_values_supported"] = list(_ALGORITHMS)
-        return found
+        metadata["id_token_signing_alg_values_supported"] = list(_ALGORITHMS)
+        return metadata
 
     async def fetch_jwk_set(self, force: bool = False) -> dict[str, Any]:
         """The provider's keys, without those that cannot be imported, such as of a new kind."""
-        found = await super().fetch_jwk_set(force)
-        return {"keys": [key for key in found["keys"] if _is_importable(key)]}
+        content = await super().fetch_jwk_set(force)
+        return {"keys": [key for key in content["keys"] if _is_importable(key)]}
 
     def _get_oauth_client(self, **metadata: Any) -> Any:
         offered = metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
@@ -225,9 +225,9 @@ def claimed(claims: Mapping[str, Any], settings: ServiceSettings, claim: str) ->
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT:
         raise AuthenticationError("the identity provider names no subject")
-    found = _at(claims, claim)
-    listed = [found] if isinstance(found, str) else found or ()
-    groups = {one for one in listed if isinstance(one, str)}
+    value = _at(claims, claim)
+    listed = [value] if isinstance(value, str) else value or ()
+    groups = {item for item in listed if isinstance(item, str)}
     by_role = (settings.oidc_viewers, settings.oidc_analysts, settings.oidc_admins)
     theirs = [role for role, names in zip(Role, by_role, strict=True) if groups & {*names}]
     name = theirs[-1] if theirs else settings.oidc_everyone
@@ -260,10 +260,10 @@ def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | N
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:
     """Return a claim by its name, or within others; a name with dots goes first."""
-    found: Any = claims
+    value: Any = claims
     for part in [path] if path in claims else path.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found if isinstance(found, str | list) else None
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str | list) else None
 
 
 def _name(claims: Mapping[str, Any], subject: str) -> str:

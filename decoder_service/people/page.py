@@ -165,10 +165,10 @@ async def _entered(request: Request, issuer: str, claimed: Claimed, there: str) 
 
 
 def _provider(request: Request) -> Provider:
-    found = service_of(request).provider
-    if found is None:
+    provider = service_of(request).provider
+    if provider is None:
         raise NotFoundError("no identity provider is set up here; sign in with a key")
-    return found
+    return provider
 
 
 class NewKeySpec(StrictModel):
@@ -188,8 +188,8 @@ def list_keys(service: Service, person: Me) -> dict[str, Any]:
 @admin.post("/keys", operation_id="createKey", status_code=201)
 def create_key(service: Service, person: Me, body: NewKeySpec) -> dict[str, Any]:
     """Make a key; only this answer shows it whole."""
-    made = service.access.create_key(person, body.name, body.role, body.label)
-    return {"key_id": made.key_id, "name": made.name, "role": made.role, "key": made.text}
+    key = service.access.create_key(person, body.name, body.role, body.label)
+    return {"key_id": key.key_id, "name": key.name, "role": key.role, "key": key.text}
 
 
 @admin.post("/keys/{key_id}/revoke", operation_id="revokeKey")
@@ -236,9 +236,9 @@ def keys(visit: Visit) -> Response:
 @pages.post("/keys")
 def create(visit: Visit, form: Form) -> Response:
     """Make a key; only this page shows its text."""
-    asked = parsed(NewKeySpec, {name: form.text(name) for name in NewKeySpec.model_fields})
+    spec = parsed(NewKeySpec, {name: form.text(name) for name in NewKeySpec.model_fields})
     access = visit.service.access
-    return _shown(visit, access.create_key(visit.person, asked.name, asked.role, asked.label))
+    return _shown(visit, access.create_key(visit.person, spec.name, spec.role, spec.label))
 
 
 add_form(
@@ -251,15 +251,15 @@ add_form(
 add_form(pages, "/keys/people/{person_id}", keep_out, back="/keys")
 
 
-def _shown(visit: Visit, made: NewKey | None = None) -> Response:
+def _shown(visit: Visit, key: NewKey | None = None) -> Response:
     access = visit.service.access
     return visit.render(
         "keys.html.j2",
-        200 if made is None else 201,
+        200 if key is None else 201,
         rows=access.list_keys(visit.person),
         identities=access.list_identities(visit.person),
         roles=list(Role),
-        made=made,
+        made=key,
     )
 
 

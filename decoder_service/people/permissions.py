@@ -101,8 +101,8 @@ def own_rows(owner: InstrumentedAttribute[str]) -> Callable[[Person], ColumnElem
 def visible_results(person: Person) -> ColumnElement[bool]:
     """SQL filter: released results, and for analysts those that a job of theirs or of the
     service itself had."""
-    held = _results_of(person.id, SERVICE_ID)
-    return or_(ResultRow.released.is_(True), _for_analysts(person, held))
+    jobs = _results_of(person.id, SERVICE_ID)
+    return or_(ResultRow.released.is_(True), _for_analysts(person, jobs))
 
 
 def own_results(person: Person) -> ColumnElement[bool]:
@@ -119,8 +119,8 @@ def _results_of(*people: str) -> ColumnElement[bool]:
 def visible_releases(person: Person) -> ColumnElement[bool]:
     """SQL filter: approved releases, for analysts also their own proposals, for those who
     approve all."""
-    own = _for_analysts(person, ReleaseRow.proposer == person.id)
-    return or_(ReleaseRow.state == ReleaseState.APPROVED, own)
+    proposals = _for_analysts(person, ReleaseRow.proposer == person.id)
+    return or_(ReleaseRow.state == ReleaseState.APPROVED, proposals)
 
 
 def visible_lists(person: Person) -> ColumnElement[bool]:
@@ -132,8 +132,8 @@ def visible_lists(person: Person) -> ColumnElement[bool]:
 def visible_aggregates(person: Person) -> ColumnElement[bool]:
     """SQL filter: the aggregates that a person uploaded or a job of theirs has read."""
     columns = aggregate_readers.c
-    own = select(columns.sha256).where(columns.person_id == person.id)
-    return _for_analysts(person, AggregateRow.sha256.in_(own))
+    shas = select(columns.sha256).where(columns.person_id == person.id)
+    return _for_analysts(person, AggregateRow.sha256.in_(shas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +154,10 @@ def check_room(db: Session, settings: ServiceSettings, person: str, *, given: bo
     if given:
         owner = select(PersonRow.id).where(PersonRow.id == person)
         db.execute(owner.with_for_update(key_share=True))  # on PostgreSQL
-    held, most = result_bytes_of(db, person), settings.max_result_bytes_of_person
-    if held < most or (given and held == most):
+    size, most = result_bytes_of(db, person), settings.max_result_bytes_of_person
+    if size < most or (given and size == most):
         return
-    has = f"with this result yours would hold {held:,}" if given else f"your results hold {held:,}"
+    has = f"with this result yours would hold {size:,}" if given else f"your results hold {size:,}"
     raise QuotaError(f"{has} bytes; a person may hold {most:,}: {_WAY_OUT}")
 
 
@@ -194,4 +194,4 @@ def usage_of(db: Session, settings: ServiceSettings, person: Person) -> dict[str
         "aggregate_bytes": (aggregate_bytes_of(db, person.id), most),
         "jobs": (count_live(db, person.id), settings.max_jobs_of_person),
     }
-    return {name: {"held": held, "most": limit} for name, (held, limit) in amounts.items()}
+    return {name: {"held": used, "most": limit} for name, (used, limit) in amounts.items()}

@@ -51,8 +51,8 @@ def index(visit: Visit, state: ReleaseState | None = None, page: PageNumber = 1)
 @pages.get("/releases/new")
 def new(visit: Visit, result: str = "", name: str = "") -> Response:
     """The page with the form for a proposal."""
-    given = {"name": [name], "result": [result], "policy": [POLICY]}
-    return _form(visit, Posted(given, {}))
+    fields = {"name": [name], "result": [result], "policy": [POLICY]}
+    return _form(visit, Posted(fields, {}))
 
 
 @pages.post("/releases")
@@ -61,20 +61,20 @@ def post_proposal(visit: Visit, form: Form) -> Response:
     require(visit.person, Act.ANALYZE)
     try:
         sources: list[dict[str, Any]] = []
-        for one in form.all("result"):  # its strata as region=north, slot=home
-            text = form.text(f"strata-{one}")
+        for result in form.all("result"):  # its strata as region=north, slot=home
+            text = form.text(f"strata-{result}")
             pairs = [part.partition("=") for part in text.split(",") if part.strip()]
             strata = {name.strip(): value.strip() for name, _, value in pairs}
             if not all((*strata, *strata.values(), *(equals for _, equals, _ in pairs))):
                 raise RequestError(f"stratum {text[:60]!a}: write it as region=north, slot=home")
-            sources.append({"result": one, "strata": strata})
-        given: dict[str, Any] = {name: form.text(name) for name in ("name", "note")}
+            sources.append({"result": result, "strata": strata})
+        fields: dict[str, Any] = {name: form.text(name) for name in ("name", "note")}
         named = [f"{name} = {json.dumps(text, ensure_ascii=False)}\n"
                  for name in ("owner", "audience") if (text := form.text(name))]  # fmt: skip
-        given["policy"] = "".join(named) + form.text("policy").replace("\r\n", "\n")
-        given["sources"] = sources
-        asked = parsed_in_labels(NewRelease, given)
-        row = visit.service.releases.propose(visit.person, asked)
+        fields["policy"] = "".join(named) + form.text("policy").replace("\r\n", "\n")
+        fields["sources"] = sources
+        spec = parsed_in_labels(NewRelease, fields)
+        row = visit.service.releases.propose(visit.person, spec)
     except ServiceError as error:
         return _form(visit, form, in_labels(error) if isinstance(error, RequestError) else error)
     return redirect(f"/releases/{row.id}")
@@ -85,7 +85,7 @@ def one(visit: Visit, release_id: str) -> Response:
     """The page of a release: what it changes, for those who may approve it, and its files."""
     view = visit.service.releases.view(visit.person, release_id)
     changes = visit.service.releases.difference(visit.person, release_id) if view.review else None
-    proposed, own = view.row.state == ReleaseState.PROPOSED, visit.person.id == view.row.proposer
+    proposed, is_own = view.row.state == ReleaseState.PROPOSED, visit.person.id == view.row.proposer
     query = query_of(visit.request.query_params)
     return visit.render(
         "release.html.j2",
@@ -96,8 +96,8 @@ def one(visit: Visit, release_id: str) -> Response:
         query=query,
         **(shown_changes(changes, query) if changes is not None else {}),
         proposed=proposed,
-        may_decide=proposed and visit.person.may(Act.REVIEW) and not own,
-        may_withdraw=proposed and own,
+        may_decide=proposed and visit.person.may(Act.REVIEW) and not is_own,
+        may_withdraw=proposed and is_own,
     )
 
 
@@ -107,13 +107,13 @@ def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
     Rows of which neither side has a number are left out, until all or some by name are asked for.
     """
     symbols = changes.symbols
-    shown = [row for row in changes.rows if {row["before"], row["after"]} - {"", *symbols}]
-    table = page_of(changes.rows if query.all or query.q else shown, "cell", query)
-    said = {row[side] for row in changes.rows for side in ("before", "after")}
-    used = {name for name in symbols if {name, f"withheld ({name})"} & said}
+    numbered = [row for row in changes.rows if {row["before"], row["after"]} - {"", *symbols}]
+    table = page_of(changes.rows if query.all or query.q else numbered, "cell", query)
+    texts = {row[side] for row in changes.rows for side in ("before", "after")}
+    used = {name for name in symbols if {name, f"withheld ({name})"} & texts}
     return {
         "table": table,
-        "unshown": len(changes.rows) - len(shown),
+        "unshown": len(changes.rows) - len(numbered),
         "symbols": {name: text for name, text in symbols.items() if name in used},
     }
 
@@ -163,8 +163,8 @@ def get_release(service: Service, person: Me, release_id: str) -> dict[str, Any]
 @api.get("/{release_id}/difference", operation_id="getReleaseDifference")
 def get_difference(service: Service, person: Me, release_id: str) -> dict[str, Any]:
     """How it differs from the last release of its name that was approved."""
-    found = service.releases.difference(person, release_id)
-    return {"policy": found.policy, "changes": found.rows}
+    changes = service.releases.difference(person, release_id)
+    return {"policy": changes.policy, "changes": changes.rows}
 
 
 @api.get("/{release_id}/files/{name}", operation_id="getReleaseFile")

@@ -134,12 +134,12 @@ class Releases(Resources[ReleaseRow]):
         with self.database.reading() as db:
             return load_results(db, own_results(person) & published, limit)
 
-    def propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
+    def propose(self, person: Person, spec: NewRelease) -> ReleaseRow:
         """Build a release from results of one's own, for another person to approve.
 
         Args:
             person: an analyst or an admin.
-            asked: its name, policy and results.
+            spec: its name, policy and results.
 
         Returns:
             The release, proposed.
@@ -154,19 +154,19 @@ class Releases(Resources[ReleaseRow]):
         if not self.building.acquire(blocking=False):
             raise UnavailableError("another release is being built; try again in a moment")
         try:
-            return self._propose(person, asked)
+            return self._propose(person, spec)
         finally:
             self.building.release()
 
-    def _propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
+    def _propose(self, person: Person, spec: NewRelease) -> ReleaseRow:
         with self.database.reading() as db:
             self._check_room(db, person, 0)
-            sources, metrics = load_sources(db, person, asked.sources)
+            sources, metrics = load_sources(db, person, spec.sources)
             earlier, numbers = approved_before(db, metrics), approved_numbers(db, metrics)
-            base, count = last_approved(db, asked.name)
+            base, count = last_approved(db, spec.name)
             base_files = None if base is None else RELEASE_FILES.all(db, base)
         issued = self.clock().date()
-        files, policy = self.publisher.build(sources, asked.policy, issued, earlier)
+        files, policy = self.publisher.build(sources, spec.policy, issued, earlier)
         changes = self.publisher.compare(base_files, files)
         content = {"policy": dict(changes.policy), "changes": list(changes.rows)}
         text = json.dumps(content).encode()
@@ -176,7 +176,7 @@ class Releases(Resources[ReleaseRow]):
             raise QuotaError(f"the release would have {size:,} bytes, above {most:,}")
         row = ReleaseRow(
             id=self.new_id(),
-            name=asked.name,
+            name=spec.name,
             number=count + 1,
             state=ReleaseState.PROPOSED,
             proposer=person.id,
@@ -184,9 +184,9 @@ class Releases(Resources[ReleaseRow]):
             audience=visible(policy.audience)[:_MAX_POLICY_WORDS],
             issued=issued.isoformat(),
             digest=sha256(files[MANIFEST]).hexdigest(),
-            policy=asked.policy,
-            sources=json.dumps([source.model_dump(mode="json") for source in asked.sources]),
-            note=asked.note,
+            policy=spec.policy,
+            sources=json.dumps([source.model_dump(mode="json") for source in spec.sources]),
+            note=spec.note,
             base=base,
             changes=len(changes.rows),
             difference=zlib.compress(text),
@@ -199,7 +199,7 @@ class Releases(Resources[ReleaseRow]):
             for metric, number in numbers.items():
                 place = {"release_id": row.id, "metric": metric, "number": number + 1}
                 db.execute(insert(release_metrics).values(approved=False, **place))
-            results = [source.result for source in asked.sources]
+            results = [source.result for source in spec.sources]
             detail = {"release": row.id, "name": row.name, "results": results}
             self.access.note(db, person, "propose-release", **detail, digest=row.digest)
             return visible_row(db, ReleaseRow, true(), row.id)
@@ -242,13 +242,13 @@ class Releases(Resources[ReleaseRow]):
             return visible_row(db, ReleaseRow, true(), release_id)
 
     def _check_room(self, db: Session, person: Person, size: int) -> None:
-        waiting, held = held_by(db, person.id)
+        waiting, stored = held_by(db, person.id)
         if waiting >= MAX_WAITING:
             raise QuotaError(f"{waiting} releases of yours wait to be approved; withdraw one")
         most = self.settings.max_stored_bytes_of_person
-        if held + size > most:
+        if stored + size > most:
             raise QuotaError(
-                f"your releases that are not approved would hold {held + size:,} bytes, above "
+                f"your releases that are not approved would hold {stored + size:,} bytes, above "
                 f"{most:,}; withdraw one (files of rejected ones are deleted "
                 "after keep_rejected_days)"
             )

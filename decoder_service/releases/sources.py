@@ -120,8 +120,8 @@ class ReleasePublisher:
                 for result, files, strata in sources
                 for table in read_source(_written(files, folder / result), dict(strata))
             ]
-            made = build_release(tables, rules, issued, earlier=_read(earlier, folder))
-            write_release(made, folder / "made", key_id=self.key_id)
+            release = build_release(tables, rules, issued, earlier=_read(earlier, folder))
+            write_release(release, folder / "made", key_id=self.key_id)
             return {path.name: path.read_bytes() for path in (folder / "made").iterdir()}, rules
 
     def compare(self, old: Files | None, new: Files) -> Changes:
@@ -176,26 +176,26 @@ def _folder() -> Iterator[Path]:
 
 
 def load_sources(
-    db: Session, person: Person, asked: Sequence[ReleaseSource]
+    db: Session, person: Person, chosen: Sequence[ReleaseSource]
 ) -> tuple[list[Source], list[str]]:
     """Return the files of results that are one's own, and the metrics that they are of. Raises
     NotFoundError, RequestError, QuotaError."""
     published = published_files()
-    sources, metrics, left = list[Source](), set[str](), MAX_SOURCE_BYTES
-    if len({one.result for one in asked}) < len(asked):
+    sources, metrics, rest = list[Source](), set[str](), MAX_SOURCE_BYTES
+    if len({item.result for item in chosen}) < len(chosen):
         raise RequestError("a result is there twice")
-    for one in asked:
-        row = visible_row(db, ResultRow, own_results(person), one.result)
+    for item in chosen:
+        row = visible_row(db, ResultRow, own_results(person), item.result)
         if row.kind not in published or row.operation != "decode":
             raise RequestError(
-                f"result {one.result}: a {row.operation} of kind {row.kind} is not "
+                f"result {item.result}: a {row.operation} of kind {row.kind} is not "
                 f"released; a decode of kind {' or '.join(published)} is"
             )
         names = published[row.kind]
-        left -= sum(file.size for file in RESULT_FILES.list(db, one.result) if file.name in names)
-        if left < 0:
+        rest -= sum(file.size for file in RESULT_FILES.list(db, item.result) if file.name in names)
+        if rest < 0:
             raise QuotaError(f"the results are larger than {MAX_SOURCE_BYTES:,} bytes together")
-        sources.append((one.result, RESULT_FILES.all(db, one.result, names), one.strata))
+        sources.append((item.result, RESULT_FILES.all(db, item.result, names), item.strata))
         metrics.add(row.metric)
     return sources, sorted(metrics)
 
@@ -208,35 +208,35 @@ def published_files() -> dict[str, tuple[str, ...]]:
 def approved_before(db: Session, metrics: Sequence[str]) -> list[Files]:
     """Files of the approved releases that share a metric with these, or with one that does,
     whatever their names, oldest first: whatever was published stays known."""
-    columns, known = release_metrics.c, set(metrics)
+    columns, names = release_metrics.c, set(metrics)
     while True:
-        own = select(columns.release_id).where(columns.approved, columns.metric.in_(list(known)))
-        oldest = select(ReleaseRow.id).where(ReleaseRow.id.in_(own)).order_by(
+        query = select(columns.release_id).where(columns.approved, columns.metric.in_(list(names)))
+        oldest = select(ReleaseRow.id).where(ReleaseRow.id.in_(query)).order_by(
             ReleaseRow.decided, ReleaseRow.created, ReleaseRow.id
         )  # fmt: skip
-        found = list(db.scalars(oldest))
-        linked = known.union(*(numbers_of(db, one) for one in found))
-        if linked == known:
-            return [RELEASE_FILES.all(db, one) for one in found]
-        known = linked
+        ids = list(db.scalars(oldest))
+        linked = names.union(*(numbers_of(db, release) for release in ids))
+        if linked == names:
+            return [RELEASE_FILES.all(db, release) for release in ids]
+        names = linked
 
 
 def source_states(
-    db: Session, person: Person, asked: Sequence[Mapping[str, Any]]
+    db: Session, person: Person, rows: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the results of a release, as its proposal names them; is_there: whether one may see
     it, or it was deleted or given up since."""
-    named = ResultRow.id.in_([one["result"] for one in asked])
-    seen = set(db.scalars(select(ResultRow.id).where(visible_results(person), named)))
-    return [{**one, "is_there": one["result"] in seen} for one in asked]
+    named = ResultRow.id.in_([row["result"] for row in rows])
+    visible_ids = set(db.scalars(select(ResultRow.id).where(visible_results(person), named)))
+    return [{**row, "is_there": row["result"] in visible_ids} for row in rows]
 
 
 def is_stale(db: Session, row: ReleaseRow) -> bool:
     """Return whether another one was approved that a release was not built on."""
     _, count = last_approved(db, row.name)
-    own = numbers_of(db, row.id)
-    now = approved_numbers(db, own)
-    return row.number <= count or any(own[metric] <= now[metric] for metric in own)
+    numbers = numbers_of(db, row.id)
+    now = approved_numbers(db, numbers)
+    return row.number <= count or any(numbers[metric] <= now[metric] for metric in numbers)
 
 
 def sees_review(person: Person, row: ReleaseRow) -> bool:
@@ -257,15 +257,15 @@ def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Fi
     """Return the files that an approval adds to a release; the proposed files are unchanged. Raises
     ConflictError for a file that is another one now, or another key."""
     files = RELEASE_FILES.all(db, row.id)
-    digests = {one.name: one.sha256 for one in RELEASE_FILES.list(db, row.id)}
+    digests = {item.name: item.sha256 for item in RELEASE_FILES.list(db, row.id)}
     manifest = files.get(MANIFEST, b"")
     try:
         named = {name: str(file["sha256"]) for name, file in json.loads(manifest)["files"].items()}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         named = {}  # it is not a manifest any more, which is found next
     for name in sorted({*digests, *named}):
-        known = {row.digest} if name == MANIFEST else {named.get(name), digests.get(name)}
-        if {sha256(files.get(name, b"")).hexdigest()} != known:
+        expected = {row.digest} if name == MANIFEST else {named.get(name), digests.get(name)}
+        if {sha256(files.get(name, b"")).hexdigest()} != expected:
             raise ConflictError(
                 f"file {name!a} is not as it was proposed: the database was changed; reject the "
                 "release, and have it proposed again",
@@ -273,7 +273,7 @@ def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Fi
             )
     key = str(json.loads(manifest).get("key", ""))
     if key != publisher.key_id:  # the signature would not be of the key that it promises
-        built, here = (f"key {one[:16]}" if one else "no key" for one in (key, publisher.key_id))
+        built, here = (f"key {k[:16]}" if k else "no key" for k in (key, publisher.key_id))
         raise ConflictError(
             f"the release was built for {built}, and this service signs with {here}; reject it, "
             "and have it proposed again",
@@ -299,8 +299,8 @@ def decide(
     if changed(db, statement.values(values)) != 1:
         return False
     if state == ReleaseState.APPROVED:
-        own = release_metrics.c.release_id == release_id
-        db.execute(update(release_metrics).where(own).values(approved=True))
+        where = release_metrics.c.release_id == release_id
+        db.execute(update(release_metrics).where(where).values(approved=True))
     elif state == ReleaseState.WITHDRAWN:  # its files take no room; their digests stay
         _delete_files(db, ReleaseRow.id == release_id)
     return True
@@ -314,8 +314,8 @@ def delete_rejected(db: Session, before: float) -> int:
 
 
 def _delete_files(db: Session, which: ColumnElement[bool]) -> int:
-    own = release_files.c.release_id.in_(select(ReleaseRow.id).where(which))
-    db.execute(update(release_files).where(own).values(content=b""))
+    where = release_files.c.release_id.in_(select(ReleaseRow.id).where(which))
+    db.execute(update(release_files).where(where).values(content=b""))
     return changed(db, update(ReleaseRow).where(which).values(stored=0))
 
 
@@ -328,14 +328,14 @@ def last_approved(db: Session, name: str) -> tuple[str | None, int]:
 
 def approved_numbers(db: Session, metrics: Iterable[str]) -> dict[str, int]:
     """For each metric, the number of approved releases that contain it."""
-    columns, wanted = release_metrics.c, list(metrics)
+    columns, names = release_metrics.c, list(metrics)
     statement = (
         select(columns.metric, func.max(columns.number))
-        .where(columns.approved, columns.metric.in_(wanted))
+        .where(columns.approved, columns.metric.in_(names))
         .group_by(columns.metric)
     )
-    found = {str(metric): int(number) for metric, number in db.execute(statement)}
-    return {metric: found.get(metric, 0) for metric in wanted}
+    numbers = {str(metric): int(number) for metric, number in db.execute(statement)}
+    return {metric: numbers.get(metric, 0) for metric in names}
 
 
 def numbers_of(db: Session, release_id: str) -> dict[str, int]:

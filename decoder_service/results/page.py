@@ -150,12 +150,12 @@ def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) 
 def one(visit: Visit, result_id: str) -> Response:
     """A result."""
     results = visit.service.results
-    found = results.view(visit.person, result_id)
-    row, own, kind = found.row, found.own, decoder_of(found.row.kind)
+    content = results.view(visit.person, result_id)
+    row, is_own, kind = content.row, content.own, decoder_of(content.row.kind)
     query = query_of(visit.request.query_params)
     stored = StoredResult(
-        row.operation, frozenset(file.name for file in found.files),
-        lambda name: results.file(visit.person, result_id, name), own, f"/results/{result_id}",
+        row.operation, frozenset(file.name for file in content.files),
+        lambda name: results.file(visit.person, result_id, name), is_own, f"/results/{result_id}",
     )  # fmt: skip
     parts = page_parts(kind, stored, query)
     manifest = shown_manifest(row, visit.person)
@@ -167,9 +167,9 @@ def one(visit: Visit, result_id: str) -> Response:
         view=parts,
         row=row,
         manifest=manifest,
-        files=found.files,
-        later=found.later,
-        own=own,
+        files=content.files,
+        later=content.later,
+        own=is_own,
         may_take_back=may_take_back(visit.person, row),
         lists=lists,
         query=query,
@@ -195,9 +195,9 @@ def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
         raise RequestError("no string is ticked: tick those that may be shown")
     text = "".join(f"{value}\n" for value in values).encode("utf-8", "surrogatepass")
     source = f"strings of result {result_id}, read by {person.name}"
-    asked = parsed(NewList, {"name": form.text("name"), "source": source[:1000]})
-    made = service.lists.create(person, asked, text)
-    return redirect(f"/lists/{made.id}")
+    spec = parsed(NewList, {"name": form.text("name"), "source": source[:1000]})
+    row = service.lists.create(person, spec, text)
+    return redirect(f"/lists/{row.id}")
 
 
 add_form(pages, "/results/{result_id}/release", release, back="/results/{result_id}")
@@ -212,11 +212,11 @@ add_form(
 
 def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVersionRow | None:
     """Return the version of a list that a result was made with, if it is there for this person."""
-    given = manifest.get("spec", {}).get(member) or {}
-    if not given.get("list"):
+    choice = manifest.get("spec", {}).get(member) or {}
+    if not choice.get("list"):
         return None
     try:
-        return visit.service.lists.get(visit.person, given["list"]).version(given["version"])
+        return visit.service.lists.get(visit.person, choice["list"]).version(choice["version"])
     except NotFoundError:
         return None
 
@@ -298,10 +298,10 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
             "the two are of different versions of the metric: their reports mean different things, "
             "and a difference may come from the change of the declaration"
         )
-    days = [one or "" for row in (before, after) for one in (row.first_day, row.last_day)]
+    days = [day or "" for row in (before, after) for day in (row.first_day, row.last_day)]
     if not all(days) or (days[0] <= days[3] and days[2] <= days[1]):
         raise RequestError("the two share days, so they are not independent; choose windows apart")
-    manifests = [json.loads(one.manifest) for one in (before, after)]
+    manifests = [json.loads(result.manifest) for result in (before, after)]
     old, new = (
         [sha for group in manifest["inputs"]["aggregates"] for sha in group]
         for manifest in manifests

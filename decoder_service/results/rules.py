@@ -121,17 +121,17 @@ class FileTable:
     ) -> dict[str, bytes]:
         """The files of a result or release, or those with some names; deleted ones are empty."""
         columns = self.table.c
-        own = select(columns.name, columns.content).where(columns[self.owner] == owner)
+        query = select(columns.name, columns.content).where(columns[self.owner] == owner)
         if names is not None:
-            own = own.where(columns.name.in_(names))
-        files = db.execute(own.order_by(columns.name))
+            query = query.where(columns.name.in_(names))
+        files = db.execute(query.order_by(columns.name))
         return {name: zlib.decompress(content) if content else b"" for name, content in files}
 
     def read(self, db: Session, owner: str, name: str) -> bytes | None:
         """Return the bytes of a file; None where there is none, or they were deleted."""
         columns = self.table.c
-        own = (columns[self.owner] == owner, columns.name == name)
-        content = db.scalar(select(columns.content).where(*own))
+        where = (columns[self.owner] == owner, columns.name == name)
+        content = db.scalar(select(columns.content).where(*where))
         return zlib.decompress(content) if content else None
 
 
@@ -165,14 +165,14 @@ class Results(Resources[ResultRow]):
         require(person, Act.READ)
         with self.database.reading() as db:
             row = self.one(db, person, result_id)
-            own = self._is_own(db, person, result_id)
+            is_own = self._is_own(db, person, result_id)
             files = RESULT_FILES.list(db, result_id)
             superseding = visible_results(person) & (ResultRow.supersedes == result_id)
             later = load_results(db, superseding, 1)
         return ResultView(
             row=row,
-            own=own,
-            files=[file for file in files if own or not is_list(file.name)],
+            own=is_own,
+            files=[file for file in files if is_own or not is_list(file.name)],
             later=later[0] if later else None,
         )
 

@@ -104,13 +104,13 @@ def alarm_of_form(form: Posted) -> NewAlarm:
         if form.text(field):
             unit_text = unit.replace("%", "per cent")
             rules[name] = float(share_of_percent(form, field, RULES[name].capitalize(), unit_text))
-    given = {
+    fields = {
         "name": form.text("name"),
         "target": form.text("target"),
         "show_values": bool(form.text("show_values")),
         "rules": rules,
     }
-    return parsed_in_labels(NewAlarm, given)
+    return parsed_in_labels(NewAlarm, fields)
 
 
 MAX_EVENTS = 50
@@ -131,7 +131,7 @@ def list_schedules(service: Service, person: Me) -> dict[str, Any]:
     """Your schedules, for an admin all, each with its state and the reason for it: `status`."""
     rows = service.schedules.all(person, limit=None)
     pairs = zip(rows, service.ticker.statuses(rows), strict=True)
-    return {"schedules": [shown_schedule(row) | {"status": asdict(one)} for row, one in pairs]}
+    return {"schedules": [shown_schedule(row) | {"status": asdict(now)} for row, now in pairs]}
 
 
 @api.get("/{schedule_id}", operation_id="getSchedule")
@@ -139,7 +139,7 @@ def get(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
     """A schedule, its windows, its state and the reason for it: `status`."""
     row = service.schedules.get(person, schedule_id)
     names = "digest params_id first_day last_day num_reports state tries job_id result_id"
-    windows = [shown(one, names) for one in service.schedules.windows(person, schedule_id)]
+    windows = [shown(window, names) for window in service.schedules.windows(person, schedule_id)]
     return _with_status(service, row) | {"windows": windows}
 
 
@@ -173,11 +173,11 @@ def _with_status(service: Service, row: ScheduleRow) -> dict[str, Any]:
 def index(visit: Visit) -> Response:
     """The page of one's own schedules; for an admin of all."""
     schedules = visit.service.schedules
-    known = schedules.all(visit.person, limit=None)
-    statuses = visit.service.ticker.statuses(known)
+    listed = schedules.all(visit.person, limit=None)
+    statuses = visit.service.ticker.statuses(listed)
     rows = [
-        (row, Counter(one.state for one in schedules.windows(visit.person, row.id)), status)
-        for row, status in zip(known, statuses, strict=True)
+        (row, Counter(window.state for window in schedules.windows(visit.person, row.id)), status)
+        for row, status in zip(listed, statuses, strict=True)
     ]
     has = visit.service.settings.collector is not None
     return visit.render("schedules.html.j2", rows=rows, has_collector=has)
@@ -187,18 +187,18 @@ def index(visit: Visit) -> Response:
 def new(visit: Visit, metric: str = "", operation: str = "", every: str = "") -> Response:
     """The page with the form for a new schedule."""
     require(visit.person, Act.ANALYZE)
-    given = {"metric": metric, "operation": operation or "decode", "every": every or "week"}
-    return _form(visit, None, Posted({name: [text] for name, text in given.items()}, {}))
+    texts = {"metric": metric, "operation": operation or "decode", "every": every or "week"}
+    return _form(visit, None, Posted({name: [text] for name, text in texts.items()}, {}))
 
 
 @pages.post("/schedules")
 def post_schedule(visit: Visit, form: Form) -> Response:
     """Make a schedule; what is wrong is said above the form, which stays filled."""
     try:
-        given = {name: form.text(name) for name in ("metric", "every")}
-        given["operation"] = form.text("operation", "decode")
-        asked = parsed_in_labels(NewSchedule, _choices(form) | given)
-        row = visit.service.schedules.create(visit.person, asked)
+        fields = {name: form.text(name) for name in ("metric", "every")}
+        fields["operation"] = form.text("operation", "decode")
+        spec = parsed_in_labels(NewSchedule, _choices(form) | fields)
+        row = visit.service.schedules.create(visit.person, spec)
     except ServiceError as error:
         return _form(visit, None, form, error)
     return redirect(f"/schedules/{row.id}")
@@ -209,8 +209,8 @@ def change(visit: Visit, schedule_id: str, form: Form) -> Response:
     """Change a schedule."""
     row = visit.service.schedules.get(visit.person, schedule_id)
     try:
-        asked = parsed_in_labels(ScheduleChoices, _choices(form, row))
-        visit.service.schedules.edit(visit.person, schedule_id, asked)
+        choices = parsed_in_labels(ScheduleChoices, _choices(form, row))
+        visit.service.schedules.edit(visit.person, schedule_id, choices)
     except ServiceError as error:
         return _form(visit, row, form, error)
     return redirect(f"/schedules/{schedule_id}")
@@ -266,7 +266,7 @@ def _shown(
         row=row,
         schedule_status=service.ticker.statuses([row])[0],
         spec=said(row.spec, "candidates", "weights", "options"),
-        windows=sorted(windows, key=lambda one: one.first_day, reverse=True),
+        windows=sorted(windows, key=lambda window: window.first_day, reverse=True),
         alarms=[(alarm, rules_in_words(json.loads(alarm.rules))) for alarm in alarms],
         events=[(event.alarm.name, shown_event(event)) for event in events],
         rules=RULES,
@@ -290,15 +290,15 @@ def _choices(form: Posted, row: ScheduleRow | None = None) -> dict[str, Any]:
 
 
 def _form(
-    visit: Visit, row: ScheduleRow | None, given: Posted, error: ServiceError | None = None
+    visit: Visit, row: ScheduleRow | None, texts: Posted, error: ServiceError | None = None
 ) -> Response:
     service = visit.service
-    kinds = {one["name"]: one["definition"].get("kind") for one in service.metrics.latest()[0]}
+    kinds = {m["name"]: m["definition"].get("kind") for m in service.metrics.latest()[0]}
     return visit.render_form(
         "schedule_form.html.j2",
         error,
         row=row,
-        given=given,
+        given=texts,
         percent_of_share=percent_of_share,
         labels=LABELS,
         metrics=sorted(name for name, kind in kinds.items() if kind in kinds_with("series")),

@@ -80,30 +80,30 @@ class Schedules(Resources[ScheduleRow]):
     order = (ScheduleRow.name, ScheduleRow.id)
     jobs: Jobs
 
-    def create(self, person: Person, asked: NewSchedule) -> ScheduleRow:
+    def create(self, person: Person, new: NewSchedule) -> ScheduleRow:
         """Decode every sealed window of a metric from now on, and those that are sealed already.
 
         Args:
             person: its owner.
-            asked: the name is its own among the owner's; the metric as the collector names it.
+            new: the name is its own among the owner's; the metric as the collector names it.
 
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError, ConflictError.
         """
         require(person, Act.ANALYZE)
-        spec = self._spec(asked, asked.metric, asked.every, asked.operation)
-        row = self._new(asked.name, person.id, asked.metric, asked.every, spec)
-        row.first_day = str(asked.first_day) if asked.first_day else None
-        own = select(func.count()).where(ScheduleRow.owner == person.id)
+        spec = self._spec(new, new.metric, new.every, new.operation)
+        row = self._new(new.name, person.id, new.metric, new.every, spec)
+        row.first_day = str(new.first_day) if new.first_day else None
+        query = select(func.count()).where(ScheduleRow.owner == person.id)
         with self.database.writing() as db:
             self._check(db, person, row)
-            if total(db, own) >= MAX_SCHEDULES:
+            if total(db, query) >= MAX_SCHEDULES:
                 raise QuotaError(f"you have {MAX_SCHEDULES} schedules, as many as one may have")
             save(db, row)
             self.access.note(db, person, "create-schedule", schedule=row.id)
         return row
 
-    def edit(self, person: Person, schedule_id: str, asked: ScheduleChoices) -> ScheduleRow:
+    def edit(self, person: Person, schedule_id: str, new: ScheduleChoices) -> ScheduleRow:
         """Change a schedule; metric and length of a window stay.
 
         With other options or other lists all windows are decoded again; what was found with those
@@ -114,9 +114,9 @@ class Schedules(Resources[ScheduleRow]):
             row = self.one(db, person, schedule_id)
             operation = spec_of_schedule(row).operation
             with db.no_autoflush:  # it is stored when it has passed the checks
-                row.name = asked.name
-                row.spec = self._spec(asked, row.metric, row.every, operation).to_json()
-                row.first_day = str(asked.first_day) if asked.first_day else None
+                row.name = new.name
+                row.spec = self._spec(new, row.metric, row.every, operation).to_json()
+                row.first_day = str(new.first_day) if new.first_day else None
                 row.problem = ""
                 self._check(db, person, row)
             self.access.note(db, person, "edit-schedule", schedule=schedule_id)
@@ -134,9 +134,7 @@ class Schedules(Resources[ScheduleRow]):
             created=self.now(),
         )
 
-    def _spec(
-        self, asked: ScheduleChoices, metric: str, every: str, operation: Operation
-    ) -> JobSpec:
+    def _spec(self, new: ScheduleChoices, metric: str, every: str, operation: Operation) -> JobSpec:
         """What is decoded in each window. Raises RequestError."""
         if self.jobs.settings.collector is None:
             raise RequestError("no collector is set up here; an operator sets `collector`")
@@ -146,9 +144,9 @@ class Schedules(Resources[ScheduleRow]):
             operation=operation,
             each=Each(every) if operation == "series" else Each.DAY,
             source=CountSource(collector=WindowSpec(metric=metric)),
-            candidates=asked.candidates,
-            weights=asked.weights,
-            options=asked.options,
+            candidates=new.candidates,
+            weights=new.weights,
+            options=new.options,
         )
 
     def _check(self, db: Session, person: Person, row: ScheduleRow) -> None:
@@ -179,8 +177,8 @@ class Schedules(Resources[ScheduleRow]):
         with self.database.writing() as db:
             if self.one(db, person, schedule_id).owner == SERVICE_ID:
                 raise RequestError("the service makes this schedule again; pause it")
-            own = select(AlarmRow.id).where(AlarmRow.schedule_id == schedule_id)
-            db.execute(delete(EventRow).where(EventRow.alarm_id.in_(own)))
+            query = select(AlarmRow.id).where(AlarmRow.schedule_id == schedule_id)
+            db.execute(delete(EventRow).where(EventRow.alarm_id.in_(query)))
             for table in (AlarmRow, WindowRow):
                 db.execute(delete(table).where(table.schedule_id == schedule_id))
             db.execute(delete(schedule_values).where(schedule_values.c.schedule_id == schedule_id))
@@ -190,24 +188,24 @@ class Schedules(Resources[ScheduleRow]):
     def add_defaults(self, listed: Sequence[Mapping[str, Any]]) -> None:
         """Make the default schedules: the series by day of each metric whose values are declared,
         by what the collector lists."""
-        wanted = set[str]()
+        names = set[str]()
         for version in listed:
             definition, name = version["definition"], str(version["name"])
             kind = definition.get("kind")
             if version["state"] != "current" or "/" in name or kind not in kinds_with("series"):
                 continue
             if not has_candidates(kind) or has_own_values(definition):  # no list is needed
-                wanted.add(name)
-        own = select(ScheduleRow.metric).where(ScheduleRow.owner == SERVICE_ID)
+                names.add(name)
+        query = select(ScheduleRow.metric).where(ScheduleRow.owner == SERVICE_ID)
         with self.database.reading() as db:
-            missing = wanted - set(db.scalars(own))
+            missing = names - set(db.scalars(query))
         if not missing:
             return
         try:
             with self.database.writing() as db:
                 if db.get(PersonRow, SERVICE.id) is None:
-                    taken = db.scalar(select(PersonRow).where(PersonRow.name == SERVICE.name))
-                    name = f"{SERVICE.name} (itself)" if taken else SERVICE.name
+                    namesake = db.scalar(select(PersonRow).where(PersonRow.name == SERVICE.name))
+                    name = f"{SERVICE.name} (itself)" if namesake else SERVICE.name
                     save(db, PersonRow(id=SERVICE.id, name=name, created=self.now()))
                 for metric in sorted(missing):
                     source = CountSource(collector=WindowSpec(metric=metric))
@@ -222,14 +220,14 @@ def spec_digest_of(resolved: ResolvedSpec) -> str:
     """SHA-256, in hex, of the options and lists by which a schedule decodes its windows."""
     spec = resolved.spec
     options = spec.model_dump(mode="json", include={"options"})
-    given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
-    return digest(options, given, *resolved.digests)
+    choices = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
+    return digest(options, choices, *resolved.digests)
 
 
 def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
     """Return the properties of a schedule that its owner sees."""
-    asked = {"operation", "candidates", "weights", "options"}
-    spec = spec_of_schedule(row).model_dump(mode="json", include=asked)
+    names = {"operation", "candidates", "weights", "options"}
+    spec = spec_of_schedule(row).model_dump(mode="json", include=names)
     return shown(row, "id name metric every first_day enabled") | spec
 
 
@@ -243,11 +241,11 @@ def add_values(db: Session, schedule_id: str, params_id: str, values: Collection
     """Store values as seen; return those that were not seen before, in their order."""
     new = {sha256(value.encode("utf-8", "surrogatepass")).hexdigest(): value for value in values}
     columns, names = schedule_values.c, list(new)
-    own = (columns.schedule_id == schedule_id) & (columns.params_id == params_id)
+    where = (columns.schedule_id == schedule_id) & (columns.params_id == params_id)
     for start in range(0, len(names), _AT_ONCE):
         part = columns.value_sha256.in_(names[start : start + _AT_ONCE])
-        for seen in db.scalars(select(columns.value_sha256).where(own, part)):
-            del new[seen]
+        for stored in db.scalars(select(columns.value_sha256).where(where, part)):
+            del new[stored]
     if new:
         common = {"schedule_id": schedule_id, "params_id": params_id}
         db.execute(insert(schedule_values), [common | {"value_sha256": name} for name in new])

@@ -135,10 +135,10 @@ class ScheduleRunner(Operations):
         self, schedule: ScheduleRow, listed: Sequence[dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """The versions of a schedule's metric. Raises RequestError if the collector has none."""
-        versions = [one for one in listed if one["name"] == schedule.metric]
+        versions = [row for row in listed if row["name"] == schedule.metric]
         if not versions:
-            known = sorted({str(one["name"]) for one in listed})
-            raise RequestError(unknown_metric(schedule.metric, known))
+            names = sorted({str(row["name"]) for row in listed})
+            raise RequestError(unknown_metric(schedule.metric, names))
         return versions
 
     def _resolved(self, db: Session, schedule: ScheduleRow) -> tuple[Person, ResolvedSpec]:
@@ -170,25 +170,25 @@ class ScheduleRunner(Operations):
         """
         assert self.collector is not None  # noqa: S101 (its list was read)
         with self.database.reading() as db:
-            known = load_windows(db, schedule.id)
+            rows = load_windows(db, schedule.id)
         for version in versions:
             served, params_id = version.get("served"), str(version["params_id"])
             if not served:
                 continue
             key = (schedule.id, spec_digest_of(resolved), params_id)
-            mine = [one for one in known if (one.digest, one.params_id) == key[1:]]
+            mine = [row for row in rows if (row.digest, row.params_id) == key[1:]]
             if resolved.spec.operation != "series":
-                done = {one.first_day: one for one in mine}
+                done = {row.first_day: row for row in mine}
                 windows = sealed_windows(self.collector, schedule, served, params_id, done)
                 for days, counts in windows:
                     window = _window(key, days, counts.num_reports if counts else None)
                     yield window, counts, ()
             elif version["state"] == "current":
                 first, last = series_days(schedule, served)
-                waits = any(one.state == WindowState.WAITING for one in mine)
-                if first < last and not waits and str(last) not in [one.last_day for one in mine]:
+                waits = any(row.state == WindowState.WAITING for row in mine)
+                if first < last and not waits and str(last) not in [row.last_day for row in mine]:
                     spec = WindowSpec(metric=schedule.metric, first=first, last=last)
-                    result = next((one.result_id for one in mine if one.result_id), None)
+                    result = next((row.result_id for row in mine if row.result_id), None)
                     window = replace(_window(key, (first, last), 0), result_id=result)
                     yield window, CountSource(collector=spec), mine
 
@@ -200,7 +200,7 @@ class ScheduleRunner(Operations):
             with self.database.writing() as db:
                 if load_schedules(db, ScheduleRow.id == schedule.id) != [schedule]:
                     return False
-                if not all(delete_window(db, one) for one in before):
+                if not all(delete_window(db, old) for old in before):
                     return False
                 if isinstance(source, Aggregate):
                     row = described(source.to_json(), self.now())
@@ -224,7 +224,7 @@ class ScheduleRunner(Operations):
         ended = 0
         with self.database.reading() as db:
             loaded = load_windows(db, schedule.id)
-        for _, windows in groupby(loaded, lambda one: (one.digest, one.params_id)):
+        for _, windows in groupby(loaded, lambda row: (row.digest, row.params_id)):
             before: list[WindowRow] = []
             waits = False
             for window in windows:
@@ -247,17 +247,17 @@ class ScheduleRunner(Operations):
         is_series = spec_of_schedule(schedule).operation == "series"
         if result is not None and not is_series:
             return self.window_events.complete(schedule, before, window, result)
-        state, shown = WindowState.DONE, result or window.result_id
+        state, result_id = WindowState.DONE, result or window.result_id
         if result is None:
             cancelled = job is not None and job.state == JobState.CANCELLED
             state = WindowState.CANCELLED if cancelled else WindowState.FAILED
         with self.database.writing() as db:
-            if change_window(db, window, state=state, result_id=shown):
+            if change_window(db, window, state=state, result_id=result_id):
                 if result is None:
                     self.window_events.store_failed(db, schedule, window, state)
                 elif window.result_id not in (None, result):  # of the series before
                     give_up(db, str(window.result_id), schedule.owner)
-        return replace(window, state=state, result_id=shown)
+        return replace(window, state=state, result_id=result_id)
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
         """Queue a job that failed again, after a pause; False for one that is over permanently."""

@@ -91,7 +91,7 @@ def next_window(
         spec_digest: of what is asked of each now.
     """
     waiting = partial(ScheduleStatus, ScheduleState.WAITING)
-    version = next((one for one in versions if one["state"] == "current"), None)
+    version = next((item for item in versions if item["state"] == "current"), None)
     if version is None:
         ended = f"the collector takes no more reports of it ({versions[-1]['state']})"
         return waiting(f"{ended}: what it serves is decoded, and no more comes")
@@ -129,7 +129,7 @@ def sealed_windows(
     schedule: ScheduleRow,
     served: Mapping[str, str],
     params_id: str,
-    known: Mapping[str, WindowRow],
+    stored_windows: Mapping[str, WindowRow],
 ) -> Iterator[tuple[Days, Aggregate | None]]:
     """Yield the sealed windows that are not stored yet, oldest first; None in place of counts:
     without reports.
@@ -141,7 +141,7 @@ def sealed_windows(
     first = _first_day(schedule, served["first_day"])
     last = period_end(every, first)
     while last <= through:
-        stored = known.get(first.isoformat())
+        stored = stored_windows.get(first.isoformat())
         if stored is not None:
             last = date.fromisoformat(stored.last_day)
         else:
@@ -170,9 +170,9 @@ def sealed_windows(
 
 def load_windows(db: Session, schedule_id: str) -> list[WindowRow]:
     """Load all windows of a schedule, oldest first of each specification and version."""
-    own = select(WindowRow).where(WindowRow.schedule_id == schedule_id)
+    query = select(WindowRow).where(WindowRow.schedule_id == schedule_id)
     order = WindowRow.digest, WindowRow.params_id, WindowRow.first_day
-    return list(db.scalars(own.order_by(*order)))
+    return list(db.scalars(query.order_by(*order)))
 
 
 def _is_window(row: WindowRow) -> ColumnElement[bool]:

@@ -64,7 +64,7 @@ def prometheus_text(service: DecoderService) -> bytes:
         at = now(db)
         created = select(func.min(JobRow.created)).where(JobRow.state == JobState.QUEUED)
         started = select(func.min(JobRow.started)).where(JobRow.state.in_(HELD))
-        waiting, running = (max(0.0, at - (db.scalar(one) or at)) for one in (created, started))
+        waiting, running = (max(0.0, at - (db.scalar(query) or at)) for query in (created, started))
         states = [
             dict(db.execute(select(table.state, func.count()).group_by(table.state)).all())
             for table in (JobRow, EventRow)

@@ -111,9 +111,9 @@ def visible_row(db: Session, model: type[Row], visible: ColumnElement[bool], row
     return row
 
 
-def matching(model: type[Base], **wanted: str | None) -> list[ColumnElement[bool]]:
+def matching(model: type[Base], **values: str | None) -> list[ColumnElement[bool]]:
     """Return the conditions that columns have these values; none for a value that is empty."""
-    return [getattr(model, name) == value for name, value in wanted.items() if value]
+    return [getattr(model, name) == value for name, value in values.items() if value]
 
 
 def changed(db: Session, statement: UpdateBase) -> int:
@@ -128,8 +128,8 @@ def total(db: Session, statement: Select[Any]) -> int:
 
 def insert_once(db: Session, table: Table, key: Mapping[str, str], **others: Any) -> None:
     """Insert a row unless one with its key is there."""
-    known = select(1).where(*(table.c[name] == value for name, value in key.items()))
-    if db.execute(known).first() is None:
+    query = select(1).where(*(table.c[name] == value for name, value in key.items()))
+    if db.execute(query).first() is None:
         db.execute(insert(table).values(**key, **others))
 
 
@@ -176,5 +176,5 @@ class Operations:
 
 def decoder_version() -> str:
     """Versions of all on which the bytes of results depend; it is part of their keys."""
-    found = versions() | {"pyarrow": version("pyarrow")}
-    return ", ".join(f"{name} {one}" for name, one in found.items())
+    libraries = versions() | {"pyarrow": version("pyarrow")}
+    return ", ".join(f"{name} {number}" for name, number in libraries.items())

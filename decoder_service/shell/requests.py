@@ -70,9 +70,9 @@ def current_person(request: Request) -> Person:
     Raises AuthenticationError without a key or session that holds, OriginError for a write with a
     session from elsewhere.
     """
-    known: Person | None = getattr(request.state, "person", None)
-    if known is not None:  # the route was reached, so it was asked before
-        return known
+    person: Person | None = getattr(request.state, "person", None)
+    if person is not None:  # the route was reached, so it was asked before
+        return person
     service = service_of(request)
     authorization = request.headers.get("authorization")
     if authorization is not None:
@@ -118,12 +118,12 @@ def origin_of(url: str) -> str:
     SettingsError for a URL without a host, with an invalid port, or with a path: pages and cookies
     are those of a whole host."""
     try:
-        found = AnyHttpUrl(url)
+        address = AnyHttpUrl(url)
     except ValidationError:
         raise SettingsError(f"setting public_url: {url!r} is not the address of a host") from None
-    if found.path not in (None, "/") or found.query or found.fragment or found.username:
+    if address.path not in (None, "/") or address.query or address.fragment or address.username:
         raise SettingsError(f"setting public_url: {url!r} has a path; give a separate host")
-    return str(found).rstrip("/")
+    return str(address).rstrip("/")
 
 
 def is_https(request: Request) -> bool:

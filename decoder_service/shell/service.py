@@ -45,10 +45,10 @@ class DecoderService(AuditedOperations):
         """Return the live workers. Raises StorageError if the database fails, UnavailableError if
         no worker lives."""
         with self.database.writing() as db:
-            found = live_workers(db, 2 * self.settings.lease_seconds)
-        if not found:
+            workers = live_workers(db, 2 * self.settings.lease_seconds)
+        if not workers:
             raise UnavailableError("no worker lives: jobs wait; start rappor decoder worker")
-        return found
+        return workers
 
     def try_to_write(self) -> None:
         """Write and delete a row as large as a result. Raises StorageError, as on a full disk."""

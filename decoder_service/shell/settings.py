@@ -121,10 +121,10 @@ class ServiceSettings(ServerSettings):
 def is_safe_url(text: str) -> bool:
     """Return whether a URL is https, or http to this machine."""
     try:
-        found = AnyHttpUrl(text)
+        address = AnyHttpUrl(text)
     except ValidationError:
         return False
-    return found.scheme == "https" or is_loopback(found.host or "")
+    return address.scheme == "https" or is_loopback(address.host or "")
 
 
 def load_settings(**chosen: Any) -> ServiceSettings:

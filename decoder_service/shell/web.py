@@ -71,7 +71,7 @@ class Posted:
 
     def all(self, name: str) -> list[str]:
         """All texts of a field that are not empty."""
-        return [one.strip() for one in self.texts.get(name, []) if one.strip()]
+        return [text.strip() for text in self.texts.get(name, []) if text.strip()]
 
 
 async def posted(request: Request) -> Posted:
@@ -105,15 +105,15 @@ class PageRoute(GuardedRoute):
             try:
                 return await handler(request)
             except AuthenticationError:
-                asked = request.url.path + (f"?{query}" if (query := request.url.query) else "")
-                return redirect("/sign-in", next=asked if request.method == "GET" else "")
+                target = request.url.path + (f"?{query}" if (query := request.url.query) else "")
+                return redirect("/sign-in", next=target if request.method == "GET" else "")
             except RequestValidationError as error:
                 first = error.errors()[0]
                 field = ".".join(map(str, first["loc"][1:]))
-                shown: Exception = RequestError(f"{field}: {first['msg']}")
+                reason: Exception = RequestError(f"{field}: {first['msg']}")
             except (RapporError, HTTPException) as error:
-                shown = error
-            return error_page(request, shown, await run_in_threadpool(_whoever, request, shown))
+                reason = error
+            return error_page(request, reason, await run_in_threadpool(_whoever, request, reason))
 
         return caught
 
@@ -161,8 +161,8 @@ class PageVisit:
 
     def rows(self, resources: Resources[Any], page: int, *which: Any) -> dict[str, Any]:
         """Return the rows of a page of a long list, and whether there are more."""
-        found = resources.all(self.person, *which, limit=PAGE + 1, offset=(page - 1) * PAGE)
-        return {"rows": found[:PAGE], "more": len(found) > PAGE, "page": page}
+        rows = resources.all(self.person, *which, limit=PAGE + 1, offset=(page - 1) * PAGE)
+        return {"rows": rows[:PAGE], "more": len(rows) > PAGE, "page": page}
 
 
 def _visit(request: Request, service: Service, person: Me) -> PageVisit:
@@ -174,19 +174,19 @@ Visit = Annotated[PageVisit, Depends(_visit)]
 
 def environment() -> Environment:
     """Return the templates of the pages and of the reports, style and scripts as files."""
-    found = page_environment(ASSETS, *_features())
-    found.filters |= {"visible": visible, "moment": moment}
-    found.filters["from_json"] = json.loads
+    templates = page_environment(ASSETS, *_features())
+    templates.filters |= {"visible": visible, "moment": moment}
+    templates.filters["from_json"] = json.loads
     levels = {"default_alpha": str(DEFAULT_ALPHA), "default_level": str(DEFAULT_LEVEL)}
-    found.globals |= {"address": address, **levels}
-    return found
+    templates.globals |= {"address": address, **levels}
+    return templates
 
 
 @cache
 def _features() -> tuple[str, ...]:
     """Return the packages of the service that have templates."""
-    some = sorted(files("decoder_service").iterdir(), key=lambda one: one.name)
-    return tuple(f"decoder_service.{one.name}" for one in some if (one / "templates").is_dir())
+    some = sorted(files("decoder_service").iterdir(), key=lambda item: item.name)
+    return tuple(f"decoder_service.{item.name}" for item in some if (item / "templates").is_dir())
 
 
 def moment(seconds: float | None) -> str:
@@ -196,8 +196,8 @@ def moment(seconds: float | None) -> str:
 
 def address(path: str, **query: Any) -> str:
     """Return a path of the service with the members of its query that are not empty."""
-    given = {name: value for name, value in query.items() if value not in (None, "", False)}
-    return quote(path) + ("?" + urlencode(given, doseq=True) if given else "")
+    members = {name: value for name, value in query.items() if value not in (None, "", False)}
+    return quote(path) + ("?" + urlencode(members, doseq=True) if members else "")
 
 
 def redirect(path: str, **query: Any) -> RedirectResponse:
@@ -219,8 +219,8 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
         status, text = error.status_code, str(error.detail)
     else:
         status = status_of(error)
-        own, full = str(error).partition(_FOR_PROGRAMS)[0], isinstance(error, DiskFullError)
-        text = DISK_FULL if full else _RETRY if is_unreachable(error) else own
+        message, full = str(error).partition(_FOR_PROGRAMS)[0], isinstance(error, DiskFullError)
+        text = DISK_FULL if full else _RETRY if is_unreachable(error) else message
     return render(request, "error.html.j2", person, status, text=text, number=status)
 
 
@@ -229,14 +229,14 @@ def unknown_page(request: Request) -> Response | None:
     program = request.url.path.startswith(("/v1/", ASSETS))
     if program or "text/html" not in request.headers.get("accept", ""):
         return None
-    shown = NotFoundError(f"there is no page {visible(request.url.path[:80])}")
-    return error_page(request, shown, _whoever(request, shown))
+    error = NotFoundError(f"there is no page {visible(request.url.path[:80])}")
+    return error_page(request, error, _whoever(request, error))
 
 
-def parsed(model: type[Known], given: dict[str, Any]) -> Known:
+def parsed(model: type[Known], values: dict[str, Any]) -> Known:
     """Validate a form by one of the service's models. Raises RequestError."""
     try:
-        return model.model_validate(given)
+        return model.model_validate(values)
     except ValidationError as error:
         name, message = first_problem(error)
         raise RequestError(f"{name}: {message}" if name else message) from None
@@ -263,12 +263,12 @@ def add_form(
     def post(request: Request, service: Service, person: Me, form: Form) -> Response:
         if sure and not form.text("sure"):  # it cannot be taken back
             raise RequestError(f"tick the box next to {sure}")
-        given: dict[str, Any] = {"service": service, "person": person, **request.path_params}
+        arguments: dict[str, Any] = {"service": service, "person": person, **request.path_params}
         texts: dict[str, Any] = {
             name: bool(form.text(name)) if hint is Flag else form.text(name)
             for name, hint in fields.items()
         }
-        act(**given, **parsed(body, texts).model_dump())
+        act(**arguments, **parsed(body, texts).model_dump())
         return redirect(back.format(**request.path_params))
 
     pages.add_api_route(path, post, methods=["POST"])
@@ -281,15 +281,15 @@ pages = page_router()
 @without_key
 def asset(request: Request, name: str) -> Response:
     """A file of the pages."""
-    own = files("decoder_service.shell").joinpath("static")
+    static = files("decoder_service.shell").joinpath("static")
     kind = "text/css" if name.endswith(".css") else "text/javascript"
     if name == "page.css":
-        mine = own.joinpath("service.css").read_text(encoding="utf-8")
+        mine = static.joinpath("service.css").read_text(encoding="utf-8")
         text = stylesheet() + map_stylesheet() + mine
     elif name in SCRIPTS:
         text = script(name)
     elif name in OWN_SCRIPTS:
-        text = own.joinpath(name).read_text(encoding="utf-8")
+        text = static.joinpath(name).read_text(encoding="utf-8")
     else:
         raise HTTPException(404, f"there is no file {name[:60]!a}")
     tag = f'"{sha256(text.encode()).hexdigest()[:16]}"'

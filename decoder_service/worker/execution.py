@@ -120,7 +120,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
         "inputs": {"aggregates": shas, **lists},
         "notes": notes,
     }
-    days = [(one.first_day, one.last_day) for group in groups for one in group]
+    days = [(item.first_day, item.last_day) for group in groups for item in group]
     return TaskFinished(
         kind=name,
         params_id=first.params_id,
@@ -145,12 +145,12 @@ def _check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
 
 def _question(task: Task) -> Question:
     """Return the question of a job's specification."""
-    spec, options, given = task.spec, task.spec.options.options(), task.spec.candidates
+    spec, options, choice = task.spec, task.spec.options.options(), task.spec.candidates
     files = {name: path for name, (path, _) in task.lists.items()}
     if "weights" in files:
         options = replace(options, weights=read_weights(files["weights"]))
     return Question(
-        CandidateChoice(files.get("candidates"), numbers=given.numbers, dates=given.dates),
+        CandidateChoice(files.get("candidates"), numbers=choice.numbers, dates=choice.dates),
         options,
         MapOptions(spec.map.method, spec.map.slots, areas=files.get("areas"), every_window=True),
         spec.crowd,
@@ -161,11 +161,11 @@ def _question(task: Task) -> Question:
 def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
     """What of a specification changes a result, alongside the bytes of counts and lists."""
     members = kind.members & {"map", "crowd", "flows"}
-    shown: dict[str, Any] = spec.model_dump(
+    content: dict[str, Any] = spec.model_dump(
         mode="json", include={"operation", "options", "each", *members}
     )
-    given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
-    return shown | {"candidates": given}
+    choice = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
+    return content | {"candidates": choice}
 
 
 def _read_counts(task: Task, note: Note) -> Groups:
@@ -192,7 +192,7 @@ def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:
     folder.mkdir()
     shas = []
     for group in groups:
-        texts = [one.to_json().encode() for one in group]
+        texts = [item.to_json().encode() for item in group]
         shas.append([sha256(text).hexdigest() for text in texts])
         for sha, text in zip(shas[-1], texts, strict=True):
             (folder / sha).write_bytes(text)

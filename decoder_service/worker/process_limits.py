@@ -121,12 +121,12 @@ class Reader:
     )
     places: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(MAX_WAITING))
 
-    def read(self, function: Callable[..., Read], content: bytes, *given: Any) -> Read:
+    def read(self, function: Callable[..., Read], content: bytes, *arguments: Any) -> Read:
         """Call a function of a module on a file, in a separate process if the file is large.
         Raises what it raises of the product's errors, RequestError of a file over the bounds, and
         UnavailableError where too many wait."""
         if len(content) <= SMALL_BYTES:
-            return function(content, *given)
+            return function(content, *arguments)
         check_platform(f"a file of more than {SMALL_BYTES >> 10} KiB is not read here")
         if not self.places.acquire(blocking=False):
             raise UnavailableError(
@@ -134,10 +134,10 @@ class Reader:
             )
         try:
             with self.at_once:
-                asked = (self.memory, self.seconds, function, (content, *given))
+                call = (self.memory, self.seconds, function, (content, *arguments))
                 done = subprocess.run(  # noqa: S603 (this module)
                     [sys.executable, "-P", "-c", _PROGRAM, FOLDER],
-                    input=pickle.dumps(asked),
+                    input=pickle.dumps(call),
                     stdout=subprocess.PIPE,
                     check=False,
                     timeout=_WALL_SECONDS,
@@ -164,11 +164,11 @@ def main() -> None:
     die_with_parent()
     prefer_own_packages()
     os.nice(_NICE)
-    memory, seconds, function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 (our parent's)
+    memory, seconds, function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 (our parent's)
     limit_resources(memory, _FILE_BYTES, seconds)
     answer: Any
     try:
-        answer = function(*given)
+        answer = function(*arguments)
     except MemoryError:
         answer = RequestError(
             f"the file takes more than {memory >> 20:,} MiB of memory to read; send it in parts"

@@ -82,11 +82,11 @@ class Running:
                 else:
                     self.end = [message]
 
-    def proceed(self, wanted: bool) -> None:
+    def proceed(self, needed: bool) -> None:
         """Tell the job's process whether to compute the result, or that it exists already."""
         self.answered = True
         with suppress(OSError):
-            self.pipe.send(wanted)
+            self.pipe.send(needed)
 
     @property
     def is_over(self) -> bool:
@@ -199,8 +199,8 @@ def delete_left_folders(work: Path) -> None:
     """Delete the folders whose workers are gone."""
     for path in work.glob(f"{PREFIX}*"):
         with suppress(OSError):  # another user's, or deleted meanwhile
-            found = path.lstat()
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+            status = path.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
                 JobFolder(path, lock_file(path / _LOCK, wait=False)).delete()
 
 
@@ -234,9 +234,9 @@ def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings)
         counts.append(None if source.collector else tuple(paths))
     lists = {}
     for name, kind in LISTS.items():
-        wanted: CandidateSpec | ListSpec | None = getattr(spec, name)
-        if wanted is not None and wanted.list is not None:
-            version = db.get(ListVersionRow, (wanted.list, wanted.version))
+        choice: CandidateSpec | ListSpec | None = getattr(spec, name)
+        if choice is not None and choice.list is not None:
+            version = db.get(ListVersionRow, (choice.list, choice.version))
             sha = version.sha256 if version else ""
             path = folder / f"{name}.{FILES[kind].suffix}"
             lists[name] = _written(path, load_content(db, sha), _GONE), sha

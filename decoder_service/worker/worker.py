@@ -157,19 +157,19 @@ class Worker:
 
     def _hear(self, job: Running) -> None:
         """Store progress, and answer whether the result is still to be computed."""
-        asked = None if job.answered else job.keyed
-        if job.progress is None and asked is None:
+        keyed = None if job.answered else job.keyed
+        if job.progress is None and keyed is None:
             return
-        known = False
+        is_stored = False
         with self._database.writing() as db:
             if job.progress is not None:
                 claims.save_progress(db, job.hold, *job.progress)
-            if asked is not None:
-                job.hold.change(db, *HELD, metric=asked.metric)  # known now that files are read
-                known = result_of_key(db, asked.key) is not None
+            if keyed is not None:
+                job.hold.change(db, *HELD, metric=keyed.metric)  # known now that files are read
+                is_stored = result_of_key(db, keyed.key) is not None
         job.progress = None
-        if asked is not None:
-            job.proceed(not known)
+        if keyed is not None:
+            job.proceed(not is_stored)
 
     def _complete(self, job: Running) -> None:
         """End a job whose process is over, and store its result in the same transaction."""
@@ -207,10 +207,10 @@ class Worker:
         keyed = job.keyed
         if keyed is None:
             return JobState.FAILED, "its process ended too early; this is a defect", None
-        known = result_of_key(db, keyed.key)
-        if known is not None:
-            given = give(db, job.job, known.id, self._settings)
-            return JobState.DONE, "computed before: this is the stored result", given
+        stored = result_of_key(db, keyed.key)
+        if stored is not None:
+            result_id = give(db, job.job, stored.id, self._settings)
+            return JobState.DONE, "computed before: this is the stored result", result_id
         if outcome is None:
             return JobState.FAILED, "the stored result was deleted meanwhile; start it again", None
         out = job.folder.path / "out"

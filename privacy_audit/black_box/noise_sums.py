@@ -135,7 +135,7 @@ def largest_product(params: RapporParams, *, permanent: bool) -> float:
     return max(max(chance, 1 - chance) for chance in chances(params, permanent=permanent)) ** 2
 
 
-def product_variance(params: RapporParams, one: Floats, other: Floats) -> float:
+def product_variance(params: RapporParams, a: Floats, b: Floats) -> float:
     """Variance of the sum of products of independent residuals, given the variances of both.
 
     The symbols of one report depend on each other: the covariance is diag(e) - e e', with the
@@ -143,16 +143,16 @@ def product_variance(params: RapporParams, one: Floats, other: Floats) -> float:
     matrices' elements. They are equal where both devices hold the same symbol.
     """
     if not params.scheme.symbols:
-        return float((one * other).sum())
+        return float((a * b).sum())
     k = params.num_bits
-    rest = float(np.median(one[0])) if len(one) else 0.0
+    rest = float(np.median(a[0])) if len(a) else 0.0
     lie = (1 - np.sqrt(max(1 - 4 * rest, 0.0))) / 2
     chance = np.full((2, k), lie)
     chance[[0, 1], [0, 1]] = 1 - (k - 1) * lie
     first, second = (np.diag(e) - np.outer(e, e) for e in chance)
-    symbols, others = (np.abs(x - rest).argmax(axis=1) for x in (one, other))
+    symbols, others = (np.abs(x - rest).argmax(axis=1) for x in (a, b))
     same = int((symbols == others).sum())
-    return float(same * (first**2).sum() + (len(one) - same) * (first * second).sum())
+    return float(same * (first**2).sum() + (len(a) - same) * (first * second).sum())
 
 
 def _of_series(params: RapporParams, trials: Observations, masks: Masks) -> dict[str, Floats]:

@@ -153,7 +153,7 @@ class _Search:
     """
 
     component: Component
-    made: Protected
+    judged: Protected
     hopeless: dict[Target, ValueRange] = field(default_factory=dict)
     widened: int = 0
 
@@ -168,8 +168,8 @@ class _Search:
                 break
             self.hopeless = {}
             safe_with = None if self._withholds_a_table() else list(component.empty)
-        self.made.widened += self.widened
-        self.made.findings += [
+        self.judged.widened += self.widened
+        self.judged.findings += [
             item for pair in self.hopeless.items() for item in self._findings(*pair)
         ]
 

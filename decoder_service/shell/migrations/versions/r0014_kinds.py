@@ -54,17 +54,17 @@ def _rewrite(connection: sa.Connection) -> None:
     schedules = sa.table("schedules", *map(sa.column, names))
     rows = connection.execute(sa.select(schedules.c.id, schedules.c.metric, schedules.c.spec)).all()
     for identity, metric, text in rows:
-        given = json.loads(text)
+        old = json.loads(text)
         spec = {"operation": "decode", "source": {"collector": {"metric": metric}}}
-        spec |= {name: given[name] for name in _KEPT if name in given}
+        spec |= {name: old[name] for name in _KEPT if name in old}
         connection.execute(
             sa.update(schedules).where(schedules.c.id == identity).values(spec=json.dumps(spec))
         )
     daily = sa.table("daily_series", *map(sa.column, ("metric", "enabled", "list_id")))
     series = connection.execute(sa.select(daily.c.metric, daily.c.enabled, daily.c.list_id)).all()
     people = sa.table("people", *map(sa.column, ("id", "name", "created")))
-    known = sa.select(people.c.id).where(people.c.id == _SERVICE)
-    if series and connection.execute(known).first() is None:
+    query = sa.select(people.c.id).where(people.c.id == _SERVICE)
+    if series and connection.execute(query).first() is None:
         person = {"id": _SERVICE, "name": "decoder-service (itself)", "created": 0.0}
         connection.execute(sa.insert(people).values(person))
     for metric, enabled, listed in series:
