@@ -192,7 +192,9 @@ def test_the_check_and_the_plan_have_one_prediction(kind, keys, told, tmp_path, 
     file = tmp_path / "metrics.toml"
     file.write_text(text)
     precision = kind_design(kind).precision(parse_metrics(text).declared[0], 100_000)
-    assert told(precision) in rappor("metrics", "check", file, "--population", "100000")  # type: ignore[operator]
+    assert told(precision) in rappor(
+        "metrics", "check", file, "--population", "100000", "--explain"
+    )  # type: ignore[operator]
 
 
 def test_files_json_and_the_check_of_the_table(tmp_path: Path, rappor: Rappor) -> None:

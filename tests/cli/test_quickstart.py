@@ -52,9 +52,7 @@ def test_own_metrics_are_decoded_under_their_names(tmp_path, rappor, monkeypatch
     assert (tmp_path / "quickstart" / "homepage" / "report.html").exists()
 
 
-def test_reports_of_an_app_are_decoded_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_of_an_app_are_decoded_too(tmp_path, capsys, monkeypatch) -> None:
     path = tmp_path / "metrics.toml"
     path.write_text(THEME)
 

@@ -1,5 +1,4 @@
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,9 +58,7 @@ OpenClient = Callable[..., Client]
 
 
 @pytest.fixture
-def open_client(
-    metrics: MetricsFile, collector: MemoryCollector, clock: Clock, tmp_path: Path
-) -> Iterator[OpenClient]:
+def open_client(metrics, collector, clock, tmp_path) -> Iterator[OpenClient]:
     """Opens clients on one state directory; closes them all at the end."""
     opened: list[Client] = []
 

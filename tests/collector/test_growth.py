@@ -48,12 +48,7 @@ def test_what_the_next_days_lack_is_listed(bench: Bench) -> None:
     assert listed() == (3, {"closes": closes, "missing_reports": 0, "short_cohorts": 0})
 
 
-def test_reports_are_shown_as_they_come(
-    bench: Bench,
-    database_url: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_reports_are_shown_as_they_come(bench, database_url, capsys, monkeypatch) -> None:
     bench.clock.now = datetime.now(UTC)
     today = bench.clock.now.date()
     bench.collector.push_metrics([METRIC], "test")

@@ -20,7 +20,7 @@ from collector.routes.ohttp import refuse_shown_sender
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.ohttp.encapsulation import RESPONSE_TYPE, KeyConfig, encode_keys
 from tests.collector.proxies import DOCKER, program, running_proxy
-from tests.collector.support import Clock, Server, ServerMaker, make_metric
+from tests.collector.support import Clock, Server, make_metric
 from tests.free_ports import free_port
 from tests.http_server import Handler, serving_with
 from tests.relay_support import OUTER, Behind, new_keys, opened
@@ -224,9 +224,7 @@ BY_NGINX = pytest.mark.parametrize("proxied", [nginx], indirect=True)
 
 
 @pytest.fixture
-def proxied(
-    serving: ServerMaker, folder: Path, request: pytest.FixtureRequest
-) -> Iterator[Proxied]:
+def proxied(serving, folder, request) -> Iterator[Proxied]:
     with (
         serving([PLAIN]) as server,
         request.param(folder, server.http.base_url.port or 0) as port,

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
@@ -161,16 +161,8 @@ with open_executor("spark:local[2]") as executor:
 
 
 @pytest.mark.long
-def test_spark_runs_the_same_tasks(run_python: Callable[[str], str]) -> None:
-    """In a process of its own: Spark leaves a Java process and sockets behind."""
+def test_spark_runs_the_same_tasks() -> None:
+    """In a separate process: Spark leaves a Java process and sockets behind."""
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
-    assert json.loads(run_python(SPARK).splitlines()[-1]) == [[n, n * n] for n in range(50)]
-
-
-@pytest.fixture
-def run_python() -> Callable[[str], str]:
-    def run(program: str) -> str:
-        command = [sys.executable, "-c", program]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-    return run
+    printed = subprocess.run([sys.executable, "-c", SPARK], stdout=subprocess.PIPE, check=True)
+    assert json.loads(printed.stdout.splitlines()[-1]) == [[n, n * n] for n in range(50)]

@@ -173,8 +173,7 @@ def test_the_check_sees_swapped_reserved_values() -> None:
 
 
 @pytest.fixture(scope="module")
-def maps() -> list:  # type: ignore[type-arg]
-    """Two windows of 36 cells; of all answers .28 are `other`, .3 `no_data`."""
+def maps() -> list:
     rng, (metric, places) = np.random.default_rng(9), series.declared(series.WINDOW + APART, side=6)
     values = series.people(places, 30_000, np.full(2, 0.4), rng, np.full(2, 0.3))
     windows = series.windows_of(metric, places, values, rng)

@@ -63,9 +63,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def collecting(
-    collector: LiveCollector, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Running]:
+def collecting(collector, tmp_path_factory) -> Iterator[Running]:
     """A service with that collector, without a worker, for all tests of a module."""
     settings = {"tick_seconds": 0, **collector.settings}
     with running(f"sqlite:///{tmp_path_factory.mktemp('d')}/d.sqlite", **settings) as one:

@@ -16,7 +16,7 @@ from decoder_service.schedules.windows import delete_window, load_windows, spec_
 from decoder_service.shell.database import save
 from decoder_service.shell.models import ScheduleRow, WindowRow, WindowState
 from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.live_collector import MONDAY, WORDS, LiveCollector
+from tests.decoder_service.live_collector import MONDAY, WORDS
 from tests.decoder_service.support import (
     Running,
     as_listed,
@@ -51,9 +51,7 @@ def decoded(service: Running, folder: Path) -> WindowRow:
 
 
 @pytest.fixture(scope="module")
-def followed(
-    collector: LiveCollector, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Running]:
+def followed(collector, tmp_path_factory) -> Iterator[Running]:
     """A service where an analyst has made a series of a metric of strings."""
     settings = {"tick_seconds": 0, **collector.settings}
     folder = tmp_path_factory.mktemp("daily")

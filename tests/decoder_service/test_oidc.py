@@ -3,7 +3,6 @@
 import base64
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -28,9 +27,7 @@ pytestmark = pytest.mark.long  # a provider from npm; `test_oidc_forged` has one
 
 
 @pytest.fixture(scope="module")
-def served(
-    provider_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Running, str]]:
+def served(provider_folder, tmp_path_factory) -> Iterator[tuple[Running, str]]:
     folder = tmp_path_factory.mktemp("service")
     with served_with_provider(provider_folder, f"sqlite:///{folder}/d.sqlite") as found:
         yield found

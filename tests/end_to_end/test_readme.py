@@ -1,7 +1,8 @@
-"""README to the letter: installation, and the first lines with their output."""
+"""README, the tutorial and the operators' pages to the letter: their commands run as written."""
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -168,3 +169,117 @@ def test_readme_installs_from_a_clone_and_from_wheels(tmp_path: Path) -> None:
                 capture_output=True, text=True, check=True,
             )  # fmt: skip
             assert done.stdout.startswith(str(site))
+
+
+TEXT = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+FENCES = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FILES = {"[metrics.start_page]": "metrics.toml", "audience": "release.toml", "Encoder": "fleet.py"}
+SHARE = re.compile(r"│ (https://\w+\.example/)\s+│\s+([\d.]+) %")
+
+
+@pytest.fixture
+def shell_tutorial(tmp_path: Path, clone: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
+    with default_ports_taken():
+        bash = Shell(tmp_path, free_port(), clone)
+        bash.run(f'python() {{ "{sys.executable}" "$@"; }}')
+        yield bash
+        bash.close()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
+def test_every_command_prints_what_the_page_says(shell_tutorial: Shell, tmp_path: Path) -> None:
+    decoder_port = str(free_port())
+    ports = {"8000": str(shell_tutorial._port), "8100": decoder_port}
+    for _, text in FENCES.findall(TEXT):
+        for mark, name in FILES.items():
+            if mark in text:
+                (tmp_path / name).write_text(text.replace("8000", ports["8000"]))
+    for command, expected in commands(TEXT):
+        printed = shell_tutorial.run(command.replace("8100", decoder_port) + "\n")
+        assert agrees(expected, printed), f"$ {command}\n{printed}"
+        for value, share in SHARE.findall("\n".join(expected)):
+            found = dict(SHARE.findall(printed))
+            assert float(found[value]) == pytest.approx(float(share), abs=6)
+    rows = (tmp_path / "release-1" / "release.csv").read_text()
+    assert rows.count("https://") == 3
+
+
+METRICS = """[metrics.homepage]
+kind = "category"
+categories = ["a", "b"]
+description = "Home page"
+owner = "web@example.org"
+expires = 2099-01-01
+epsilon_infinity = 2
+epsilon_one = 1
+keep_raw_days = 30
+max_memoized_values = 2
+fallback = "a"
+"""
+BLOCKS = re.compile(r"^```(?:console|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# They need a broker, PostgreSQL, a provider of identities, or reports of days that are over.
+ELSEWHERE = re.compile(r"kafka|rappor consume|_BROKER|postgresql|_OIDC_|reports export")
+NEEDS = {"rappor ohttp-keys retire 1": "rappor ohttp-keys create -o newer.keys"}
+SERVES = re.compile(r"rappor (decoder )?serve\b")
+
+
+def lines(page: str) -> list[str]:
+    """The commands of a page that need nothing but the product."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    joined = "".join(BLOCKS.findall(text)).replace("\\\n", " ")
+    bare = [re.sub(r"\s*&?(\s+#.*)?$", "", line.removeprefix("$ ")) for line in joined.splitlines()]
+    return [line for line in bare if re.match(r"rappor |export ", line)
+            and not ELSEWHERE.search(line)]  # fmt: skip
+
+
+@pytest.fixture
+def shell_console_blocks(tmp_path: Path) -> Iterator[Shell]:
+    (tmp_path / "metrics.toml").write_text(METRICS)
+    bash = Shell(tmp_path, free_port())
+    bash.run(f'python() {{ "{sys.executable}" "$@"; }}')
+    yield bash
+    bash.close()
+
+
+READY = """python -c "
+import time, urllib.request
+for _ in range(600):
+    try:
+        urllib.request.urlopen('http://127.0.0.1:PORT/healthz')
+        break
+    except OSError:
+        time.sleep(0.1)
+else:
+    raise SystemExit('it is not ready')"
+"""
+
+
+def serve(shell_console_blocks: Shell, command: str) -> None:
+    """Start a server on a free port, wait until it is ready, and end it as an operator does."""
+    port = str(free_port())
+    program = command.replace("rappor", f"{sys.executable} -m rappor_cli", 1)
+    started = f"{program} --port {port} > served.log 2>&1 & server=$!\n"
+    shell_console_blocks.run(
+        started + READY.replace("PORT", port) + "kill -INT $server\nwait $server"
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", ["operations.md", "service.md"])
+def test_the_commands_of_a_page_run(page: str, shell_console_blocks: Shell, tmp_path: Path) -> None:
+    shell_console_blocks.run("rappor metrics push metrics.toml --database sqlite:///rappor.sqlite")
+    shell_console_blocks.run("cp rappor.sqlite collector.sqlite")
+    commands = lines(page)
+    assert commands
+    ids: list[str] = []
+    for line in commands:
+        shell_console_blocks.run(NEEDS.get(line, "true"))
+        command = line.replace("/etc/rappor", str(tmp_path)).replace("=...", "=x")
+        if ids:
+            command = command.replace("0123456789abcdef", ids[-1])
+        if SERVES.match(command):
+            serve(shell_console_blocks, command)
+        else:
+            ids += re.findall(r"^([0-9a-f]{16})\b", shell_console_blocks.run(command), re.M)

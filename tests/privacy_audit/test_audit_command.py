@@ -52,9 +52,7 @@ def test_the_command_writes_what_it_found(tmp_path, capsys) -> None:
     assert "none broken" in capsys.readouterr().out
 
 
-def test_what_has_run_is_kept_on_ctrl_c(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_has_run_is_kept_on_ctrl_c(tmp_path, monkeypatch, capsys) -> None:
     """A stopped audit wrote nothing, whatever it had found in the hours before."""
     lines: list[str] = []
 
