@@ -55,7 +55,7 @@ lint: $(VENV)/.dev
 	$(BIN)/python docs/tools/docstrings.py
 
 quick: lint
-	$(BIN)/pytest -q -n $(WORKERS) -m "not long" $$($(BIN)/python tests/touched.py) || [ $$? -eq 5 ]  # 5: there are none
+	$(BIN)/pytest -q -n $(WORKERS) -m "not long" $$($(BIN)/python docs/tools/touched.py) || [ $$? -eq 5 ]  # 5: there are none
 
 # Tests start hundreds of interpreters, which read what the first of them compiled.
 test test-long: export PYTHONDONTWRITEBYTECODE :=

@@ -3,14 +3,14 @@
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def changed_files() -> list[Path]:
     """Python files that differ from the last commit or are new, from the root of the repository."""
     commands = ("diff --name-only HEAD", "ls-files --others --exclude-standard")
     named = "\n".join(
-        subprocess.run(["git", *command.split()], cwd=ROOT, capture_output=True, text=True,
+        subprocess.run(["git", *command.split()], cwd=ROOT, capture_output=True, text=True,  # noqa: S603, S607
                        check=True).stdout for command in commands
     )  # fmt: skip
     return [path for path in map(Path, named.split()) if path.suffix == ".py"]
