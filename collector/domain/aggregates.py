@@ -63,9 +63,8 @@ def list_metrics(
 ) -> list[dict[str, Any]]:
     """List every version of every metric: state, totals, days served, waiting and growing.
 
-    `next` is the block that is served next, as it is so far, or None.  `growing` holds the open
-    days with far more reports than usual, as `find_growth` finds them.  cohorts: for who has the
-    database: how many cohorts the next block has too few reports of.
+    `next`: the block that is served next, so far.  `growing`: open days as `find_growth` finds
+    them.  cohorts: whether to count those with too few reports, for holders of the database.
     """
     registry = load_registry(connection)
     totals = accepted_totals(connection)

@@ -148,8 +148,7 @@ def counts(stored: bytes, num_bits: int) -> tuple[int, ...]:
 
 
 def reports_by_cohort(connection: Connection) -> dict[int, list[tuple[int, int, int]]]:
-    """For each series the days that are not in a sealed block, in their order: day, cohort,
-    reports. A block that is not sealed counts as its last day."""
+    """List day, cohort and reports outside sealed blocks, by series; a block is its last day."""
     pending = select(
         blocks.c.series_id, blocks.c.last_day, block_counts.c.cohort, block_counts.c.num_reports
     ).where(block_counts.c.block_id == blocks.c.id, blocks.c.sealed.is_(False))

@@ -1,8 +1,11 @@
-"""What a fresh interpreter loads; import-linter reads only what modules name."""
+"""What a fresh interpreter loads, and that every file has one version."""
 
 import importlib
+import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -153,3 +156,46 @@ def test_all_but_jobs_runs_without_them(tmp_path: Path) -> None:
         "a file of more than 256 KiB is not read here",
     ]
     assert all("use Linux or macOS, or on Windows WSL or a container" in one for one in said)
+
+
+ROOT_VERSIONS = Path(__file__).parents[2]
+WHEEL = ROOT_VERSIONS / "packaging" / "client" / "pyproject.toml"
+WHOLE = tomllib.loads((ROOT_VERSIONS / "pyproject.toml").read_text())["project"]["version"]
+
+
+def test_all_that_is_released_has_that_version() -> None:
+    """The wheel of the device, the citation, the npm package, its examples and the images."""
+    named = {
+        tomllib.loads(WHEEL.read_text())["project"]["version"],
+        json.loads((ROOT_VERSIONS / "client_js" / "package.json").read_text())["version"],
+    }
+    images = [
+        *(ROOT_VERSIONS / "docker" / "kubernetes").rglob("*.yaml"),
+        ROOT_VERSIONS / "docs" / "deployment.md",
+    ]
+    for pages, pattern in (
+        ([ROOT_VERSIONS / "CITATION.cff"], r"(?m)^version: (.+)$"),
+        ([ROOT_VERSIONS / "client_js" / "README.md"], r"client-([\d.]+)\.tgz"),
+        (
+            [ROOT_VERSIONS / "examples" / "mobile" / "pyproject.toml"],
+            r"rappor-telemetry[\w-]*==([\w.]+)",
+        ),
+        (images, r"rappor-(?:collector|decoder):([\w.]+)"),
+    ):
+        found = {one for page in pages for one in re.findall(pattern, page.read_text())}
+        assert found or "mobile" in str(pages[0]) or "client_js" in str(pages[0]), pages
+        named |= found
+    assert named == {WHOLE}
+
+
+FOLDER = Path(__file__).parents[2] / "client_js"
+KINDS = ("dependencies", "devDependencies", "optionalDependencies")
+
+
+def test_the_lock_holds_every_package_it_names() -> None:
+    """Also those of other systems: npm leaves out what its registry did not have yet."""
+    lock = json.loads((FOLDER / "package-lock.json").read_text())["packages"]
+    held = {place.rpartition("node_modules/")[2] for place in lock}
+    named = {name for package in lock.values() for kind in KINDS for name in package.get(kind, {})}
+    assert len(named) > 50
+    assert named - held == set()

@@ -5,34 +5,12 @@ from pathlib import Path
 import pytest
 
 from rappor_cli.main import main
+from tests.metric_texts import declaration
 
-METRIC = """
-[metrics.{name}]
-kind = "category"
-description = "Color scheme in use"
-owner = "web-team@example.org"
-expires = {expires}
-categories = ["light", "dark", "system"]
-epsilon_infinity = {epsilon}
-epsilon_one = 0.5
-max_memoized_values = 3
-"""
-PLACE = """
-[metrics.place]
-kind = "location"
-description = "Where a device was"
-owner = "web-team@example.org"
-expires = 2099-06-30
-grid = "square"
-box = {box}
-rows = 20
-columns = 20
-levels = [0]
-mode = "once"
-num_bits = 32
-num_cohorts = 64
-epsilon = 1.6
-"""
+
+def theme(name: str, nats: float, expires: str = "2099-06-30") -> str:
+    return declaration(name, "category", categories=["light", "dark", "auto"], expires=expires,
+                       epsilon_infinity=nats, epsilon_one=0.5, max_memoized_values=3)  # fmt: skip
 
 
 def check(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -45,10 +23,7 @@ def check(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[
 def test_each_metric_has_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A suspicion of 1 % may rise to 20 % (epsilon 3.2), and to 50 % (4.6) after a thought."""
     cases = {"small": 1.05, "middle": 1.4, "large": 1.6}
-    text = "".join(
-        METRIC.format(name=name, epsilon=epsilon, expires="2099-06-30")
-        for name, epsilon in cases.items()
-    )
+    text = "".join(theme(name, epsilon) for name, epsilon in cases.items())
     code, printed = check(text, tmp_path, capsys)
     verdicts = {line.split()[0]: line.split("  ")[1:] for line in printed.splitlines()[1:4]}
     assert code == 0
@@ -62,8 +37,7 @@ def test_each_metric_has_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_an_error_is_a_do_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = METRIC.format(name="theme", epsilon=1.0, expires="2020-01-01")
-    code, printed = check(text, tmp_path, capsys)
+    code, printed = check(theme("theme", 1.0, "2020-01-01"), tmp_path, capsys)
     assert code == 1
     assert "do not" in printed
     assert "error: theme: expired on 2020-01-01" in printed
@@ -80,5 +54,7 @@ def test_an_error_is_a_do_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_an_exchanged_box_is_named(box, named, tmp_path, capsys) -> None:
-    _, printed = check(PLACE.format(box=box), tmp_path, capsys)
+    text = declaration("place", "location", grid="square", box=box, rows=20, columns=20, levels=[0],
+                       mode="once", num_bits=32, num_cohorts=64, epsilon=1.6)  # fmt: skip
+    _, printed = check(text, tmp_path, capsys)
     assert ("latitude and longitude exchanged" in printed) is named

@@ -159,7 +159,6 @@ DOMAIN = '[columns]\nplan = ["basic", "pro"]\nage = ["young", "old"]\n'
 
 
 def commands_below(path: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """A command and all below it, with their paths."""
     yield path, command
     for name, below in getattr(command, "commands", {}).items():
         yield from commands_below(f"{path} {name}", below)

@@ -30,7 +30,6 @@ def counted_permanent_noise(source: Source) -> Iterator[None]:
 
 
 def device_of_cohort(metric: Metric, cohort: int, source: Source) -> MetricEncoder:
-    """A device that is in a cohort."""
     device = MetricEncoder(metric, SECRET, source)
     device.cohort = cohort
     return device

@@ -12,11 +12,9 @@ METRIC = declaration(
 
 
 def file_of(period: str = "day", most: int = 1, more: str = "") -> MetricsFile:
-    """The file that declares it."""
     limit = f'period = "{period}"\nmax_reports_per_period = {most}\n'
     return parse_metrics(METRIC + limit + more)
 
 
 def declared(period: str = "day", most: int = 1, more: str = "") -> dict[str, Metric]:
-    """The metrics of that file."""
     return dict(file_of(period, most, more).metrics)

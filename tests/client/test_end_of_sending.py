@@ -81,7 +81,6 @@ def rest_of(connection: socket.socket) -> bytes:
 
 
 def ended(client: Client, end: End) -> None:
-    """End it, promptly."""
     assert waited(lambda: end(client)) < 0.5
 
 

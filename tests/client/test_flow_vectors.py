@@ -221,7 +221,6 @@ def test_symbols_of_classes_in_any_cohort() -> None:
 
 
 def number_of(table: dict[str, Any], day: int) -> int:
-    """Of the period of a day."""
     if table.get("period", "day") == "day":
         return day
     at = date.fromordinal(day + EPOCH)

@@ -1,6 +1,8 @@
-"""Probabilities over 2**16: RAPPOR's formulas, the solved rounds, and what is refused."""
+"""The two rounds of the mechanism, by enumeration and by vectors that never change."""
 
 import math
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,3 +88,14 @@ def test_bad_parameters_are_named(changes: dict[str, Any], names: str) -> None:
     with pytest.raises(ParameterError) as caught:
         RapporParams.rappor(**(GOOD | changes))
     assert names in str(caught.value)
+
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+
+
+def test_the_vectors_of_version_1_never_change() -> None:
+    """Rename nothing in them; a new kind of metric adds a file, and a line to `v1.sha256`."""
+    lines = (VECTORS / "v1.sha256").read_text().splitlines()
+    stored = {name: digest for digest, name in (line.split() for line in lines)}
+    files = (VECTORS / "v1").glob("*.json")
+    assert {one.name: sha256(one.read_bytes()).hexdigest() for one in files} == stored

@@ -18,7 +18,6 @@ FIRST = date(2024, 1, 1)
 
 
 def declared(keys: str, side: int = 12) -> tuple[Metric, Places]:
-    """A metric of side * side cells, and its places."""
     metric = square_metric(side, MONTHS + keys)
     return metric, places_of([metric.location], reserved_values(metric.no_data))
 

@@ -41,7 +41,6 @@ def _decoded_once() -> Iterator[None]:
 
 
 def city_counts() -> Aggregate:
-    """Of November 2026."""
     matrix = city_matrix(METRIC.details, np.random.default_rng(1))
     days = date(2026, 11, 1), date(2026, 11, 30)
     return draw_flows(METRIC, matrix, 100_000, np.random.default_rng(1), days)

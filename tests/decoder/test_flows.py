@@ -67,7 +67,6 @@ def with_more(
 
 
 def forged(counts: Aggregate, question: str, symbol: int) -> Aggregate:
-    """Counts with 1,000 reports of one symbol."""
     return with_more(counts, question, 1_000, lambda _: symbol)
 
 

@@ -376,7 +376,6 @@ def test_ends_within_merged_days_lose_these_only(served_windows, capsys):
 
 
 def test_weeks_end_on_sundays_or_merged_days(served_windows):
-    """2026-01-04 and 11 are Sundays; 11 and 12 were merged."""
     blocks = [(n, n) for n in (1, 2, 3, 4, 6, 9)] + [(11, 12), (13, 13), (18, 18), (20, 20)]
     assert served_windows(Served(*blocks), 1, 20, Each.WEEK) == [(1, 4), (6, 18), (20, 20)]
 

@@ -26,7 +26,6 @@ __all__ = ["database_url", "databases", "new_postgresql", "postgresql", "postgre
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[ServiceDatabase]:
-    """One with the tables."""
     made = ServiceDatabase(make_engine(database_url, pool_size=8))
     prepare(made)
     yield made

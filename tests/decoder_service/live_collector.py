@@ -80,5 +80,4 @@ def _report(metric: Metric, day: date, value: str, rng: random.Random) -> Report
 
 
 def days_after(first: date, count: int) -> list[date]:
-    """Days in a row."""
     return [first + timedelta(days=number) for number in range(count)]

@@ -54,7 +54,6 @@ PEOPLE = {"ana": Role.ANALYST, "ben": Role.ANALYST, "vic": Role.VIEWER, "root": 
 
 
 def with_people(url: str, service: DecoderService, **more: Role) -> Running:
-    """The service with a key for each of `PEOPLE`, and for more."""
     keys = {
         name: service.access.create_key(COMMAND_LINE, name, role).text
         for name, role in (PEOPLE | more).items()

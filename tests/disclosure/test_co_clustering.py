@@ -62,7 +62,6 @@ def exact_odds(pairs: list[tuple[int, int]], rows: list[int], parts: list[int]) 
 
 
 def cost_of(pairs: list[tuple[int, int]], rows: list[int], parts: list[int]) -> float:
-    """Ours."""
     table = np.zeros((len(rows), len(parts)), dtype=np.int64)
     for pair in pairs:
         table[pair] += 1

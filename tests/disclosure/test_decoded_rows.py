@@ -107,7 +107,6 @@ def test_sets_spread_as_the_estimates_covariance() -> None:
 
 
 def pair_cells(table: JointTable) -> DecodedCells:
-    """The cells of a decoded pair."""
     cells = tuple((row, column) for row in table.rows for column in table.columns)
     return DecodedCells(
         table.of, cells, table.estimate.ravel(), table.covariance, table.num_reports

@@ -24,8 +24,8 @@ from tests.decoder_service.support import (
     upload,
     workers,
 )
-from tests.decoder_service.test_flow_results import startup
 from tests.decoder_service.test_flow_results import week as flow_week
+from tests.decoder_service.test_kinds import startup
 from tests.end_to_end.browser import THEMES, kept, need_browser, open_browser, sideways, violations
 from tests.end_to_end.test_report_pages import LONG, WORD, spots
 

@@ -56,7 +56,6 @@ DENSITY: dict[str, tuple[str, ...]] = {
 
 
 def values() -> list[str]:
-    """40 values that are held and 60 that are not."""
     return [f"value-{number:02d}" for number in range(100)]
 
 
