@@ -72,7 +72,8 @@ def _copy(source: Path, target: Path, program: Program) -> None:
             if new.execute(query, (program.table,)).fetchone() == (0,):
                 result = "none of its tables is ours"
     except sqlite3.Error as error:
-        raise StorageError(f"{source} could not be copied: {error}; name another file") from error
+        where = f"{source} could not be copied into {target.parent}"
+        raise StorageError(f"{where}: {error}; name another file") from error
     finally:
         if result != "ok":
             target.unlink(missing_ok=True)
