@@ -29,9 +29,9 @@ from benchmarks.conftest import OURS, Comparison
 from decoder.density.cells import Places, cell_laplacian
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import read_aggregate
-from decoder.density.predicted_error import SECOND_DIAL, modes
 from decoder.grid_cells import parent_cell
 from decoder.numerics.optimization import project_simplex
+from metric_design.map_error import SECOND_DIAL, modes
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism

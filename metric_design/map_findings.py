@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from decoder.density.predicted_error import MapError, Predicted, modes, predict
 from decoder.grid_cells import num_cells
 from metric_design.kind_design import rounded_down
 from metric_design.location_kind import map_error
+from metric_design.map_error import MapError, Predicted, modes, predict
 from metric_design.review import Finding
 from rappor_core.calendar import MEAN_DAYS
 from rappor_core.grid.grid import MAX_CELLS

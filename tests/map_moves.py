@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from decoder.density.cells import places_of
 from decoder.density.map_series import WindowMap, window_maps
-from decoder.density.predicted_error import SECOND_DIAL
 from decoder.numerics.bit_tensor import one_thread
+from metric_design.map_error import SECOND_DIAL
 from rappor_core.metrics.metric import Metric
 from tests.map_draws import capped, cell_distance, draw_windows, square_metric, true_shares
 
