@@ -11,12 +11,12 @@ from scipy.optimize import minimize
 
 from decoder.density import gaussian_field as field
 from decoder.density import linear_system
-from decoder.density import predicted_error as prediction
 from decoder.density.cells import cell_laplacian
 from decoder.density.field_prior import Belief, Prior, softmax
 from decoder.density.gaussian_field import fit_field
 from decoder.model.noise import BitNoise
 from decoder.numerics.optimization import descend, project_simplex
+from metric_design import map_error as prediction
 from metric_design.map_findings import map_findings
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
