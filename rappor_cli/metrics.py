@@ -214,12 +214,12 @@ def list_(
 
         def read() -> list[dict[str, Any]]:
             if service is not None:
-                return service.list_metrics(cohorts=True)
+                return service.list_metrics()
             return list(ask_json(str(collector), "/v1/metrics", "metrics")["metrics"])
 
-        metrics = read()
         if watching:
             watch(read)
+        metrics = read()
     if as_json:
         print(json.dumps(metrics))
         return
@@ -254,12 +254,10 @@ def arrivals(listed: Mapping[str, Any]) -> str:
     if listed["served"]:
         text += f"; decodable through {listed['served']['last_day']}"
     if coming:
-        numbers = (coming["missing_reports"], "report"), (coming.get("short_cohorts"), "cohort")
-        missing = ", ".join(counted(number, noun) for number, noun in numbers if number)
         text += f"; {'next' if listed['served'] else 'decodable'} on {coming['closes']}"
-        if missing:
-            text += f" at the earliest, missing: {missing}"
-        elif "short_cohorts" not in coming:
+        if coming["missing_reports"]:
+            text += f" at the earliest, missing: {counted(coming['missing_reports'], 'report')}"
+        else:
             text += " unless a cohort has too few"
     return text
 

@@ -6,10 +6,8 @@ a series differ by nothing or by whole blocks, and so does each cohort of them.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection
@@ -25,7 +23,7 @@ from collector.store.blocks import (
     load_possible,
     sum_blocks,
 )
-from collector.store.counters import reports_by_cohort
+from collector.store.counters import reports_by_day
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
 from rappor_core.text import counted
@@ -58,39 +56,40 @@ def read_aggregate(
     )
 
 
-def list_metrics(
-    connection: Connection, today: date, *, cohorts: bool = False
-) -> list[dict[str, Any]]:
+def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
     """List every version of every metric: state, totals, days served, waiting and growing.
 
     `next`: the block that is served next, so far.  `growing`: open days as `find_growth` finds
-    them.  cohorts: whether to count those with too few reports, for holders of the database.
+    them.
     """
     registry = load_registry(connection)
     totals = accepted_totals(connection)
     served: dict[int, dict[str, str]] = {}
     waiting: dict[int, dict[str, object]] = {}
+    unserved: defaultdict[int, Counter[int]] = defaultdict(Counter)  # reports by day
+    for (series_id, open_day), number in reports_by_day(connection).items():
+        unserved[series_id][open_day] += number
     for block in load_possible(connection):
         if not block.sealed:
             waiting[block.series_id] = waiting_days(block)
+            unserved[block.series_id][block.last_day] += block.num_reports
         else:
             span = served.setdefault(block.series_id, {"first_day": _iso(block.first_day)})
             span["last_day"] = _iso(block.last_day)
     growing: defaultdict[int, list[dict[str, object]]] = defaultdict(list)
     for entry, day, reports, usual in find_growth(connection, registry):
         growing[entry.series_id].append({"day": day, "reports": reports, "usual": usual})
-    rows = reports_by_cohort(connection)
     return [
         {
             "name": entry.metric.name,
             "params_id": entry.params_id,
             "state": _state(entry, registry, today),
             "accepted": totals.get(entry.series_id, 0),
-            "today": sum(n for day, _, n in rows.get(entry.series_id, ()) if day == day_of(today)),
+            "today": unserved[entry.series_id][day_of(today)],
             "closed_through": _iso(entry.closed_through),
             "served": served.get(entry.series_id),
             "waiting": waiting.get(entry.series_id),
-            "next": next_block(entry, rows.get(entry.series_id, ()), cohorts=cohorts),
+            "next": next_block(entry, unserved[entry.series_id]),
             "growing": growing[entry.series_id],
             "definition": entry.metric.to_dict(),
         }
@@ -98,32 +97,24 @@ def list_metrics(
     ]
 
 
-def next_block(
-    entry: RegisteredSeries, rows: Iterable[tuple[int, int, int]], *, cohorts: bool
-) -> dict[str, object] | None:
-    """Return when the next block is served, and what it lacks so far; None without reports.
+def next_block(entry: RegisteredSeries, unserved: Mapping[int, int]) -> dict[str, object] | None:
+    """Return when the next block is served at the earliest, and how many reports it lacks so far.
 
-    It ends on the first day by which it has enough, or lacks something with all reports so far.
+    It ends on the first day by which it has enough, or lacks some with all reports so far; a cohort
+    with too few reports delays it further. None without reports.
 
     Args:
         entry: The series.
-        rows: Day, cohort and reports of what is not in a sealed block, in the order of days.
-        cohorts: Whether to look at cohorts, which no answer over HTTP reveals of open days.
+        unserved: Reports by day, of the days that are in no sealed block.
     """
-    totals = Counter[int]()
-    found: dict[str, object] | None = None
-    for day, group in groupby(rows, itemgetter(0)):
-        for _, cohort, reports in group:
-            totals[cohort] += reports
-        missing = max(0, entry.metric.min_reports - totals.total())
-        short = sum(reports < entry.metric.cohort_floor for reports in totals.values())
+    missing, row = entry.metric.min_reports, None
+    for day in sorted(unserved):
+        missing = max(0, missing - unserved[day])
         closes = _iso(entry.closes(max(day, entry.closed_through + 1)))
-        found = {"closes": closes, "missing_reports": missing}
-        if cohorts:
-            found["short_cohorts"] = short
-        if not missing and not (cohorts and short):
+        row = {"closes": closes, "missing_reports": missing}
+        if not missing:
             break
-    return found
+    return row
 
 
 def _state(entry: RegisteredSeries, registry: Registry, today: date) -> str:

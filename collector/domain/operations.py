@@ -220,12 +220,12 @@ class Collector:
         self._note_alone(actor, "move-raw", metric=name)
         return RawBlocks(self.database, name)
 
-    def list_metrics(self, *, cohorts: bool = False) -> list[dict[str, Any]]:
+    def list_metrics(self) -> list[dict[str, Any]]:
         """List every version of every metric, with totals; see `aggregates.list_metrics`."""
         self.close_due()
         today = date_of(self.today)
         with self.database.read() as connection:
-            return aggregates.list_metrics(connection, today, cohorts=cohorts)
+            return aggregates.list_metrics(connection, today)
 
     def push_metrics(
         self,

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, select
 
 from collector.errors import CounterFullError
-from collector.store.models import block_counts, blocks, counters
+from collector.store.models import counters
 
 
 class Cell(NamedTuple):
@@ -145,21 +145,6 @@ def count_columns(words: list[int]) -> list[int]:
 def counts(stored: bytes, num_bits: int) -> tuple[int, ...]:
     """Return the first `num_bits` counts of stored lanes."""
     return struct.unpack_from(f"<{num_bits}I", stored)
-
-
-def reports_by_cohort(connection: Connection) -> dict[int, list[tuple[int, int, int]]]:
-    """List day, cohort and reports outside sealed blocks, by series; a block is its last day."""
-    pending = select(
-        blocks.c.series_id, blocks.c.last_day, block_counts.c.cohort, block_counts.c.num_reports
-    ).where(block_counts.c.block_id == blocks.c.id, blocks.c.sealed.is_(False))
-    unfolded = select(
-        counters.c.series_id, counters.c.day, counters.c.cohort, counters.c.num_reports
-    )
-    rows: dict[int, list[tuple[int, int, int]]] = {}
-    for series_id, *row in (*connection.execute(pending), *connection.execute(unfolded)):
-        day, cohort, reports = map(int, row)
-        rows.setdefault(series_id, []).append((day, cohort, reports))
-    return {series_id: sorted(own) for series_id, own in rows.items()}
 
 
 def reports_by_day(connection: Connection) -> dict[tuple[int, int], int]:
