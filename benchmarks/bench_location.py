@@ -31,7 +31,7 @@ from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import read_aggregate
 from decoder.grid_cells import parent_cell
 from decoder.numerics.optimization import project_simplex
-from metric_design.map_error import SECOND_DIAL, modes
+from metric_design.map_forecast import SECOND_DIAL, modes
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism

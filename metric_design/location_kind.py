@@ -16,7 +16,7 @@ from rappor_core.sequence_risk import sequence_risk
 from rappor_core.text import counted
 
 if TYPE_CHECKING:
-    from metric_design.map_error import MapError
+    from metric_design.map_forecast import MapError
 
 
 def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
@@ -106,7 +106,7 @@ class LocationDesign(KindDesign):
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
         """Every mode that is compared by the review, with several numbers of cohorts."""
         # with numpy, which the review alone does not need
-        modes = import_module("metric_design.map_error").modes
+        modes = import_module("metric_design.map_forecast").modes
         no_data = "no_data" in question.given
         for cohorts in powers_of_cohorts(question.people, question.length_of("levels")):
             for mode in modes(question.life, question.together, cohorts, no_data):
@@ -158,7 +158,7 @@ def map_error(metric: Metric, population: float) -> MapError:
     assert location is not None  # noqa: S101 (of this kind)
     devices = max(1, population // len(location.grid.levels))
     cells = num_cells(location.grid, location.grid.finest)
-    predicted_error = import_module("metric_design.map_error").predicted_error
+    predicted_error = import_module("metric_design.map_forecast").predicted_error
     error: MapError = predicted_error(metric.params, devices / location.num_turns, cells)
     return error
 

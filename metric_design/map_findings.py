@@ -7,7 +7,7 @@ from datetime import date
 from decoder.grid_cells import num_cells
 from metric_design.kind_design import rounded_down
 from metric_design.location_kind import map_error
-from metric_design.map_error import MapError, Predicted, modes, predict
+from metric_design.map_forecast import MapError, Predicted, modes, predict
 from metric_design.review import Finding
 from rappor_core.calendar import MEAN_DAYS
 from rappor_core.grid.grid import MAX_CELLS

@@ -333,10 +333,9 @@ def _towns(box: Box | None) -> int:
     """Count the towns of the packaged map in a box."""
     if box is None:
         return 0
-    from decoder.output.basemap import View, surroundings  # half a second of libraries
+    from decoder.output.basemap import View, num_towns  # half a second of libraries
 
-    view = View(box.west, box.south, box.west + box.width, box.north)
-    return len(surroundings(view)["cities"])
+    return num_towns(View(box.west, box.south, box.west + box.width, box.north))
 
 
 def _tracking(metric: Metric, population: int) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from client_sdk.session import DO_NOT_TRACK, do_not_track
@@ -145,8 +145,9 @@ class _Work:
             self.trials.append(result)
         self.pieces.remove(piece)
 
+    @cached_property
     def judged(self) -> tuple[Trials | None, list[Check]]:
-        """Return all trials, and all checks: of a client that failed in trials its first error."""
+        """Trials and checks once no piece runs; of a client that failed in trials the error."""
         if self.subject is None or self.checks or not self.trials:
             return None, self.checks[: 1 if self.subject else None]
         (metric, scenario), trials, name = self.subject, joined(self.trials), self.metric
@@ -160,7 +161,7 @@ class _Work:
 
     def figures(self) -> str:
         """Say what was seen. It is no verdict: the level of each test is known at the end."""
-        (trials, checks), text = self.judged(), ""
+        (trials, checks), text = self.judged, ""
         if self.subject and trials:
             score = trials.features[:, LIKELIHOOD]
             right = ((score > 0) == (trials.world == 0))[score != 0]
@@ -218,7 +219,7 @@ def audit(
     rest = [work.name for work in works if work.pieces]
     if rest:
         notes.append(f"stopped by Ctrl-C; not run, or not with all devices: {'; '.join(rest)}")
-    judged = [(work, *work.judged()) for work in works]
+    judged = [(work, *work.judged) for work in works]
     checks = [check for _, _, some in judged for check in some]
     lived = [(work, *work.subject, trials) for work, trials, _ in judged if work.subject and trials]
     level = options.alpha / max(len(lived) + sum(c.method == "test" for c in checks), 1)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from decoder.density.cells import places_of
 from decoder.density.map_series import WindowMap, window_maps
 from decoder.numerics.bit_tensor import one_thread
-from metric_design.map_error import SECOND_DIAL
+from metric_design.map_forecast import SECOND_DIAL
 from rappor_core.metrics.metric import Metric
 from tests.map_draws import capped, cell_distance, draw_windows, square_metric, true_shares
 

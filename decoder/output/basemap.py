@@ -23,7 +23,7 @@ from decoder.errors import DecodeError
 from decoder.files import naming
 from decoder.tables.format import short
 from decoder.tables.geo_files import read_shapes
-from decoder.typing import Floats
+from decoder.typing import Floats, Indices
 from rappor_core.grid.box import Point
 
 Line = list[list[float]]
@@ -81,13 +81,24 @@ def surroundings(view: View) -> dict[str, Any]:
                     np.round(line[first : last + 1], _PLACES).tolist()
                     for first, last in ends.reshape(-1, 2)
                 ]
-    names, places = _bundled()["names"], _bundled()["places"]
-    for turn in (-360.0, 0.0, 360.0):
-        moved = places + np.array([turn, 0.0])
-        inside = ((least <= moved) & (moved <= most)).all(axis=1)
-        for index in np.flatnonzero(inside)[:_MAX_CITIES].tolist():
+    names = _bundled()["names"]
+    for rows, moved in _places_in(view):
+        for index in rows[:_MAX_CITIES].tolist():
             shapes["cities"].append([names[index], *moved[index].round(_PLACES).tolist()])
     return shapes
+
+
+def num_towns(view: View) -> int:
+    """Count the packaged places within a view."""
+    return sum(len(rows) for rows, _ in _places_in(view))
+
+
+def _places_in(view: View) -> Iterator[tuple[Indices, Floats]]:
+    """Yield the rows of the places within a view, and all places, at each turn of the globe."""
+    least, most = np.array([view.west, view.south]), np.array([view.east, view.north])
+    for turn in (-360.0, 0.0, 360.0):
+        moved = _bundled()["places"] + np.array([turn, 0.0])
+        yield np.flatnonzero(((least <= moved) & (moved <= most)).all(axis=1)), moved
 
 
 @dataclass(frozen=True)

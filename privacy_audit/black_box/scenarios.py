@@ -150,8 +150,7 @@ def start_days(metric: Metric, periods: int) -> list[int]:
 
 
 def spaced_days(metric: Metric, periods: int) -> list[int]:
-    """List days as `start_days` does, but far apart: changes by month, by year and after silence
-    show."""
+    """List days as `start_days` does, but by month, by year and after long silence."""
     gap = GAPS[metric.period]
     return start_days(metric, 1 + (periods - 1) * gap)[::gap]
 

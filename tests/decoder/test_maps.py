@@ -16,7 +16,7 @@ from decoder.density.field_prior import Belief, Prior, softmax
 from decoder.density.gaussian_field import fit_field
 from decoder.model.noise import BitNoise
 from decoder.numerics.optimization import descend, project_simplex
-from metric_design import map_error as prediction
+from metric_design import map_forecast as prediction
 from metric_design.map_findings import map_findings
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid

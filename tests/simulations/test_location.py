@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metric_design.map_error import SECOND_DIAL
+from metric_design.map_forecast import SECOND_DIAL
 from privacy_audit.findings import track_findings, trackability_text
 from privacy_audit.location_attacks import attack, attack_file, attacks_on, reports_in
 from rappor_core.mechanism import TwoRoundMechanism
