@@ -28,7 +28,7 @@ from rappor_core.errors import RapporError
 
 T = TypeVar("T")
 R = TypeVar("R")
-AHEAD = 64  # tasks that are submitted and not done: memory stays flat, and no worker waits
+AHEAD = 64  # tasks that are submitted and not done: memory stays flat, but more threads idle
 CONNECT_SECONDS = 10.0
 
 
@@ -66,10 +66,14 @@ def open_executor(on: str = "local", preload: Sequence[str] = ()) -> Iterator[Ex
             executor = getattr(import_module(kind), address)()
         else:
             raise ValueError("the name of no engine")
+        if not isinstance(executor, Executor):
+            raise ValueError("the function returned no Executor")
+    except TaskError:
+        raise
     except ModuleNotFoundError as error:
         hint = f": pip install 'rappor-telemetry[{kind}]'" if kind in ("dask", "spark") else ""
         raise TaskError(f"--on {on}: there is no module {error.name!r}{hint}") from error
-    except (ValueError, AttributeError) as error:
+    except Exception as error:  # of an engine, or of a function that somebody named
         raise TaskError(
             f"--on {on!r}: {error}; use local[:N], dask:tcp://HOST:PORT, spark[:MASTER] or "
             "package.module:function"

@@ -87,6 +87,8 @@ def test_another_version_is_refused_by_name(monkeypatch) -> None:
         ("local:many", "'local:many': invalid literal"),
         ("no_such_module:pool", "there is no module 'no_such_module'"),
         (f"{__name__}:pool", "has no attribute 'pool'"),
+        ("os:getcwd", "returned no Executor"),
+        ("json:loads", "missing 1 required positional argument"),
     ],
 )
 def test_unknown_engines_are_refused(on: str, words: str) -> None:
