@@ -54,7 +54,7 @@ from simulations.experiments.demo import (
 from simulations.populations.fleet import encode_fleet
 
 DEFAULT_CLIENTS = 100_000  # the first table within 20 s of processor
-DEFAULT_DEVICES = 12_000  # of three values with falling shares, 1 in 1,000 runs has another order
+DEFAULT_DEVICES = 12_000  # of three values: by their errors, 1 in 1,000 runs has another order
 DEFAULT_PORT = 8100  # of the decoder service
 MAX_ROWS = 24
 _DATABASE = "collector.sqlite"
