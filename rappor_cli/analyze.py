@@ -90,6 +90,14 @@ Settings = Annotated[
         "value,weight, declared before the data (`,1`: others); column: of a table of candidates.",
     ),
 ]
+EarlierWindow = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILE|DAYS", help="Earlier window: FIRST:LAST, or a file."),
+]
+LaterWindow = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILE|DAYS", help="Later window: FIRST:LAST, or a file."),
+]
 EachOption = Annotated[
     Each | None,
     typer.Option(help="A series by day or week: of the days that are served, or several files."),
@@ -176,13 +184,19 @@ def decode(
 
 def compare(
     metric: Annotated[str, typer.Argument(help="Its declared name.")],
-    before: Annotated[
-        list[str], typer.Option(metavar="FILE|DAYS", help="Earlier window: FIRST:LAST, or a file.")
-    ],
-    after: Annotated[
-        list[str], typer.Option(metavar="FILE|DAYS", help="Later window: FIRST:LAST, or a file.")
-    ],
+    before: EarlierWindow = None,
+    after: LaterWindow = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="SIDE",
+            help="Compare the arms of an experiment: the side of a pair metric that holds the arm.",
+        ),
+    ] = "",
+    aggregate: shared.AggregateFiles = None,
     collector: shared.Collector = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
     candidates: CandidatesOption = None,
     method: MethodOption = DEFAULT_METHOD,
     correction: CorrectionOption = DEFAULT_CORRECTION,
@@ -191,11 +205,23 @@ def compare(
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Compare two windows of a metric: differences with their own intervals.
+    """Compare two windows of a metric, or the arms of an experiment.
 
     rappor compare page --collector URL --before 2026-11-01:2026-11-07 --after 2026-11-08:2026-11-14
+
+    rappor compare checkout --collector URL --by arm --from 2026-11-01 --to 2026-11-14
     """
     question = _question(candidates, settings, None, method, correction, alpha)
+    if by:
+        if before or after:
+            raise typer.BadParameter("--by compares arms within one window: use --from and --to")
+        source = _source(metric, aggregate, collector, None, first, last)
+        _run(source, replace(question, by=by), output, metric, as_json=as_json)
+        return
+    if not (before and after) or aggregate or first or last:
+        raise typer.BadParameter(
+            "give two windows with --before and --after, or --by SIDE with one window"
+        )
     question = replace(question, maps=MapOptions(every_window=True))
     sources = [_window(metric, words, collector) for words in (before, after)]
     groups = [source.read(print_note) for source in sources]

@@ -68,6 +68,11 @@ class KindDecoder:
                 raise CandidatesError(f"{self.no_candidates}: leave candidates out")
             if question.options.weights is not None:
                 raise CandidatesError(f"{self.no_candidates}: leave weights out")
+        if question.by and "by" not in self.members:
+            raise DecodeError(
+                f"by = {question.by!r} compares the arms of a metric of kind 'pair'; this metric "
+                "has one side: compare two windows with before and after"
+            )
 
     def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode a window. Raises RapporError for what the counts, a file or the decoder refuse.

@@ -49,7 +49,8 @@ SERIES = TableSchema(
 )
 
 
-def _difference(kind: ColumnType) -> tuple[Column, ...]:
+def difference_columns(kind: ColumnType) -> tuple[Column, ...]:
+    """Return the columns of a difference, its interval and its test."""
     return (
         Column("difference", kind, "Later less earlier.", "change", shown=True),
         Column("std_error", kind, "Standard error of the difference."),
@@ -67,7 +68,7 @@ CHANGES = TableSchema(
         Column("from", _TEXT, "Days of the earlier window.", shown=True),
         Column("to", _TEXT, "Days of the later window.", shown=True),
         _QUANTITY,
-        *_difference(ColumnType.NUMBER),
+        *difference_columns(ColumnType.NUMBER),
     ),
 )
 COMPARISON = TableSchema(
@@ -77,7 +78,7 @@ COMPARISON = TableSchema(
         _QUANTITY,
         Column("before", _SHARE, "Share in the earlier window.", shown=True),
         Column("after", _SHARE, "Share in the later window.", shown=True),
-        *_difference(ColumnType.POINTS),
+        *difference_columns(ColumnType.POINTS),
     ),
 )
 TREND = TableSchema(

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from decoder.kinds.interface import KindDecoder
+from decoder.kinds.over_time import difference_columns
 from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import DecodeOptions
 from decoder.output.charts import MAX_SIDE, heat_square
+from decoder.pairs.arms import ArmComparison, compare_arms
 from decoder.pairs.decoding import JointTable, decode_pairs
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, p_text
@@ -49,6 +51,17 @@ MARGINS = TableSchema(
         Column("high", _SHARE, "Upper end of the interval.", shown=True),
     ),
 )
+ARMS = TableSchema(
+    "arms",
+    "Differences between arms",
+    (
+        Column("arm", _TEXT, "Arm of the experiment.", shown=True),
+        Column("value", _TEXT, "The answer.", shown=True),
+        Column("control", _SHARE, "Share of the answer within the control.", shown=True),
+        Column("share", _SHARE, "Share of the answer within the arm.", shown=True),
+        *difference_columns(ColumnType.POINTS),
+    ),
+)
 MAX_LISTED = 20  # cells in a summary
 
 
@@ -57,7 +70,8 @@ class Pairs(KindDecoder):
 
     title = "Two values together"
     purpose = "two values of a pair metric together, and a test of independence"
-    schemas = (CELLS, MARGINS)
+    members = frozenset({"by"})
+    schemas = (CELLS, MARGINS, ARMS)
     no_candidates = "a pair metric declares its values"
 
     def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
@@ -65,7 +79,9 @@ class Pairs(KindDecoder):
         window = sum_of(counts)
         table = decode_pairs(window, question.options)
         question.progress("pairs", 1, 1)
-        return joint_result(table, question.options)
+        alpha = question.options.alpha
+        arms = compare_arms(table, question.by, alpha) if question.by else None
+        return joint_result(table, question.options, arms)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Return a heat map, the table of cells, and the margins."""
@@ -78,10 +94,22 @@ class Pairs(KindDecoder):
 KIND = Pairs()
 
 
-def joint_result(table: JointTable, options: DecodeOptions) -> Result:
-    """Return the result of a joint table. options: that it was made by."""
+def joint_result(
+    table: JointTable, options: DecodeOptions, arms: ArmComparison | None = None
+) -> Result:
+    """Return the result of a joint table.
+
+    Args:
+        table: The decoded table.
+        options: The options of the decoding.
+        arms: The comparison of the arms; None if the metric is not an experiment.
+
+    Returns:
+        The result, with the differences between arms first.
+    """
     test, rows, margin_rows = table.independence, _cell_rows(table), _margin_rows(table)
-    tables = CELLS.of_rows(rows), MARGINS.of_rows(margin_rows)
+    tables = [CELLS.of_rows(rows), MARGINS.of_rows(margin_rows)]
+    compared = [] if arms is None else [ARMS.of_rows(_arm_rows(arms), _arm_title(table, arms))]
     content: dict[str, Any] = {
         "metric": table.metric,
         "of": list(table.of),
@@ -100,6 +128,8 @@ def joint_result(table: JointTable, options: DecodeOptions) -> Result:
         "margins": tables[1].records(),
         "warnings": list(table.warnings),
     }
+    if arms is not None:
+        content["arms"] = {"by": arms.by, "control": arms.control, "rows": compared[0].records()}
     cells = sorted(content["cells"], key=lambda cell: -cell["fitted"])
     names = ("first", "second", "estimate", "low", "high")
     outcome = "rejected" if test.rejected else "not rejected"
@@ -128,11 +158,11 @@ def joint_result(table: JointTable, options: DecodeOptions) -> Result:
     return Result(
         content,
         summary,
-        tables,
+        (*tables, *compared),
         manifest=manifest_of(table, options),
         notes=(independence, *table.warnings),
         files={"covariance.npy": write_covariance},
-        printed=(CELLS.of_rows(largest, title), MARGINS.of_rows(margins)),
+        printed=(*compared, CELLS.of_rows(largest, title), MARGINS.of_rows(margins)),
     )
 
 
@@ -146,6 +176,18 @@ def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
         for i, row in enumerate(table.rows)
         for j, column in enumerate(table.columns)
     ]
+
+
+def _arm_title(table: JointTable, arms: ArmComparison) -> str:
+    return f"{table.metric}: each {arms.by} compared with {arms.control}"
+
+
+def _arm_rows(arms: ArmComparison) -> list[tuple[Any, ...]]:
+    """Return one row per arm and answer, the most significant difference first."""
+    numbers = [getattr(arms.rows, name) for name in ARMS.names[4:]]
+    rows = zip(arms.arms, arms.values, arms.control_shares, arms.shares, *numbers, strict=True)
+    plain = [(arm, value, *map(float, rest)) for arm, value, *rest in rows]
+    return sorted(plain, key=lambda row: (row[-1], -abs(row[4])))
 
 
 def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
@@ -164,6 +206,7 @@ def joint_view(joint: dict[str, Any], query: TableQuery) -> dict[str, Any]:
     margins = sorted(joint["margins"], key=lambda row: -row["estimate"])
     return {
         "found": joint,
+        "arms": joint.get("arms"),
         "heat": _heat(joint["cells"], "fitted" if joint["independence"]["refuted"] else "shrunk"),
         "table": page_of(cells, "pair", query),
         "margins": [

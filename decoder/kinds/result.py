@@ -27,14 +27,14 @@ _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of counts. A kind refuses what it would have to ignore. crowd: of a discovery,
-    the fewest reports of a string that is named."""
+    """What is asked of counts. A kind rejects choices that it would have to ignore."""
 
     candidates: CandidateChoice = field(default_factory=CandidateChoice)
     options: DecodeOptions = field(default_factory=DecodeOptions)
     maps: MapOptions = field(default_factory=MapOptions)
-    crowd: int = DEFAULT_CROWD
+    crowd: int = DEFAULT_CROWD  # The minimum reports of a string that is listed.
     flows: FlowOptions = field(default_factory=FlowOptions)
+    by: str = ""  # The side of a pair that holds the arm of an experiment.
     progress: Progress = silent
     note: Note = quiet
 

@@ -14,9 +14,11 @@ from decoder import DecodeOptions
 from decoder.errors import DecodeError, ImproperError
 from decoder.inference.intervals import fieller
 from decoder.kinds.pair import KIND, joint_result, joint_view
+from decoder.kinds.result import Question
 from decoder.kinds.run import write_result
 from decoder.model.noise import BitNoise
 from decoder.pairs import decoding as joint
+from decoder.pairs.arms import compare_arms
 from decoder.progress import silent
 from decoder.tables.paging import TableQuery
 from decoder.typing import Floats
@@ -252,3 +254,40 @@ def test_pictures_show_shrunk_tables_unless_independence_is_rejected() -> None:
 def of_rows(table: Floats) -> list[float]:
     whole = np.maximum(table.sum(axis=1, keepdims=True), 1e-12)
     return [float(share) for share in (table / whole).ravel()]
+
+
+ARMS = np.array([[0.30, 0.15, 0.05], [0.26, 0.15, 0.09]])  # 52 % of the second arm have the first answer, not 60 %
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_differences_between_arms_have_their_stated_error(side: int) -> None:
+    """300 draws: the variance of scores is within 5 sd of 1; errors 1.4 times as large fail."""
+    shares = ARMS if side == 0 else ARMS.T
+    one, rng = pair_metric(*shares.shape, 1.0), np.random.default_rng(12)
+    within = ARMS / ARMS.sum(axis=1, keepdims=True)
+    scores = []
+    for _ in range(300):
+        table = joint.decode_pairs(drawn_pairs(one, shares, 6_000, rng))
+        compared = compare_arms(table, one.details.of[side], 0.05)
+        rows = compared.rows
+        scores.append((rows.difference - (within[1] - within[0])) / rows.std_error)
+    spread = np.mean(np.square(scores), axis=0)
+    assert np.abs(spread - 1).max() < 5 * np.sqrt(2 / 300)
+    assert (2 * spread - 1).min() > 5 * np.sqrt(2 / 300)
+    assert set(compared.arms) == {one.details.labels(side)[1]}
+
+
+def test_arms_are_printed_and_written(tmp_path: Path) -> None:
+    one = pair_metric(2, 3, 1.0)
+    counts = [drawn(one, ARMS, 60_000, 13)]
+    result = KIND.decode(counts, Question(by="first"))
+    write_result(result, KIND, "decode", tmp_path, silent)
+    content = json.loads((tmp_path / "results.json").read_text())["arms"]
+    assert content["control"] == "a0"
+    assert content["rows"][0]["value"] == "b0"  # the most significant first
+    assert content["rows"][0]["low"] < -0.08 < content["rows"][0]["high"] < 0
+    assert "compared with a0" in (tmp_path / "report.html").read_text()
+    with pytest.raises(DecodeError, match="'third' is not a side of metric 'pairs': 'first' and"):
+        KIND.decode(counts, Question(by="third"))
+    with pytest.raises(DecodeError, match=r"a1.*too few reports"):
+        KIND.decode([drawn(one, ARMS, 300, 13)], Question(by="first"))
