@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from decoder.kinds.interface import DECODERS, decoder_of, kinds_with
@@ -48,23 +49,32 @@ def _section(schema: TableSchema) -> str:
     for names, column in _rows(schema):
         unit = f", {column.unit}" if column.unit else ""
         meaning = column.meaning
-        if len(names) > 1:
+        if len(names) > 1:  # only the ends of an interval begin like that
             meaning = meaning.replace("Lower end", "Lower and upper end", 1)
         lines.append(f"| {_named(names)} | {column.type}{unit} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
 def _rows(schema: TableSchema) -> Iterator[tuple[tuple[str, ...], Column]]:
-    """The columns of a table, the two ends of an interval in one row."""
-    columns = iter(schema.columns)
-    for column in columns:
-        if not column.meaning.startswith("Lower end"):
+    """Yield the columns of a table; ends of an interval and errors share a row."""
+    columns = list(schema.columns)
+    while columns:
+        column = columns.pop(0)
+        following = columns[0] if columns else None
+        same = following is not None and following.type == column.type
+        if column.meaning.startswith("Lower end"):
+            upper = columns.pop(0)
+            if (upper.name, upper.type) != (column.name.replace("low", "high"), column.type):
+                raise ValueError(f"{schema.name}: {column.name} is followed by {upper.name}")
+            yield (column.name, upper.name), column
+        elif same and following.meaning.startswith("Standard error of"):
+            meaning = f"{column.meaning[:-1]}, and its standard error."
+            yield (column.name, columns.pop(0).name), replace(column, meaning=meaning)
+        elif same and following.meaning.startswith("The same, corrected"):
+            meaning = f"{column.meaning[:-1]}; {columns.pop(0).meaning.lower()}"
+            yield (column.name, following.name), replace(column, meaning=meaning)
+        else:
             yield (column.name,), column
-            continue
-        upper = next(columns)
-        if (upper.name, upper.type) != (column.name.replace("low", "high"), column.type):
-            raise ValueError(f"{schema.name}: {column.name} is followed by {upper.name}")
-        yield (column.name, upper.name), column
 
 
 if __name__ == "__main__":
