@@ -1,13 +1,14 @@
-"""What devices and servers agree on: parameters, privacy, hashes, wire, counts, metrics.
+"""The rules that devices and servers share: parameters, privacy, hashing, wire formats, metrics.
 
-Standard library and mmh3 only. No network, no database. Names are loaded when they are first used.
+This package needs only the standard library and mmh3. It opens no network connection and no
+database. Public names are loaded when they are first used.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # for type checkers alone, which take it for true; typing is slow to import
+TYPE_CHECKING = False  # type checkers treat this name as true; importing typing is slow
 if TYPE_CHECKING:
     from typing import Any
 
@@ -31,12 +32,10 @@ __all__ = ["Aggregate", "Metric", "RapporError", "RapporParams", "Report", "load
 
 
 def __dir__() -> list[str]:
-    """Return the public names, loaded or not."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'rappor_core' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

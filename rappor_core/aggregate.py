@@ -1,4 +1,4 @@
-"""`Aggregate`: what leaves the collector. Counts, never reports."""
+"""The `Aggregate`: the report counts that leave the collector. It contains no single report."""
 
 from __future__ import annotations
 
@@ -19,27 +19,25 @@ MAX_COUNT = 1 << 53  # the largest count that a double holds exactly
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Counts of the reports of one metric over a window of closed days.
+    """The counts of the reports of one metric over a window of closed days.
 
-    metric: its name.  params_id: digest of what gives the reports their meaning, "" if unknown.
-    params: how they were made.  definition: the metric as declared (`Metric.to_dict`), or empty.
-    first_day, last_day: the window, inclusive, UTC; None where unknown (google/rappor's files).
-    reports_per_cohort: N_j, m integers.  bit_counts: c_ij, m rows of k integers, 0 <= c_ij <= N_j.
-
-    Raises AggregateError for counts of the wrong shape, or that no set of reports can give.
+    Raises AggregateError if the counts have the wrong shape or no set of reports can produce them.
     """
 
-    metric: str
-    params: RapporParams
-    reports_per_cohort: tuple[int, ...]
+    metric: str  # the name of the metric
+    params: RapporParams  # the parameters with which the reports were made
+    reports_per_cohort: tuple[int, ...]  # the number of reports in each cohort, N_j: m integers
+    # The number of reports that set each bit, c_ij: m rows of k integers, with 0 <= c_ij <= N_j.
     bit_counts: tuple[tuple[int, ...], ...]
+    # The digest of everything that defines what the reports mean, or "" if unknown.
     params_id: str = ""
+    # first_day, last_day: The window, inclusive, UTC. None if unknown (google/rappor's files).
     first_day: date | None = None
     last_day: date | None = None
+    # The metric as declared (`Metric.to_dict`), or empty.
     definition: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check shapes and ranges."""
         params = self.params
         if len(self.reports_per_cohort) != params.num_cohorts:
             raise AggregateError(
@@ -64,13 +62,13 @@ class Aggregate:
 
     @property
     def num_reports(self) -> int:
-        """Number of reports in all cohorts, N."""
+        """Return the number of reports in all cohorts, N."""
         return sum(self.reports_per_cohort)
 
     def merge(self, other: Aggregate) -> Aggregate:
         """Add the counts of another aggregate of the same metric and parameters.
 
-        Adding a window that overlaps this one is refused: its reports would count twice.
+        Raises AggregateError if the two windows overlap, because reports would count twice.
         """
         meanings = [(item.metric, item.params_id, item.params) for item in (self, other)]
         if meanings[0] != meanings[1]:
@@ -89,8 +87,10 @@ class Aggregate:
         )
 
     def without(self, cohorts: Collection[int]) -> Aggregate:
-        """Return a copy without the reports of some cohorts. Raises AggregateError for unknown
-        ones, and where no report would stay."""
+        """Return a copy without the reports of some cohorts.
+
+        Raises AggregateError for an unknown cohort, or if no report would be left.
+        """
         if not cohorts:
             return self
         unknown = [cohort for cohort in cohorts if not 0 <= cohort < self.params.num_cohorts]
@@ -102,11 +102,11 @@ class Aggregate:
         for cohort in cohorts:
             reports[cohort], counts[cohort] = 0, (0,) * self.params.num_bits
         if self.num_reports and not sum(reports):
-            raise AggregateError("no report is in a cohort that is not left out; leave out fewer")
+            raise AggregateError("the other cohorts have no reports; leave out fewer cohorts")
         return replace(self, reports_per_cohort=tuple(reports), bit_counts=tuple(counts))
 
     def to_json(self) -> str:
-        """Write version 1 of the aggregate file."""
+        """Return the text of an aggregate file, version 1."""
         return json.dumps(
             {
                 "version": AGGREGATE_VERSION,
@@ -124,7 +124,7 @@ class Aggregate:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Aggregate:
-        """Read an aggregate file. Raises WireFormatError or AggregateError, saying what is off."""
+        """Read an aggregate file. Raises WireFormatError or AggregateError with the cause."""
         content = parse_strict_json(text.encode() if isinstance(text, str) else text)
         if not isinstance(content, dict) or type(content.get("version")) is not int:
             raise WireFormatError("this is not an aggregate file: it has no whole number `version`")
@@ -167,7 +167,7 @@ def _check_cohort(cohort: int, total: int, row: Sequence[int], num_bits: int) ->
 
 
 def _check_definition(aggregate: Aggregate) -> None:
-    """A file's definition, where it holds one, must be that of its metric and parameters."""
+    """Check that the definition in the file, if any, matches its metric and parameters."""
     if not aggregate.definition:
         return
     metric = Metric.from_dict(aggregate.definition)
@@ -185,11 +185,11 @@ def check_apart(first: Any, second: Any) -> None:
     """Check that two windows do not overlap.
 
     Args:
-        first: an aggregate, or its description: it has metric, first_day and last_day.
-        second: likewise.
+        first: An aggregate or its description, with metric, first_day and last_day.
+        second: The same for the other window.
 
     Raises:
-        AggregateError: they overlap, or one of them is unknown.
+        AggregateError: The windows overlap, or one of them is unknown.
     """
     if not (first.first_day and first.last_day and second.first_day and second.last_day):
         raise AggregateError(
@@ -228,7 +228,7 @@ def _row(name: str, value: Any) -> tuple[int, ...]:
 
 
 def day_of_field(text: Any) -> date | None:
-    """Return a day of an aggregate file, None for null. Raises WireFormatError."""
+    """Parse a day in an aggregate file; null becomes None. Raises WireFormatError."""
     if text is None:
         return None
     try:

@@ -1,11 +1,11 @@
-"""Days since 1970-01-01 (UTC, or local where the caller counts so), and their periods."""
+"""Conversions between dates, day numbers since 1970-01-01 (usually UTC), and calendar periods."""
 
 from datetime import date
 
 SECONDS_A_DAY = 86_400
 EPOCH = date(1970, 1, 1)
 EPOCH_ORDINAL = EPOCH.toordinal()
-PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}  # the shortest that each can be
+PERIOD_DAYS = {"day": 1, "week": 7, "month": 28}  # the shortest length of each period
 MEAN_DAYS = {"day": 1.0, "week": 7.0, "month": 30.436875}
 
 
@@ -20,11 +20,11 @@ def day_of(date_: date) -> int:
 
 
 def period_number(period: str, day: int) -> int:
-    """Number the period of a day: days, weeks from Monday or months from a fixed start.
+    """Return the number of the period that contains a day.
 
     Args:
-        period: `day`, `week` or `month`.
-        day: Days since 1970-01-01, UTC, 0 or more.
+        period: `day`, `week` (from Monday) or `month`.
+        day: The day, counted from 1970-01-01, UTC, 0 or more.
 
     Returns:
         The number; consecutive periods have consecutive numbers.
@@ -38,14 +38,14 @@ def period_number(period: str, day: int) -> int:
 
 
 def last_day(period: str, number: int) -> int:
-    """Find the last day of a period; the inverse of `period_number`.
+    """Return the last day of a period; the inverse of `period_number`.
 
     Args:
         period: `day`, `week` or `month`.
-        number: As `period_number` returns it.
+        number: The number that `period_number` returns for the period.
 
     Returns:
-        Days since 1970-01-01, UTC.
+        The day, counted from 1970-01-01, UTC.
     """
     if period == "day":
         return number

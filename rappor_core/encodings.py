@@ -1,6 +1,6 @@
-"""Encodings: the layouts of bits from which a kind of metric chooses, and how a value sets them.
+"""Encodings: the bit layouts that a metric kind can use, and the bits that each value sets.
 
-A new encoding is a subclass of `Encoding` and its instance in `ENCODINGS`.
+To add an encoding, subclass `Encoding` and add an instance to `ENCODINGS`.
 """
 
 from __future__ import annotations
@@ -18,38 +18,33 @@ if TYPE_CHECKING:
 
 MD5_MAX_BITS = 256  # a position is one byte of the digest
 MD5_MAX_HASHES = 16  # a digest has 16 bytes
-MIN_PREFIX_BITS = 16  # of a report of a coded prefix
+MIN_PREFIX_BITS = 16  # the minimum number of bits in a report of a coded prefix
 
 
 class Encoding:
-    """How a value becomes set bits of B. Public, and without state.
+    """The rule by which a value sets bits of B. Public and stateless."""
 
-    name: as in `metrics.toml`, in the parameters, and in `params_id`.
-    hashed: positions are hashes of the value, by cohort (`rappor_core.hashing.bloom_positions`);
-        otherwise they follow from the value's index in the metric's list of values.
-    own_bits: each value has a bit that no other sets, the same in every cohort.
-    single_bit: the report is one bit, so that two values differ in one bit, not two.
-    symbols: exactly one bit of k is set, in B, B' and S: both rounds draw one of k symbols, and
-        the symbols of a cohort's reports are multinomial.
-    one_entry: all values share one entry of a device's ledger, which then does not tell which was
-        sent; for fresh reports, whose cost is the same whatever their value.
-    value_names: the values, where they are the same for every metric.
-    fewest_set: the least number of bits that a value sets.
-    """
-
-    name: str
+    name: str  # the name in `metrics.toml`, in the parameters, and in `params_id`
+    # Whether positions are hashes of the value, by cohort (`rappor_core.hashing.bloom_positions`).
+    # If not, they follow from the value's index in the metric's list of values.
     hashed = False
+    # Whether each value has a bit that no other value sets, the same in every cohort.
     own_bits = False
+    # Whether the report is one bit, so that two values differ in one bit, not two.
     single_bit = False
+    # Whether exactly one of k bits is set in B, B' and S. Both rounds then draw one of k symbols,
+    # and the symbols of a cohort's reports are multinomial.
     symbols = False
+    # Whether all values share one entry of a device's ledger, which then does not reveal the value
+    # that was sent. For fresh reports, whose cost is the same for every value.
     one_entry = False
-    value_names: tuple[str, ...] = ()
-    fewest_set = 1
+    value_names: tuple[str, ...] = ()  # the values, if they are the same for every metric
+    fewest_set = 1  # the minimum number of bits that a value sets
 
     def check(self, params: RapporParams) -> None:
         """Check that the parameters suit the encoding. Raises ParameterError.
 
-        Each parameter is in its own range already. Here: one hash.
+        Each parameter is already within its range. This base method requires one hash.
         """
         if params.num_hashes != 1:
             raise ParameterError(
@@ -57,28 +52,25 @@ class Encoding:
             )
 
     def max_permanent_responses(self, params: RapporParams, max_values: int) -> int:  # noqa: ARG002
-        """Bound the permanent responses that a device can come to hold.
+        """Return an upper bound on the number of permanent responses that a device can store.
 
         Args:
-            params: Parameters of the metric.
-            max_values: Different values that the device may report.
-
-        Returns:
-            The number of responses.
+            params: The parameters of the metric.
+            max_values: The number of different values that the device may report.
         """
         return max_values
 
     def set_bits(self, params: RapporParams) -> tuple[int, int]:
-        """Return the fewest and the most bits that a value sets in B."""
+        """Return the minimum and maximum number of bits that a value sets in B."""
         return self.fewest_set, min(params.num_hashes, params.num_bits)
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
         """Encode a value in a cohort as the bits B.
 
         Args:
-            metric: The metric that the value is for.
-            value: Private.
-            cohort: From 0.
+            metric: The metric to which the value belongs.
+            value: The value. Private.
+            cohort: The cohort, from 0.
 
         Returns:
             B as an integer of k bits. Private.
@@ -90,12 +82,12 @@ class Encoding:
         return _as_integer(self.index_positions(metric.params, index, cohort))
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:  # noqa: ARG002
-        """Encode a value like `value_bits`, for a `jittered` kind.
+        """Encode a value like `value_bits`, for a `jittered` metric kind.
 
         Args:
-            metric: The metric that the value is for.
-            value: Private.
-            cohort: From 0.
+            metric: The metric to which the value belongs.
+            value: The value. Private.
+            cohort: The cohort, from 0.
             jitter: The device's constant, in [0, 1). Private.
 
         Returns:
@@ -104,12 +96,12 @@ class Encoding:
         return self.value_bits(metric, value, cohort)
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:
-        """Find the bit positions of a listed value; encodings by hash have none.
+        """Return the bit positions of a listed value; hashed encodings do not support it.
 
         Args:
-            params: Parameters of the metric.
-            index: Index of the value in its list.
-            cohort: From 0.
+            params: The parameters of the metric.
+            index: The index of the value in its list.
+            cohort: The cohort, from 0.
 
         Returns:
             At most h positions, each in [0, k).
@@ -117,19 +109,18 @@ class Encoding:
         raise NotImplementedError(f"encoding {self.name!r} has no list of values")
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Check that the bits suffice for a number of listed values.
+        """Check that the bits can encode a number of listed values.
 
         Args:
-            params: Parameters of the metric.
-            num_values: Values of the list.
+            params: The parameters of the metric.
+            num_values: The number of values in the list.
 
         Raises:
-            ParameterError: There are more values than the bits can encode.
+            ParameterError: The bits cannot encode that many values.
         """
 
     def names_of_bits(self, params: RapporParams) -> Sequence[str]:  # noqa: ARG002
-        """Return the names of the values of a metric whose definition is not known; none where not
-        listed."""
+        """Return value names for a metric of unknown definition; empty if values are not listed."""
         return self.value_names
 
 
@@ -139,7 +130,7 @@ class HashedEncoding(Encoding):
     hashed = True
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """Return the bits of a value: hashes of its normalized text in a cohort."""
+        """Return the bits of a value in a cohort: hashes of its normalized text."""
         text = metric.rules.text(metric, value)
         return bloom_bits(normalize(text), cohort, metric.params)
 
@@ -150,7 +141,7 @@ class Bloom(HashedEncoding):
     name = "bloom"
 
     def check(self, params: RapporParams) -> None:
-        """Require two bits or more; for `md5` no more hashes than a digest has bytes."""
+        """Require two or more bits, and for `md5` at most one hash per byte of a digest."""
         if params.num_bits < 2:
             raise ParameterError(f"num_bits = {params.num_bits}: a Bloom filter needs 2 or more")
         too_large = params.num_bits > MD5_MAX_BITS or params.num_hashes > MD5_MAX_HASHES
@@ -172,15 +163,15 @@ class OneHot(Encoding):
         return (index,)
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Require as many values as bits. Raises ParameterError."""
+        """Require the same number of values as bits. Raises ParameterError."""
         if num_values != params.num_bits:
             raise ParameterError(
                 f"{num_values} candidates for num_bits = {params.num_bits}: encoding "
-                f"{self.name!r} has one bit for each value; take the metric's own categories"
+                f"{self.name!r} has one bit for each value; use the metric's own categories"
             )
 
     def names_of_bits(self, params: RapporParams) -> Sequence[str]:
-        """Names for values whose definition is unknown: by the bit that each sets."""
+        """Name each value after the bit that it sets."""
         return [f"bit {bit}" for bit in range(params.num_bits)]
 
 
@@ -200,7 +191,7 @@ class Boolean(Encoding):
             raise ParameterError(f"num_bits = {params.num_bits}: a boolean is one bit, use 1")
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the one bit for true (index 0), none for false (index 1)."""
+        """Return the one bit for true (index 0), and no bit for false (index 1)."""
         return (0,) if index == 0 else ()
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:  # noqa: ARG002
@@ -210,19 +201,21 @@ class Boolean(Encoding):
 
 
 class SymbolEncoding(Encoding):
-    """An encoding whose report is one of k symbols, which both rounds exchange."""
+    """An encoding whose report is one of k symbols; both rounds exchange symbols."""
 
     symbols = True
 
     def check(self, params: RapporParams) -> None:
-        """Require one hash, and rounds that replace a symbol by each other one with the same
-        probability: p + (k - 1) q = 1. Raises ParameterError."""
+        """Require one hash, and rounds in which every wrong symbol is equally likely.
+
+        That is, p + (k - 1) q = 1. Raises ParameterError.
+        """
         super().check(params)
         others, mechanism = params.num_bits - 1, params.mechanism
         if params.num_bits < 2 or params.hash != "mmh3":
             raise ParameterError(
-                f"num_bits = {params.num_bits}, hash = {params.hash!r}: a symbol needs 2 or more, "
-                "mmh3"
+                f"num_bits = {params.num_bits}, hash = {params.hash!r}: a symbol needs 2 or more "
+                "bits, and mmh3"
             )
         for keep, lie in ((mechanism.p1, mechanism.q1), (mechanism.p2, mechanism.q2)):
             if keep + others * lie != PROBABILITY_SCALE:
@@ -233,7 +226,7 @@ class SymbolEncoding(Encoding):
                 )
 
     def max_permanent_responses(self, params: RapporParams, max_values: int) -> int:
-        """Largest number of permanent responses of a device: one for each symbol."""
+        """Return the maximum number of permanent responses on a device: one for each symbol."""
         return min(max_values, params.num_bits)
 
 
@@ -244,9 +237,10 @@ class Symbol(SymbolEncoding, HashedEncoding):
 
 
 class Ordered(SymbolEncoding):
-    """A number as symbol s of g: s of the cohort's g - 1 cuts are at or below it.
+    """The encoding of a number as one of g symbols: the number of thresholds at or below it.
 
-    A comparison, where `symbol` hashes; coins, counters and the ledger are the same.
+    Each cohort has g - 1 thresholds. Where `symbol` hashes, this encoding compares. Coins, counters
+    and the ledger are the same.
     """
 
     name = "ordered"
@@ -256,13 +250,13 @@ class Ordered(SymbolEncoding):
         return self.jittered_bits(metric, value, cohort, 0.0)
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:
-        """Return the bit of a number's symbol, with cuts moved by the device's secret constant."""
+        """Return the bit of a number's symbol; the device's secret shifts thresholds."""
         number, symbols = metric.rules.number(metric, value), metric.params.num_bits
         symbol: int = metric.details.symbol(number, cohort, symbols, jitter)
         return 1 << symbol
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Refuse: which symbol a number has depends on the cohort's cuts."""
+        """Raise ParameterError: the symbol of a number depends on the cohort's thresholds."""
         del params, num_values
         raise ParameterError(
             "a metric of numbers has a curve, not a list of candidates: use decode_numbers, or "
@@ -271,21 +265,24 @@ class Ordered(SymbolEncoding):
 
 
 class CodedPrefix(Encoding):
-    """One of k bits, by the hash of a prefix of a string's code (`codes.prefix_groups`)."""
+    """The encoding of a string as one of k bits: the hash of a prefix of its code.
+
+    See `codes.prefix_groups`.
+    """
 
     name = "coded_prefix"
 
     def check(self, params: RapporParams) -> None:
-        """Require one hash of family mmh3 into enough bits. Raises ParameterError."""
+        """Require one hash of family mmh3 and a minimum number of bits. Raises ParameterError."""
         super().check(params)
         if params.num_bits < MIN_PREFIX_BITS or params.hash != "mmh3":
             raise ParameterError(
                 f"num_bits = {params.num_bits}, hash = {params.hash!r}: a coded prefix needs "
-                f"{MIN_PREFIX_BITS} bits or more, and mmh3"
+                f"{MIN_PREFIX_BITS} or more bits, and mmh3"
             )
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """Return the bit of a string: the hash of as many code bits as the cohort's group takes."""
+        """Return the bit of a string: the hash of the code bits that the cohort's group uses."""
         groups, params = metric.details, metric.params
         data = normalize(metric.rules.text(metric, value))
         group = groups.group_of(cohort, params.num_cohorts)
@@ -294,7 +291,7 @@ class CodedPrefix(Encoding):
         return 1 << position
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:  # noqa: ARG002
-        """Refuse a list of candidates: no cohort knows whole strings. Raises ParameterError."""
+        """Raise ParameterError: no cohort reports whole strings."""
         raise ParameterError(
             "reports of coded prefixes are not decoded by a list of candidates: find strings with "
             "rappor discover, and count them with a metric of kind 'string'"
@@ -302,7 +299,7 @@ class CodedPrefix(Encoding):
 
 
 class FlowSymbol(SymbolEncoding):
-    """The encoding of a pair of usual cells; a cohort asks one question."""
+    """The encoding of a pair of usual cells; each cohort answers one question about the pair."""
 
     name = "flow_symbol"
     one_entry = True
@@ -314,7 +311,7 @@ class FlowSymbol(SymbolEncoding):
         return 1 << symbol
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Refuse: which symbol a pair has depends on the question of the cohort."""
+        """Raise ParameterError: the symbol of a pair depends on the cohort's question."""
         del params, num_values
         raise ParameterError(
             "a metric of flows has a matrix, not a list of candidates: use rappor flows"
@@ -336,7 +333,7 @@ ENCODINGS: dict[str, Encoding] = {
 
 
 def encoding_named(name: str) -> Encoding:
-    """Return the encoding of a name. Raises ParameterError for an unknown one."""
+    """Return the encoding with a name. Raises ParameterError for an unknown name."""
     if not isinstance(name, str) or name not in ENCODINGS:
         raise ParameterError(f"encoding = {name!r} is not one of {tuple(ENCODINGS)}")
     return ENCODINGS[name]

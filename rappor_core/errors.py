@@ -1,16 +1,16 @@
-"""Every error of the product, in one tree.
+"""All errors of the product, in one hierarchy.
 
 RapporError
-|-- ParameterError           a parameter outside its range, or a set that cannot work
-|   `-- InformationLostError f = 1 or p = q: nothing can be learnt from the reports
+|-- ParameterError           a parameter outside its range, or a combination that cannot work
+|   `-- InformationLostError f = 1 or p = q: nothing can be learned from the reports
 |-- ValueRefusedError        a value that the metric cannot encode
-|-- MetricsFileError         metrics.toml is wrong: names the metric, the key and the value
+|-- MetricsFileError         a mistake in metrics.toml: the message names metric, key and value
 |-- WireFormatError          bytes that are not a report or a batch of a known version
-|-- AggregateError           aggregates that do not fit together, or whose counts cannot be
+|-- AggregateError           aggregates that do not match, or impossible counts
 `-- EncapsulationError       bytes that are not an encapsulated message
     `-- UnknownKeyError      a request for a key that its receiver does not have
 
-Messages repeat the bad value and name the remedy. None of them holds a secret.
+Messages repeat the bad value and state the remedy. No message contains a secret.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def shown(value: object) -> str:
-    """Format a bad value for a message: ASCII, which cannot steer a terminal, and cut if long."""
+    """Format a bad value for a message: ASCII without terminal escapes, shortened if long."""
     if type(value) is int and value.bit_length() > 1_000:
         return f"an integer of {value.bit_length()} bits"
     short = Repr()
@@ -35,12 +35,12 @@ def meant(wrong: object, names: Iterable[str]) -> str:
 
     Args:
         wrong: The wrong word.
-        names: Words that would have been right.
+        names: The valid words.
 
     Returns:
-        A hint such as `; did you mean 'day'?`, "" if no word is near.
+        A hint such as `; did you mean 'day'?`, or "" if no word is near.
     """
-    from difflib import get_close_matches  # only where something is wrong
+    from difflib import get_close_matches  # imported only when an error occurs
 
     name, words = str(wrong)[:_SHOWN_CHARACTERS], list(names)
     cut_short = [word for word in sorted(words) if len(name) > 3 and word.startswith(name)]
@@ -49,14 +49,14 @@ def meant(wrong: object, names: Iterable[str]) -> str:
 
 
 def toml_problem(error: ValueError, text: str = "") -> str:
-    """Explain in plain words why a text is not TOML.
+    """Explain in plain English why a text is not TOML.
 
     Args:
         error: The parser's error.
-        text: The text, to show the line; leave it out if it may hold a secret.
+        text: The text, to show the line; leave it out if it may contain a secret.
 
     Returns:
-        The reason, with the line where it is known.
+        The reason, with the line if known.
     """
     message = str(error)
     where = message.rpartition("(at ")[2].rstrip(")") if "(at " in message else ""
@@ -73,7 +73,7 @@ def toml_problem(error: ValueError, text: str = "") -> str:
 
 
 def file_problem(error: OSError | UnicodeDecodeError) -> str:
-    """Return the reason why a file cannot be read, without error numbers and Python's words."""
+    """Return why a file cannot be read, without error numbers or Python's terms."""
     if isinstance(error, OSError):
         return (error.strerror or "it is not a file").lower()
     return "it is not UTF-8"
@@ -88,7 +88,7 @@ class ParameterError(RapporError, ValueError):
 
 
 class InformationLostError(ParameterError):
-    """The parameters destroy all information (f = 1, or p = q): nothing can be decoded."""
+    """The parameters destroy all information (f = 1 or p = q), so nothing can be decoded."""
 
 
 class ValueRefusedError(RapporError, ValueError):
@@ -96,23 +96,23 @@ class ValueRefusedError(RapporError, ValueError):
 
 
 class MetricsFileError(RapporError, ValueError):
-    """A `metrics.toml` has a mistake, or asks for something that is not possible."""
+    """A `metrics.toml` has a mistake or requests something impossible."""
 
 
 class WireFormatError(RapporError, ValueError):
-    """Bytes are not a report, a batch or an aggregate of a known version."""
+    """The bytes are not a report, a batch or an aggregate of a known version."""
 
 
 class AggregateError(RapporError, ValueError):
-    """Aggregates do not fit together, or have counts that no set of reports can give."""
+    """Aggregates do not match, or have counts that no set of reports can produce."""
 
 
 class EncapsulationError(RapporError):
-    """Bytes that are not an encapsulated message, or that none of the keys opens."""
+    """The bytes are not an encapsulated message, or none of the keys opens it."""
 
 
 class UnknownKeyError(EncapsulationError):
-    """A request for a key that its receiver does not have, or not any more."""
+    """A request names a key that its receiver does not have, or no longer has."""
 
 
 def check_whole(name: str, value: object, least: int, most: int) -> None:

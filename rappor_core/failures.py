@@ -1,7 +1,7 @@
-"""Failures of files, databases and memory explained to a person, without Python's own words.
+"""Plain-English explanations of file, database and memory errors, without Python's terms.
 
-Readers put `failure_reason` behind the name of their file; the command line makes a whole sentence
-of what no reader has caught.
+Code that reads a file puts `failure_reason` after the name of the file. The command line prints
+`failure_sentence` for errors that no reader caught.
 """
 
 import errno
@@ -11,15 +11,15 @@ _BY_ERRNO = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path",
     errno.EISDIR: "name a file",
-    errno.EACCES: "change its permissions, or work as somebody who may use it",
-    errno.EPERM: "change its permissions, or work as somebody who may use it",
+    errno.EACCES: "change its permissions, or run as a user who may use it",
+    errno.EPERM: "change its permissions, or run as a user who may use it",
     errno.EROFS: "name a place that can be written",
     errno.ENOSPC: "make room, or name another place",
     errno.EDQUOT: "make room, or name another place",
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.EMFILE: "let the process open more files (ulimit -n)",
 }
-_CLASSES = {  # by name, as most of them are of libraries that are not loaded here
+_CLASSES = {  # by name, because most come from libraries that this module does not load
     "BadGzipFile": "it is not a whole gzip file",
     "EOFError": "it ends too early",
     "MemoryError": "there is not enough memory for it; give a smaller one, or a larger machine",
@@ -39,11 +39,10 @@ _PATH = re.compile(r"\[Errno \d+\] ([^:]*)(?:: .*)?", re.S)
 
 
 def failure_reason(error: BaseException) -> str:
-    """Return the reason why a file or text cannot be read or written, as a clause: "it is not
-    UTF-8".
+    """Return why a file or text cannot be read or written, as a clause: "it is not UTF-8".
 
-    Where the error is none of those that the interpreter and its libraries raise for files and
-    texts, its own message, in one line of at most 200 characters.
+    For an error that neither the interpreter nor its libraries raise for files and texts, return
+    the error's own message in one line of at most 200 characters.
     """
     if isinstance(error, OSError) and error.strerror:
         return _SSL.sub(r"\1", str(error.strerror)).lower()
@@ -70,9 +69,9 @@ def _in_plain_words(error: BaseException) -> str:
 
 
 def failure_sentence(error: BaseException) -> str:
-    """Return a sentence on what went wrong, with the file's name if known, and what to do."""
+    """Return a sentence that states the error, the file's name if known, and the remedy."""
     if isinstance(error, BrokenPipeError):
-        return "whoever read the output has gone: it is not complete"
+        return "the program that read the output has closed it: the output is incomplete"
     names = [getattr(error, name, None) for name in ("filename", "filename2")]
     files = " and ".join(str(name) for name in names if isinstance(name, str | bytes) and name)
     if not isinstance(error, OSError):

@@ -1,7 +1,7 @@
-"""`Frozen`: records that cannot change, at a fraction of what `dataclasses` costs at import.
+"""`Frozen`: immutable records that import faster than `dataclasses`.
 
-`dataclasses` loads `inspect` and compiles each class from text; that was the largest part of what
-importing the client cost.
+`dataclasses` loads `inspect` and compiles each class from text, which was the largest part of the
+client's import time.
 """
 
 from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
@@ -9,19 +9,19 @@ from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
 
 @dataclass_transform(frozen_default=True)
 class Frozen:
-    """An immutable record whose fields are the annotated names, by position or name.
+    """The base class of immutable records; their fields are the annotated names.
 
-    Equal and hashed by value. A class checks its fields in `__post_init__`.
+    Fields are passed by position or name. Equality and hash follow the values. A subclass checks
+    its fields in `__post_init__`.
     """
 
     field_names: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Read the fields off the annotations."""
         cls.field_names += tuple(cls.__annotations__)
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        """Raises TypeError for fields that are missing, unknown, or given twice."""
+        """Set the fields. Raises TypeError for a missing, unknown or repeated field."""
         fields = self.field_names
         filled = dict(zip(fields, values, strict=False))
         wrong = [*values[len(fields) :], *(named.keys() - fields), *(named.keys() & filled.keys())]
@@ -34,7 +34,7 @@ class Frozen:
         self.__post_init__()
 
     def __post_init__(self) -> None:
-        """Check the fields, where a class has something to check."""
+        """Check the fields; subclasses override it."""
 
     def replace(self, **changes: Any) -> Self:
         """Copy the record with some fields changed; the copy is validated."""
@@ -45,24 +45,19 @@ class Frozen:
         return {name: self.__dict__[name] for name in self.field_names}
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse."""
         raise AttributeError(f"{type(self).__name__} is frozen; use replace({name}=...) for a copy")
 
     def __delattr__(self, name: str) -> NoReturn:
-        """Refuse."""
         raise AttributeError(f"{type(self).__name__} is frozen; {name} stays")
 
     def __eq__(self, other: object) -> bool:
-        """Compare by type and fields."""
         if type(other) is not type(self):
             return NotImplemented
         return self.to_fields() == other.to_fields()
 
     def __hash__(self) -> int:
-        """Hash the fields, all of which must be hashable."""
         return hash(tuple(self.to_fields().values()))
 
     def __repr__(self) -> str:
-        """Write every field."""
         text = ", ".join(f"{name}={value!r}" for name, value in self.to_fields().items())
         return f"{type(self).__name__}({text})"

@@ -1,8 +1,8 @@
-"""From a value to the bits of its Bloom filter, in each cohort.
+"""Hashes that map a value to the bits of its Bloom filter in each cohort.
 
-Two families. `mmh3`, ours, hashes a value once and derives the positions of every cohort by
-arithmetic that numpy does for a million values at once. `md5` is the one of google/rappor's
-Python and C++ clients, for reports that its users already hold.
+There are two families. `mmh3`, our own, hashes a value once and derives the positions in every
+cohort by arithmetic, which numpy performs for a million values at once. `md5` is the hash of
+google/rappor's Python and C++ clients, for users who already have such reports.
 
 The positions of one value may coincide (then fewer bits are set), as in arXiv:1407.6981.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 try:
     import mmh3
-except ImportError:  # `hash_problem` says so
+except ImportError:  # `hash_problem` reports it
     mmh3 = None  # type: ignore[assignment]
 
 from rappor_core.errors import ValueRefusedError
@@ -23,22 +23,22 @@ from rappor_core.errors import ValueRefusedError
 if TYPE_CHECKING:
     from rappor_core.params import RapporParams
 
-MAX_VALUE_CHARS = 2_048  # the time of Unicode's normal form grows with the square of the length
+MAX_VALUE_CHARS = 2_048  # the time of Unicode normalization grows with the square of the length
 MASK64 = (1 << 64) - 1
-KNOWN_ANSWER = (0x7A39BBC5CBEF70EB, 0xFED684C9B5D279C4)  # of `value_hash(b"rappor")`
+KNOWN_ANSWER = (0x7A39BBC5CBEF70EB, 0xFED684C9B5D279C4)  # `value_hash(b"rappor")`
 MIX_1 = 0xBF58476D1CE4E5B9  # the finalizer of SplitMix64 (Steele, Lea, Flood 2014; Stafford's mix)
 MIX_2 = 0x94D049BB133111EB
 
 
 def canonical(text: str) -> str:
-    """Unicode NFC: composed and decomposed letters are one string."""
+    """Return a text in Unicode NFC, so that composed and decomposed letters are equal."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def normalize(text: str) -> bytes:
-    """Unicode NFC, then UTF-8: the one form in which strings are hashed and compared.
+    """Return a string in Unicode NFC and UTF-8, the one form that is hashed and compared.
 
-    Raises ValueRefusedError for text that UTF-8 cannot hold (a lone surrogate).
+    Raises ValueRefusedError for text that UTF-8 cannot express (a lone surrogate).
     """
     if text.isascii():
         return text.encode()
@@ -46,25 +46,25 @@ def normalize(text: str) -> bytes:
         return canonical(text).encode()
     except UnicodeEncodeError as error:
         raise ValueRefusedError(
-            "the string holds a lone surrogate, which UTF-8 cannot express; clean it first"
+            "the string contains a lone surrogate, which UTF-8 cannot express; clean it first"
         ) from error
 
 
 def value_hash(data: bytes) -> tuple[int, int]:
-    """Return the 128-bit MurmurHash3 (x64 variant, seed 0) of a value, as two unsigned 64-bit
-    halves."""
+    """Return the MurmurHash3 of a value (128 bits, x64, seed 0) as two unsigned 64-bit halves."""
     halves: tuple[int, int] = mmh3.hash64(data, signed=False)
     return halves
 
 
 def hash_problem() -> str:
-    """Describe why the hash library cannot be used here; "" if it gives its known answer.
+    """Return why the hash library cannot be used here, or "" if it passes its test vector.
 
-    In a zip file mmh3, which is compiled, is imported as an empty package, without an error.
+    mmh3 is a compiled library. Inside a zip file, Python imports it as an empty package without
+    error.
     """
     try:
         return "" if value_hash(b"rappor") == KNOWN_ANSWER else "mmh3 gives a wrong hash"
-    except Exception as error:  # whatever a library does that is not whole
+    except Exception as error:  # a broken library can raise anything
         return f"mmh3 does not work here ({type(error).__name__}: {error})"
 
 
@@ -76,11 +76,11 @@ def mix64(word: int) -> int:
 
 
 def mmh3_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> tuple[int, ...]:
-    """Return the positions of a value in one cohort, h integers in [0, num_bits), family `mmh3`.
+    """Return the h positions of a value in one cohort, in [0, num_bits), for family `mmh3`.
 
     Word w = cohort * ceil(h/2) + i is mix64(low + (w + 1) * (high | 1)): a SplitMix64 stream whose
-    start and step are the value's own. Its upper and lower halves give positions 2i and 2i + 1,
-    each as (half * num_bits) >> 32, whose bias is below num_bits / 2**32.
+    start and step come from the value's hash. Its upper and lower halves yield positions 2i and 2i
+    + 1, each as (half * num_bits) >> 32, whose bias is below num_bits / 2**32.
     """
     state, step = value_hash(data)
     step |= 1
@@ -97,7 +97,7 @@ def mmh3_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> 
 def md5_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> tuple[int, ...]:
     """Return the positions of a value in one cohort as google/rappor's clients compute them.
 
-    Byte i of MD5(cohort as 4 bytes, big-endian, then the value), modulo num_bits.
+    Position i is byte i of MD5(cohort as 4 bytes, big-endian, then the value), modulo num_bits.
     """
     digest = md5(cohort.to_bytes(4, "big") + data, usedforsecurity=False).digest()
     return tuple(byte % num_bits for byte in digest[:num_hashes])
@@ -107,12 +107,12 @@ FAMILIES = {"mmh3": mmh3_positions, "md5": md5_positions}
 
 
 def bloom_positions(data: bytes, cohort: int, params: RapporParams) -> tuple[int, ...]:
-    """Hash a value to its bit positions in one cohort.
+    """Return the bit positions of a value in one cohort.
 
     Args:
         data: The `normalize`d bytes of the value. Private on a device.
-        cohort: From 0.
-        params: Parameters, with the hash family.
+        cohort: The cohort, from 0.
+        params: The parameters, including the hash family.
 
     Returns:
         h integers in [0, k). Private on a device.
@@ -121,7 +121,7 @@ def bloom_positions(data: bytes, cohort: int, params: RapporParams) -> tuple[int
 
 
 def bloom_bits(data: bytes, cohort: int, params: RapporParams) -> int:
-    """B as an integer of k bits: bit i set where some hash of the value falls on i."""
+    """Return B as an integer of k bits: bit i is set if some hash of the value equals i."""
     bits = 0
     positions = FAMILIES[params.hash]
     for position in positions(data, cohort, params.num_bits, params.num_hashes):

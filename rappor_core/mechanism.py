@@ -1,17 +1,17 @@
-"""Two rounds of randomized response on each bit, with exact probabilities.
+"""The two-round randomized response on each bit, with exact probabilities.
 
-A permanent round keeps a 1 with `p1` and lies with `q1`; an instantaneous round reports a 1 with
-`p2` for a permanent 1 and with `q2` for a permanent 0. All four are integers over 2**16, rounded
-once, here: the encoder, the decoder, every epsilon and `params_id` use the rounded ones, so that
-what is promised is what is done.
+The permanent round turns a 1 into a 1 with probability `p1`, and a 0 into a 1 with `q1`. The
+instantaneous round reports a 1 with `p2` for a permanent 1, and with `q2` for a permanent 0. All
+four are integers over 2**16, rounded once, here. The encoder, the decoder, every epsilon and
+`params_id` use the rounded values, so devices do exactly what the promises say.
 
-RAPPOR (Erlingsson, Pihur, Korolova 2014, arXiv:1407.6981, sections 2 and 3) is the case
-p1 = 1 - f/2, q1 = f/2, p2 = q, q2 = p. L-SUE and L-OSUE are two other choices of the same four
-(Arcolezi et al. 2022, "Improving the utility of locally differentially private protocols for
-longitudinal and multidimensional frequency estimates"). LOLOHA (Arcolezi, Pinzon, Palamidessi,
-Gambs 2023, "Frequency estimation of evolving data under local differential privacy") answers with
-one of g symbols; each symbol, looked at alone, is a bit in the same frame. One-shot OUE (Wang et
-al. 2017, "Locally differentially private protocols for frequency estimation") has no first round.
+RAPPOR (Erlingsson, Pihur, Korolova 2014, arXiv:1407.6981, sections 2 and 3) is the case p1 = 1 -
+f/2, q1 = f/2, p2 = q, q2 = p. L-SUE and L-OSUE are two other choices of the same four (Arcolezi et
+al. 2022, "Improving the utility of locally differentially private protocols for longitudinal and
+multidimensional frequency estimates"). LOLOHA (Arcolezi, Pinzon, Palamidessi, Gambs 2023,
+"Frequency estimation of evolving data under local differential privacy") reports one of g symbols;
+each symbol alone behaves like one of these bits. One-shot OUE (Wang et al. 2017, "Locally
+differentially private protocols for frequency estimation") has no first round.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ PROBABILITY_SCALE = 1 << PROBABILITY_BITS
 def quantize(name: str, probability: float) -> int:
     """Round a probability in [0, 1] to an integer over 2**16.
 
-    Raises ParameterError outside [0, 1], for NaN, and for a value that would round to 0 or 1
-    without being it: a coin that should fall sometimes must not be one that never does.
+    Raises ParameterError outside [0, 1], for NaN, and for a value other than 0 or 1 that would
+    round to 0 or 1, because a rare event must not become impossible.
     """
     if isinstance(probability, bool) or not isinstance(probability, int | float):
         raise ParameterError(f"{name} = {shown(probability)} is not a number between 0 and 1")
@@ -45,19 +45,17 @@ def quantize(name: str, probability: float) -> int:
 
 
 class TwoRoundMechanism(Frozen):
-    """What happens to one bit on the device. Public: it is part of the metric's definition.
+    """The probabilities of both rounds for one bit on the device, integers in [0, 2**16].
 
-    p1, q1: P(B'=1) for B=1 and for B=0, integers in [0, 2**16], p1 > q1.
-    p2, q2: P(S=1) for B'=1 and for B'=0, integers in [0, 2**16], p2 != q2.
+    They are public, as part of the metric's definition.
     """
 
-    p1: int
-    q1: int
-    p2: int
-    q2: int
+    p1: int  # P(B'=1) for B=1
+    q1: int  # P(B'=1) for B=0; p1 > q1
+    p2: int  # P(S=1) for B'=1
+    q2: int  # P(S=1) for B'=0; p2 != q2
 
     def __post_init__(self) -> None:
-        """Refuse integers out of range and rounds that keep nothing."""
         for name in ("p1", "q1", "p2", "q2"):
             value = getattr(self, name)
             if type(value) is not int or not 0 <= value <= PROBABILITY_SCALE:
@@ -79,20 +77,20 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def rappor(cls, prob_f: float, prob_p: float, prob_q: float) -> TwoRoundMechanism:
-        """Make RAPPOR's mechanism (arXiv:1407.6981, section 2).
+        """Return RAPPOR's mechanism (arXiv:1407.6981, section 2).
 
         Args:
-            prob_f: f, in [0, 1).
-            prob_p: Probability of a 1 after a permanent 0, in [0, 1].
-            prob_q: Probability of a 1 after a permanent 1, in [0, 1].
+            prob_f: The parameter f, in [0, 1).
+            prob_p: The probability of a 1 after a permanent 0, in [0, 1].
+            prob_q: The probability of a 1 after a permanent 1, in [0, 1].
 
         Returns:
             The mechanism, with probabilities over 2**16.
 
         Raises:
-            InformationLostError: f rounds to 1: nothing is left of the value.
+            InformationLostError: f rounds to 1, which removes all information about the value.
         """
-        quantize("prob_f", prob_f)  # so that a message shows what was given
+        quantize("prob_f", prob_f)  # so that an error message shows prob_f, not prob_f / 2
         q1 = quantize("prob_f / 2", prob_f / 2)
         if 2 * q1 == PROBABILITY_SCALE:
             raise InformationLostError(
@@ -103,14 +101,13 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def symmetric(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
-        """Make L-SUE, RAPPOR's symmetric rounds, from the promises of one pair of bits.
+        """Return L-SUE, RAPPOR's symmetric rounds, for two epsilons of a pair of bits.
 
-        The second round is solved for the rounded first one, and both are rounded towards
-        privacy, so that the real epsilons never exceed those asked for.
-
+        The second round is solved for the rounded first one, and both are rounded towards privacy,
+        so that the real epsilons never exceed the requested ones.
         Args:
-            epsilon_infinity: All reports of a value, in nats.
-            epsilon_one: One report, in nats, below `epsilon_infinity`.
+            epsilon_infinity: The epsilon of all reports of a value together, in nats.
+            epsilon_one: The epsilon of one report, in nats, below `epsilon_infinity`.
 
         Returns:
             The mechanism, with probabilities over 2**16.
@@ -125,11 +122,11 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def optimized(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
-        """Make L-OSUE (p1 = 1/2, q_star = 1/2) from the promises of one pair of bits.
+        """Return L-OSUE (p1 = 1/2, q_star = 1/2) for two epsilons of a pair of bits.
 
         Args:
-            epsilon_infinity: All reports of a value, in nats.
-            epsilon_one: One report, in nats, below `epsilon_infinity`.
+            epsilon_infinity: The epsilon of all reports of a value together, in nats.
+            epsilon_one: The epsilon of one report, in nats, below `epsilon_infinity`.
 
         Returns:
             The mechanism, rounded towards privacy as in `symmetric`.
@@ -146,16 +143,17 @@ class TwoRoundMechanism(Frozen):
     def symbols(
         cls, num_symbols: int, epsilon_infinity: float, epsilon_one: float
     ) -> TwoRoundMechanism:
-        """Make LOLOHA over g symbols: keep the symbol with p, else draw any of the others alike.
+        """Return LOLOHA over g symbols: keep the symbol with p, or else draw another one uniformly.
 
-        The lies are whole numbers over 2**16 and the kept share is the rest, so that the g
-        probabilities add up exactly. Rounded towards privacy; the second round is solved for
-        P(S = x | x) = e^epsilon_one / (e^epsilon_one + g - 1), given the rounded first one.
+        The probabilities of wrong symbols are whole numbers over 2**16 and the true symbol has the
+        rest, so that the g probabilities add up exactly. They are rounded towards privacy. The
+        second round is solved for P(S = x | x) = e^epsilon_one / (e^epsilon_one + g - 1), given the
+        rounded first one.
 
         Args:
-            num_symbols: g, 2 or more.
-            epsilon_infinity: All reports of a value, in nats.
-            epsilon_one: One report, in nats.
+            num_symbols: The number of symbols g, 2 or more.
+            epsilon_infinity: The epsilon of all reports of a value together, in nats.
+            epsilon_one: The epsilon of one report, in nats.
 
         Returns:
             The mechanism, with probabilities over 2**16.
@@ -178,21 +176,21 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def one_shot(cls, epsilon: float) -> TwoRoundMechanism:
-        """Make OUE: no permanent round, p2 = 1/2, q2 = 1 / (e^epsilon + 1), rounded up."""
+        """Return OUE: no permanent round, p2 = 1/2, q2 = 1 / (e^epsilon + 1), rounded up."""
         _check_epsilon(epsilon)
         q2 = math.ceil(PROBABILITY_SCALE * _sigmoid(-epsilon))
         return cls(p1=PROBABILITY_SCALE, q1=0, p2=PROBABILITY_SCALE // 2, q2=q2)
 
     @classmethod
     def one_symbol(cls, num_symbols: int, epsilon: float) -> TwoRoundMechanism:
-        """Make k-ary randomized response over g symbols, without a permanent round.
+        """Return k-ary randomized response over g symbols, without a permanent round.
 
         Args:
-            num_symbols: g, 2 or more.
-            epsilon: Nats; a symbol is kept with e^epsilon / (e^epsilon + g - 1).
+            num_symbols: The number of symbols g, 2 or more.
+            epsilon: The epsilon in nats; a symbol is kept with e^epsilon / (e^epsilon + g - 1).
 
         Returns:
-            The mechanism; its lies are rounded up.
+            The mechanism; the probabilities of wrong symbols are rounded up.
         """
         _check_epsilon(epsilon)
         p2, q2 = _symbol_round("epsilon", num_symbols, epsilon)
@@ -202,7 +200,7 @@ class TwoRoundMechanism(Frozen):
     def _solved(
         cls, p1: int, q1: int, p2: float, epsilons: tuple[float, float]
     ) -> TwoRoundMechanism:
-        """Finish a mechanism whose second round is symmetric with P(S=1 | B'=1) = `p2`."""
+        """Return the mechanism whose second round is symmetric, with P(S=1 | B'=1) = `p2`."""
         if p2 > 1:
             raise ParameterError(
                 f"epsilon_one = {epsilons[1]!r} is too close to epsilon_infinity = "
@@ -214,23 +212,26 @@ class TwoRoundMechanism(Frozen):
 
     @property
     def rates(self) -> tuple[float, float, float, float]:
-        """p1, q1, p2 and q2 as probabilities, exact in doubles."""
+        """Return p1, q1, p2 and q2 as probabilities, exact in doubles."""
         scale = PROBABILITY_SCALE
         return self.p1 / scale, self.q1 / scale, self.p2 / scale, self.q2 / scale
 
     @property
     def has_permanent_round(self) -> bool:
-        """False for one-time RAPPOR (f = 0): nothing bounds what many reports tell."""
+        """Return False for one-time RAPPOR (f = 0).
+
+        Without a permanent round nothing bounds what many reports reveal.
+        """
         return self.p1 != PROBABILITY_SCALE or self.q1 != 0
 
     @property
     def q_star(self) -> float:
-        """P(S=1 given B=1), exact in a double."""
+        """Return P(S=1 given B=1), exact in a double."""
         return self._report_probability(self.p1)
 
     @property
     def p_star(self) -> float:
-        """P(S=1 given B=0), exact in a double."""
+        """Return P(S=1 given B=0), exact in a double."""
         return self._report_probability(self.q1)
 
     def _report_probability(self, permanent: int) -> float:
@@ -239,7 +240,10 @@ class TwoRoundMechanism(Frozen):
 
 
 def _symbol_round(name: str, num_symbols: int, epsilon: float) -> tuple[int, int]:
-    """P(kept) and P(each other symbol) over 2**16 for an epsilon; the lies are rounded up."""
+    """Return the probabilities, over 2**16, of keeping a symbol and of each other symbol.
+
+    The latter is rounded up.
+    """
     if type(num_symbols) is not int or not 2 <= num_symbols <= 256:
         raise ParameterError(f"num_symbols = {num_symbols!r} is not a whole number, 2 to 256")
     lie = math.ceil(PROBABILITY_SCALE / (math.exp(epsilon) + num_symbols - 1))
@@ -250,7 +254,7 @@ def _symbol_round(name: str, num_symbols: int, epsilon: float) -> tuple[int, int
 
 
 def _check_certain(epsilon_infinity: float, q1: int) -> None:
-    """Refuse a first round that would never lie: a promise so weak that 2**16 cannot hold it."""
+    """Reject a first round that would never lie because the epsilon is too large for 2**16."""
     if q1 == 0:
         raise ParameterError(
             f"epsilon_infinity = {epsilon_infinity!r} is more than probabilities over "

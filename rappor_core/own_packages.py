@@ -1,11 +1,11 @@
-"""Import the packages of this distribution, also where a user has files of the same names."""
+"""Import this distribution's packages even if the user has files with the same names."""
 
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-FOLDER = str(Path(__file__).absolute().parents[1])  # links are not followed
+FOLDER = str(Path(__file__).absolute().parents[1])  # without resolving symbolic links
 OWN_PACKAGES = (
     "rappor_core",
     "rappor_cli",
@@ -22,7 +22,7 @@ OWN_PACKAGES = (
 
 
 class _OwnPackages:
-    """A finder that is asked before the path is searched."""
+    """An import finder that runs before the search path."""
 
     @staticmethod
     def find_spec(
@@ -30,21 +30,21 @@ class _OwnPackages:
         path: Sequence[str] | None = None,  # noqa: ARG004 (the interface of finders)
         target: object = None,  # noqa: ARG004
     ) -> ModuleSpec | None:
-        """Find one of our packages next to this one; None leaves it to the other finders."""
+        """Return the spec of one of our packages; None leaves it to other finders."""
         return PathFinder.find_spec(name, [FOLDER]) if name in OWN_PACKAGES else None
 
 
 def prefer_own_packages() -> None:
-    """Find our own packages before a user's `collector.py` or `decoder.py` on the path.
+    """Import our own packages rather than a user's `collector.py` or `decoder.py` on the path.
 
-    For programs of ours alone: an app that has a module of such a name means its own.
+    Only our own programs call it: an app that has a module of such a name means that module.
     """
     if _OwnPackages not in sys.meta_path:
         sys.meta_path.insert(0, _OwnPackages)
 
 
 def foreign_file(name: str) -> str | None:
-    """Name what is imported in place of one of our packages; None if ours is."""
+    """Return the file that is imported in place of one of our packages; None if ours is."""
     spec = PathFinder.find_spec(name)
     own_spec = PathFinder.find_spec(name, [FOLDER])
     origin = spec and (spec.origin or next(iter(spec.submodule_search_locations or ()), None))

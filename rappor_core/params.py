@@ -1,4 +1,4 @@
-"""`RapporParams`: how a value becomes bits, and what happens to each bit. Public and frozen."""
+"""`RapporParams`: the encoding of a value as bits, and the noise on each bit."""
 
 from __future__ import annotations
 
@@ -17,33 +17,28 @@ HashFamily = Literal["mmh3", "md5"]
 MAX_BITS = 1 << 16
 MAX_HASHES = 64
 MAX_COHORTS = 1 << 16
-MAX_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
+MAX_EPSILON = 1e6  # nats; a larger epsilon protects nothing, and numbers overflow
 
 
 class RapporParams(Frozen):
-    """The parameters of one kind of report: encoding, sizes and noise.
+    """The parameters of one kind of report: encoding, sizes and noise. Public and immutable.
 
-    encoding: a name of `rappor_core.encodings`, which `scheme` says more of: `bloom` (k bits, h
-        hashes, by cohort), `one_hot` (basic RAPPOR: one bit a category),
-        `boolean` (a single bit) or `symbol` (one hash into k symbols, of which exactly one is
-        reported: LOLOHA, with the cohort's hash). All but `bloom` have h = 1; `one_hot` and
-        `boolean` have no hash.
-    num_bits: k, 1 to 65,536.  num_hashes: h, 1 to 64.  num_cohorts: m, 1 to 65,536.
-    mechanism: the two rounds, with probabilities over 2**16.
-    hash: `mmh3` or `md5` (google/rappor's; k <= 256, h <= 16); for `bloom` and `symbol`.
-
-    Raises ParameterError, with the bad value, for a set that cannot work.
+    Raises ParameterError with the bad value if the parameters cannot work together.
     """
 
-    num_bits: int
-    num_hashes: int
-    num_cohorts: int
-    mechanism: TwoRoundMechanism
+    num_bits: int  # the bits of a report, k, 1 to 65,536
+    num_hashes: int  # the hashes of a value, h, 1 to 64
+    num_cohorts: int  # the cohorts, m, 1 to 65,536
+    mechanism: TwoRoundMechanism  # the two rounds, with probabilities over 2**16
+    # The name of an encoding in `rappor_core.encodings`, such as `bloom` (k bits, h hashes, by
+    # cohort), `one_hot` (basic RAPPOR: one bit per category), `boolean` (a single bit) or `symbol`
+    # (one hash into k symbols, exactly one of which is reported: LOLOHA, with the cohort's hash).
+    # All but `bloom` have h = 1; `one_hot` and `boolean` have no hash.
     encoding: str = "bloom"
+    # `mmh3`, or `md5` (google/rappor's; k <= 256, h <= 16); for `bloom` and `symbol`.
     hash: HashFamily = "mmh3"
 
     def __post_init__(self) -> None:
-        """Check each field alone, then together."""
         encoding_named(self.encoding)
         if self.hash not in get_args(HashFamily):
             raise ParameterError(f"hash = {self.hash!r} is not one of {get_args(HashFamily)}")
@@ -54,7 +49,7 @@ class RapporParams(Frozen):
 
     @cached_property
     def scheme(self) -> Encoding:
-        """Return the encoding of these parameters: positions, checks, epsilons."""
+        """Return the encoding, which defines bit positions, checks and epsilons."""
         return encoding_named(self.encoding)
 
     @classmethod
@@ -70,72 +65,72 @@ class RapporParams(Frozen):
         hash: HashFamily = "mmh3",
         encoding: str = "bloom",
     ) -> RapporParams:
-        """Make parameters from the paper's k, h, m, f, p, q (arXiv:1407.6981, section 2).
+        """Return parameters from the paper's k, h, m, f, p, q (arXiv:1407.6981, section 2).
 
         Args:
-            num_bits: k, of a report.
-            num_hashes: h, bits that a value sets.
-            num_cohorts: m.
-            prob_f: f, noise of the permanent response, in [0, 1); 0 for none.
-            prob_p: p, P(report bit 1) for a permanent 0, in [0, 1].
-            prob_q: q, the same for a permanent 1; not p.
-            hash: Family of the Bloom filter.
-            encoding: `bloom`, or one bit a value.
+            num_bits: The bits of a report, k.
+            num_hashes: The bits that a value sets, h.
+            num_cohorts: The cohorts, m.
+            prob_f: The noise of the permanent response, f, in [0, 1); 0 for none.
+            prob_p: The probability p of a report bit 1 for a permanent 0, in [0, 1].
+            prob_q: The same for a permanent 1, q; different from p.
+            hash: The hash family of the Bloom filter.
+            encoding: `bloom`, or an encoding with one bit per value.
 
         Raises:
-            ParameterError: A number out of range, or probabilities that round to 0 or 1.
+            ParameterError: A number is out of range, or a probability rounds to 0 or 1.
         """
         mechanism = TwoRoundMechanism.rappor(prob_f, prob_p, prob_q)
         return cls(num_bits, num_hashes, num_cohorts, mechanism, encoding, hash)
 
     @property
     def prob_f(self) -> float:
-        """RAPPOR's f, as rounded. Raises ParameterError where the first round is not RAPPOR's."""
+        """Return RAPPOR's f, as rounded. Raises ParameterError for other mechanisms."""
         if self.mechanism.p1 + self.mechanism.q1 != PROBABILITY_SCALE:
             raise ParameterError("the permanent response is not symmetric: there is no prob_f")
         return 2 * self.mechanism.q1 / PROBABILITY_SCALE
 
     @property
     def prob_p(self) -> float:
-        """P(S=1) for a permanent 0."""
+        """Return P(S=1) for a permanent 0."""
         return self.mechanism.rates[3]
 
     @property
     def prob_q(self) -> float:
-        """P(S=1) for a permanent 1."""
+        """Return P(S=1) for a permanent 1."""
         return self.mechanism.rates[2]
 
     @property
     def q_star(self) -> float:
-        """Probability that a report bit is 1 where the Bloom bit is 1: P(S=1 given B=1)."""
+        """Return the probability of a report bit 1 if the Bloom bit is 1: P(S=1 given B=1)."""
         return self.mechanism.q_star
 
     @property
     def p_star(self) -> float:
-        """Probability that a report bit is 1 where the Bloom bit is 0: P(S=1 given B=0)."""
+        """Return the probability of a report bit 1 if the Bloom bit is 0: P(S=1 given B=0)."""
         return self.mechanism.p_star
 
     @property
     def epsilon_infinity(self) -> float:
-        """Bound of all reports of one memoized value, for life, nats."""
+        """Return the epsilon of all reports of one memoized value over a lifetime, in nats."""
         return privacy.epsilon_infinity(self)
 
     @property
     def epsilon_one(self) -> float:
-        """Bound of one report, nats."""
+        """Return the epsilon of one report, in nats."""
         return self.epsilon_n(1)
 
     def epsilon_n(self, num_reports: int) -> float:
-        """Bound of `num_reports` reports of one memoized value, nats."""
+        """Return the epsilon of `num_reports` reports of one memoized value, in nats."""
         return privacy.epsilon_n(self, num_reports)
 
     def epsilon_per_report(self, num_reports: int) -> float:
-        """Nats that each of `num_reports` reports of a life counts, whatever their values."""
+        """Return the nats to charge for each of `num_reports` reports."""
         return privacy.epsilon_per_report(self, num_reports)
 
     @property
     def report_bytes(self) -> int:
-        """Number of bytes of one report's bits on the wire."""
+        """Return the number of bytes of a report's bits."""
         return (self.num_bits + 7) // 8
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,7 +139,7 @@ class RapporParams(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> RapporParams:
-        """Read `to_dict`'s form. Raises ParameterError for a missing or unknown field."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError."""
         expected = {*_OWN, *TwoRoundMechanism.field_names}
         if set(fields) != expected:
             missing, unknown = sorted(expected - set(fields)), sorted(set(fields) - expected)

@@ -1,10 +1,10 @@
-"""What is promised: epsilons of the two-round mechanism, in nats.
+"""The epsilons that the two-round mechanism guarantees, in nats.
 
-Two values differ in at most h bits that one has and h that the other has (fewer when hashes
-collide, so these are upper bounds, tight when k >= 2h); two booleans in one bit, and two symbols
-in the one that is reported. For one such pair of bits the likelihood ratio of a report is largest
-when every report shows the one bit set and the other clear, because the likelihood of n reports of
-a permanent bit is monotone in the number of ones.
+Two values differ in at most 2h bits: h that only the first sets and h that only the second sets
+(fewer if hashes collide, so these are upper bounds, tight when k >= 2h). Two booleans differ in one
+bit, and two symbols in the reported one. For one such pair of bits the likelihood ratio of a report
+is largest when every report shows the one bit set and the other clear, because the likelihood of n
+reports of a permanent bit is monotone in the number of ones.
 
 Sources: arXiv:1407.6981, section 3.1 (epsilon_infinity) and section 3.2 (epsilon_one); `epsilon_n`
 is the exact value for n reports of one memoized value, checked by enumeration in the tests.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def epsilon_infinity(params: RapporParams) -> float:
-    """Bound all reports of one memoized value, for life; `inf` without a permanent round."""
+    """Return the epsilon of all reports of one memoized value; `inf` without a permanent round."""
     p1, q1, _, _ = params.mechanism.rates
     if q1 == 0 or p1 == 1:
         return math.inf
@@ -30,10 +30,11 @@ def epsilon_infinity(params: RapporParams) -> float:
 
 
 def epsilon_n(params: RapporParams, num_reports: int) -> float:
-    """Bound `num_reports` >= 0 reports of one memoized value, exactly.
+    """Return the exact epsilon of `num_reports` >= 0 reports of one memoized value.
 
-    Runs from epsilon_one (n = 1) up to `epsilon_infinity`; 0 for n = 0. The worst series of symbols
-    shows one symbol n times: any other symbol in it speaks for both values alike or against.
+    It rises from epsilon_one (n = 1) to `epsilon_infinity`; it is 0 for n = 0. The worst series of
+    symbols repeats one symbol n times: any other symbol supports both values equally, or weakens
+    the evidence.
     """
     if type(num_reports) is not int or num_reports < 0:
         raise ParameterError(f"num_reports = {num_reports!r} is not a whole number of 0 or more")
@@ -53,12 +54,12 @@ def epsilon_n(params: RapporParams, num_reports: int) -> float:
 
 
 def epsilon_per_report(params: RapporParams, num_reports: int) -> float:
-    """Bound what a report costs on average, of `num_reports` >= 1 in a device's life, nats.
+    """Return the nats to charge for each of `num_reports` >= 1 reports of a device.
 
-    So many reports, of whatever memoized values, cost at most `num_reports` times as much. For bits
-    it is `epsilon_one`, since each further report of a value adds less than the one before. The
-    evidence for a symbol that few keep grows with the first reports, and then flattens: its mean
-    rises to one peak and falls.
+    That number of reports, of any memoized values, costs at most `num_reports` times as much. For
+    bits it is `epsilon_one`, since each further report of a value adds less than the one before.
+    The evidence for a symbol that is rarely kept grows with the first reports, and then flattens:
+    its mean rises to one peak and falls.
     """
     most = 0.0
     for n in range(1, num_reports + 1 if params.scheme.symbols else 2):
@@ -70,7 +71,7 @@ def epsilon_per_report(params: RapporParams, num_reports: int) -> float:
 
 
 def log_sum(*terms: tuple[float, float]) -> float:
-    """ln of a sum of weight * e^exponent, without underflow; -inf for a sum of nothing."""
+    """Return ln of the sum of weight * e^exponent, without underflow; -inf for an empty sum."""
     logs = [math.log(weight) + exponent for weight, exponent in terms if weight > 0]
     largest = max(logs, default=-math.inf)
     if largest == -math.inf:
@@ -79,7 +80,7 @@ def log_sum(*terms: tuple[float, float]) -> float:
 
 
 def _combined(params: RapporParams, ones: float, zeros: float) -> float:
-    """Join the evidence of a bit shown set (`ones`) and of one shown clear (`zeros`)."""
+    """Combine the evidence of one bit shown set (`ones`) and of one shown clear (`zeros`)."""
     if params.scheme.symbols:
         return ones
     ones, zeros = abs(ones), abs(zeros)

@@ -1,8 +1,8 @@
-"""How much reports reveal about a person: one computation for every page.
+"""The risk that reports reveal something about a person, computed once for every page.
 
-An epsilon bounds how far anybody's odds between two answers move; Bayes' rule says what that does
-to a suspicion. The dictionary, the planner, `rappor metrics check`, the audit and `inspect` take
-their figures from here, by what the ledger of a device lets it send in its whole life.
+An epsilon bounds how far anyone's odds between two answers can shift; Bayes' rule converts this to
+a probability. The dictionary, the planner, `rappor metrics check`, the audit and `inspect` all use
+these figures. They cover everything that a device's ledger lets it send over its lifetime.
 """
 
 from __future__ import annotations
@@ -19,35 +19,33 @@ if TYPE_CHECKING:
 
 
 class Risk(NamedTuple):
-    """How much a device's reports about a metric can tell, in nats.
+    """How much a device's reports about a metric can reveal, in nats."""
 
-    report: by one report.  life: by all that an installation ever sends, as its ledger bounds it;
-    of a metric for browsers alone, by all the `lives` of a browser's storage.
-    web: by those lives where it runs in an app, too; otherwise 0.  lives: how many; otherwise 0.
-    answer: by all reports of one memoized answer, in as many lives as `worst`.
-    """
-
-    report: float
+    report: float  # the epsilon of one report
+    # The epsilon of everything that an installation ever sends, as its ledger bounds it. For a
+    # metric that runs only in browsers, it covers all `lives` of a browser's storage.
     life: float
+    # The epsilon over those storage lifetimes if the metric also runs in an app; otherwise 0.
     web: float = 0.0
-    lives: int = 0
+    lives: int = 0  # the number of storage lifetimes; otherwise 0
+    # The epsilon of all reports of one memoized answer, over the same lifetimes as `worst`.
     answer: float = math.inf
 
     @property
     def worst(self) -> float:
-        """Nats: by all that is ever sent, where it is most. What a budget counts."""
+        """Return the largest epsilon of everything that is ever sent, which a budget counts."""
         return max(self.life, self.web)
 
     @property
     def for_life(self) -> str:
-        """`worst` as text: "epsilon 6 for life", with the lives that it is over."""
+        """Return `worst` as text: "epsilon 6 for life", with the number of storage lifetimes."""
         lives = f" over {self.lives:,} lives of a browser's storage" if self.lives else ""
         nats = f"{self.worst:.3g}" if self.worst < 1_000 else f"{self.worst:,.0f}"
         return f"epsilon {nats} for life{lives}"
 
     @property
     def sentence(self) -> str:
-        """The bounds as text, for someone whose answer was thought `PRIOR` likely before."""
+        """Return the bounds as text, for someone who gave the answer a probability of `PRIOR`."""
         once, ever = percent_up(believed(self.report)), percent_up(believed(self.life))
         lives = f", in a browser over {self.lives:,} lives of its storage" if self.lives else ""
         if self.web:
@@ -59,14 +57,14 @@ class Risk(NamedTuple):
 
 
 def rise_text(epsilon: float) -> str:
-    """How far a suspicion rises at most under a bound of epsilon (in nats), as text."""
+    """Return as text the most that a suspicion rises under an epsilon in nats."""
     return f"a suspicion of {100 * PRIOR:g} % rises to at most {belief_text(epsilon)}"
 
 
 def risk_of(*metrics: Metric) -> Risk:
-    """Return the risk of several metrics together: the sum of what each can tell.
+    """Return the risk of several metrics together: the sum of what each can reveal.
 
-    Of a location any slot and level represents the whole: its parts share one line of the ledger.
+    For a location, pass any one slot and level: all of them share one line of the ledger.
     """
     app = all(APP in metric.platforms for metric in metrics)
     web = any(WEB in metric.platforms for metric in metrics)
@@ -83,41 +81,41 @@ def risk_of(*metrics: Metric) -> Risk:
     )
 
 
-PRIOR = 0.01  # of the example: how likely somebody thought an answer before
+PRIOR = 0.01  # the probability that someone gave an answer before, in examples
 CERTAIN = f"Someone who is {100 * PRIOR:g} % sure an answer is yours can be at most"
 
 
 def believed(epsilon: float, prior: float = PRIOR) -> float:
-    """Return the most that a suspicion can become, by Bayes' rule.
+    """Return the highest probability that a suspicion can reach, by Bayes' rule.
 
     Args:
-        epsilon: nats by which what was seen is bounded, 0 or more; infinite gives 1.
-        prior: how likely it was thought before, in (0, 1).
+        epsilon: The bound in nats on everything that was seen, 0 or more; infinite returns 1.
+        prior: The probability of the suspicion before, in (0, 1).
     """
     return 1 / (1 + (1 - prior) / prior * math.exp(-epsilon))
 
 
 def belief_text(epsilon: float) -> str:
-    """What a suspicion of `PRIOR` can become at most, with the epsilon (in nats) that says so."""
+    """Return as text the most that a suspicion of `PRIOR` can become, with the epsilon in nats."""
     bound = f"epsilon {epsilon:.2f}" if epsilon < math.inf else "no bound"
     return f"{percent_up(believed(epsilon))} ({bound})"
 
 
 def percent_up(share: float) -> str:
-    """Return a share in per cent, rounded up, since it is stated as a bound."""
+    """Return a share in percent, rounded up because it is stated as a bound."""
     digits = 2 if share < 0.1 else 1
     factor = 10**digits
     return f"{min(math.ceil(100 * share * factor - 1e-9) / factor, 100):g} %"
 
 
-CROWD = 1_000  # devices that should share what is public of each
+CROWD = 1_000  # the number of devices that should share the same public attributes
 
 
 def public_groups(metric: Metric) -> int:
-    """Return the number of groups into which a metric divides devices by what its reports show for
-    certain.
+    """Return the number of groups into which a metric's reports visibly divide devices.
 
-    A device that reports once for life shows its cohort once, which nothing later is compared with.
+    A device that reports once in its lifetime shows its cohort once, and no later report can be
+    compared with it.
     """
     if metric.max_reports == 1:
         return 1
@@ -125,9 +123,10 @@ def public_groups(metric: Metric) -> int:
 
 
 def place_groups(metric: Metric) -> int:
-    """How many groups a location's level and turn divide a cohort into; both show in reports.
+    """Return how many groups a location's levels and scheduled periods divide a cohort into.
 
-    A turn that is redrawn reveals nothing of a device's next one. 1 for metrics of other kinds.
+    Both are visible in reports. A schedule that is drawn again reveals nothing of the next one. The
+    result is 1 for metrics of other kinds.
     """
     location = metric.location
     if location is None:
@@ -136,17 +135,18 @@ def place_groups(metric: Metric) -> int:
 
 
 def groups_together(metrics: Sequence[Metric]) -> int:
-    """Return the number of groups into which all metrics of a device together divide the
-    devices."""
+    """Return the number of groups into which all metrics together divide the devices."""
     return math.prod(map(public_groups, metrics))
 
 
 def linked_by_groups(groups: int, population: int) -> float:
-    """Compute the share of devices that equally likely groups re-link: groups in use over devices.
+    """Return the share of devices that equally likely groups re-identify.
+
+    It is the number of groups in use over the number of devices.
 
     Args:
-        groups: 1 or more.
-        population: Devices, 1 or more.
+        groups: The number of groups, 1 or more.
+        population: The number of devices, 1 or more.
 
     Returns:
         The share, in (0, 1].
@@ -158,12 +158,12 @@ def linked_by_groups(groups: int, population: int) -> float:
 
 
 def cohorts_affordable(crowd: int, population: int, metrics: int = 1) -> int:
-    """Find the most cohorts per metric with which enough devices still share all their cohorts.
+    """Return the maximum number of cohorts per metric that keeps groups of devices large enough.
 
     Args:
-        crowd: Devices that should share all cohorts, 1 or more.
-        population: Devices.
-        metrics: Metrics of a device.
+        crowd: The number of devices that should share all their cohorts, 1 or more.
+        population: The number of devices.
+        metrics: The number of metrics of a device.
 
     Returns:
         A power of two, at most 65,536.

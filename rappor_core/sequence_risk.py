@@ -1,12 +1,13 @@
-"""The epsilon of a whole sequence of answers: where, whether, when, and whether there was data.
+"""The epsilon of a device's whole sequence of answers: their values, presence and timing.
 
-A budget for life is the sum of what each memoized answer costs, and compares lives whose answers
-change at the same times. Here two lives may differ in everything. One fresh report at a time is
-bounded by their number all the same, where a device answers in every period automatically; a report
-that the app asks for shows when it did. Memoized answers are bounded by nothing, since the times of
-changes show in reports that repeat them. For those the exact figure of one pair of lives is given,
-a lower bound: one life always has the same value, the other has another one in some periods, and
-what is seen is what the second most likely sends.
+A lifetime budget is the sum of the costs of the memoized answers. It compares two devices whose
+answers change at the same times. Here two devices may differ in everything.
+
+Fresh reports are bounded by their number, provided that the device answers in every period
+automatically. A report that the app triggers shows when the app did so. Memoized answers have no
+bound, since repeated reports show the times of changes. For these, the exact figure for one pair of
+devices is a lower bound: one device always has the same value, the other has a different value in
+some periods, and the reports are the most likely ones for the second device.
 """
 
 from __future__ import annotations
@@ -23,27 +24,24 @@ if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
     from rappor_core.params import RapporParams
 
-DISTINGUISHABLE = 5.0  # nats: an observer who names the likelier of two lives errs once in 149
+DISTINGUISHABLE = 5.0  # nats: an observer who picks the likelier of two devices errs once in 149
 PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
 
 
 class SequenceRisk(NamedTuple):
-    """The epsilon between any two lives of a device, by all reports about one metric, in nats.
+    """The epsilon between any two histories of a device, by all reports about one metric.
 
-    epsilon: the bound of a life; without one, what `periods` reports reveal at least.
-    bounded: whether it is a bound.  periods: of the lower bound, else 0.  unit: of a period.
-    block: nats of each block of periods (`window`) with a separate bound, else 0.
-    shown: what the times of reports tell of the app's use, where they depend on it; else "".
+    All numbers are in nats.
     """
 
-    epsilon: float
-    bounded: bool
-    periods: int = 0
-    unit: str = "day"
-    block: float = 0.0
-    window: int = 0
-    most_in_window: int = 1
-    shown: str = ""
+    epsilon: float  # the lifetime bound; without one, the minimum that `periods` reports reveal
+    bounded: bool  # whether `epsilon` is an upper bound
+    periods: int = 0  # the number of periods of the lower bound, or 0
+    unit: str = "day"  # the unit of a period
+    block: float = 0.0  # the epsilon of each block of periods with a separate bound, or 0
+    window: int = 0  # the number of periods in a block
+    most_in_window: int = 1  # the maximum number of reports in `window` consecutive periods
+    shown: str = ""  # What the times of reports reveal about the use of the app; "" if nothing
 
     def to_dict(self) -> dict[str, Any]:
         """Return the risk as plain values for JSON; None for infinite."""
@@ -52,7 +50,7 @@ class SequenceRisk(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The risk in one sentence, for the person who decides on a metric."""
+        """Return the risk in one sentence, for the person who decides on a metric."""
         if not self.bounded:
             far = self.epsilon >= DISTINGUISHABLE
             nats = f"epsilon {self.epsilon:,.0f} or more" if far else f"{self.epsilon:.2f} or more"
@@ -83,11 +81,14 @@ class SequenceRisk(NamedTuple):
 
 
 def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
-    """Compute the epsilon of all reports of a metric between any two lives.
+    """Compute the epsilon of all reports of a metric between any two device histories.
 
     Args:
-        metric: of a location any slot and level; each slot's reports are a separate sequence.
-        periods: for the lower bound of memoized answers; a year where None. 1 or more.
+        metric: The metric; for a location any slot and level. Each slot's reports are a separate
+            sequence.
+        periods: The number of periods for the lower bound of memoized answers, 1 or more; None for
+            a
+            year.
     """
     use = _shown_use(metric)
     if not metric.params.mechanism.has_permanent_round or metric.max_permanent_responses < 2:
@@ -102,7 +103,7 @@ def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
 
 
 def _shown_use(metric: Metric) -> str:
-    """What it shows that a report was sent; "" if devices answer in each period anyway."""
+    """Return what the presence of a report shows; "" if devices answer in each period anyway."""
     if metric.rules.takes_fixes or metric.rules.collected:
         return ""
     if metric.no_data is not None and metric.max_reports_per_period == 1:
@@ -121,13 +122,13 @@ def _window_of(metric: Metric) -> dict[str, Any]:
 
 
 def first_guess(epsilon: float, crowd: int) -> float:
-    """Bound the probability of finding a device among others by its answers, at the first guess.
+    """Bound the probability that an observer's first guess finds a device by its answers.
 
-    Of n equally likely devices the likeliest has e^epsilon against n - 1 times 1, at most.
+    Among n equally likely devices, the true one weighs at most e^epsilon against n - 1 times 1.
 
     Args:
-        epsilon: Of all the answers together, in nats.
-        crowd: n, devices that were equally likely before.
+        epsilon: The epsilon of all the answers together, in nats.
+        crowd: The number n of devices that were equally likely before.
 
     Returns:
         The probability, in (0, 1].
@@ -136,8 +137,7 @@ def first_guess(epsilon: float, crowd: int) -> float:
 
 
 def guess_sentence(metric: Metric, crowd: int) -> str:
-    """Return a sentence on how probably the whole sequence identifies its device within a
-    cohort."""
+    """Return a sentence on how likely all answers identify their device within a cohort."""
     risk = sequence_risk(metric)
     if not risk.bounded:
         return (
@@ -157,11 +157,12 @@ def guess_sentence(metric: Metric, crowd: int) -> str:
 
 
 def risk_text(metric: Metric, crowd: int | None = None) -> str:
-    """Write the sentences on what an answer, a device lifetime and the whole sequence reveal.
+    """Return sentences on what an answer, a device lifetime and the whole sequence reveal.
 
     Args:
         metric: The metric.
-        crowd: Devices of a cohort, for a sentence on finding one of them; None leaves it out.
+        crowd: The number of devices in a cohort, for a sentence on finding one of them; None omits
+            it.
 
     Returns:
         The text, as every page shows it.
@@ -170,12 +171,12 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
     return text if crowd is None else f"{text} {guess_sentence(metric, crowd)}"
 
 
-@lru_cache(maxsize=256)  # pages and checks ask again and again, .1 s a time
+@lru_cache(maxsize=256)  # pages and checks call it repeatedly; one call takes 0.1 s
 def memoized_nats(params: RapporParams, reports: int) -> float:
-    """Return a lower bound, in nats, of what memoized reports tell between two lives.
+    """Return a lower bound, in nats, on what memoized reports reveal between two histories.
 
-    For j reports of the other value, 1 <= j < reports, the largest; 0 for fewer than two reports,
-    infinite where the second round never lies.
+    It is the maximum over j reports of the other value, 1 <= j < reports. It is 0 for fewer than
+    two reports, and infinite if the second round never lies.
     """
     if {params.mechanism.p2, params.mechanism.q2} & {0, PROBABILITY_SCALE}:
         return math.inf if reports > 1 else 0.0
@@ -184,7 +185,7 @@ def memoized_nats(params: RapporParams, reports: int) -> float:
 
 
 def _symbols_apart(params: RapporParams, same: int, other: int) -> float:
-    """Two values of different symbols; each report shows the symbol of its value."""
+    """Return the nats between two values of different symbols; each report shows its own symbol."""
     p1, q1, p2, q2 = params.mechanism.rates
     second = log_sum((p1, same * math.log(p2)), (1 - p1, same * math.log(q2)))
     second += log_sum((p1, other * math.log(p2)), (1 - p1, other * math.log(q2)))
@@ -197,7 +198,10 @@ def _symbols_apart(params: RapporParams, same: int, other: int) -> float:
 
 
 def _bits_apart(params: RapporParams, same: int, other: int) -> float:
-    """Two values with no bit in common; bits are independent, and each shows what reveals most."""
+    """Return the nats between two values without a common bit.
+
+    Bits are independent, and each shows the outcome that reveals most.
+    """
     p1, q1, *_ = params.mechanism.rates
     lost, won = (_bit_apart(params, same, other, *ones) for ones in ((p1, q1), (q1, p1)))
     if params.scheme.single_bit:
@@ -208,7 +212,7 @@ def _bits_apart(params: RapporParams, same: int, other: int) -> float:
 
 
 def _bit_apart(params: RapporParams, same: int, other: int, was: float, became: float) -> float:
-    """Bounds of one bit with chances of a permanent 1 for both values, equal for each value."""
+    """Return the nats of one bit, from the chances of a permanent 1 for both values."""
     *_, p2, q2 = params.mechanism.rates
     bit_logs = ((math.log(q2), math.log(p2)), (math.log(1 - q2), math.log(1 - p2)))
     return max(

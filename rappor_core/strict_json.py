@@ -1,4 +1,4 @@
-"""JSON read strictly: nothing that two parsers may take for two different things."""
+"""A strict JSON reader, which rejects everything that two parsers may read differently."""
 
 import json
 from collections import Counter
@@ -8,14 +8,14 @@ from rappor_core.errors import WireFormatError, shown
 
 
 def parse_strict_json(body: bytes) -> Any:
-    """Parse JSON, refusing what parsers disagree on: duplicate keys, NaN, bytes not UTF-8.
+    """Parse JSON, and reject duplicate keys, NaN and invalid UTF-8, on which parsers disagree.
 
-    Lone surrogates in strings and nesting beyond the parser's depth are refused as well.
+    Lone surrogates in strings and nesting beyond the parser's depth are rejected as well.
     """
     try:
         text = body.decode("utf-8")
         document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        if "\\u" in text:  # only an escape can bring a surrogate into valid UTF-8
+        if "\\u" in text:  # only an escape can produce a surrogate in valid UTF-8
             json.dumps(document, ensure_ascii=False).encode("utf-8")
     except RecursionError:
         raise WireFormatError("the JSON is nested too deeply") from None

@@ -1,7 +1,8 @@
-"""Run tasks on an executor: processes of this machine, Dask, Spark, or one that you name.
+"""Run tasks on an executor: local processes, Dask, Spark, or an executor that you name.
 
-The work is a function at the top of a module; it, tasks and results travel by pickle, and a task
-holds no key. An engine may run a task twice, so results are merged by task. Not on a device.
+The work is a module-level function. The function, tasks and results are pickled, and a task must
+not contain a key. An engine may run a task twice, so results must be merged by task. Devices do not
+use this module.
 """
 
 import os
@@ -28,7 +29,7 @@ from rappor_core.errors import RapporError
 
 T = TypeVar("T")
 R = TypeVar("R")
-AHEAD = 64  # tasks that are submitted and not done: memory stays flat, but more threads idle
+AHEAD = 64  # the maximum number of unfinished tasks: it limits memory and usable threads
 CONNECT_SECONDS = 10.0
 
 
@@ -38,12 +39,12 @@ class TaskError(RapporError):
 
 @contextmanager
 def open_executor(on: str = "local", preload: Sequence[str] = ()) -> Iterator[Executor]:
-    """Open the executor of an engine, and end its tasks if the block ends early.
+    """Open the executor of an engine, and cancel its tasks if the block ends early.
 
     Args:
         on: `local`, `local:N` for N processes, `dask:tcp://HOST:PORT`, `spark`, `spark:MASTER`, or
             `package.module:function`, a function that returns a `concurrent.futures.Executor`.
-        preload: Modules that local processes load once, before they fork.
+        preload: The modules that local processes load once, before they fork.
 
     Yields:
         The executor.
@@ -73,7 +74,7 @@ def open_executor(on: str = "local", preload: Sequence[str] = ()) -> Iterator[Ex
     except ModuleNotFoundError as error:
         hint = f": pip install 'rappor-telemetry[{kind}]'" if kind in ("dask", "spark") else ""
         raise TaskError(f"--on {on}: there is no module {error.name!r}{hint}") from error
-    except Exception as error:  # of an engine, or of a function that somebody named
+    except Exception as error:  # raised by an engine, or by a function that the user named
         raise TaskError(
             f"--on {on!r}: {error}; use local[:N], dask:tcp://HOST:PORT, spark[:MASTER] or "
             "package.module:function"
@@ -90,12 +91,12 @@ def open_executor(on: str = "local", preload: Sequence[str] = ()) -> Iterator[Ex
 def run_tasks(
     work: Callable[[T], R], tasks: Iterable[T], executor: Executor | None = None
 ) -> Iterator[tuple[T, R]]:
-    """Yield each task with its result, in the order in which they are done.
+    """Yield each task with its result, in the order of completion.
 
     Args:
-        work: From a task to its result.
-        tasks: Any number of them; at most `AHEAD` are taken before their results.
-        executor: Of `open_executor`; None for this process.
+        work: A function from a task to its result.
+        tasks: Any number of tasks; at most `AHEAD` are read ahead of their results.
+        executor: The executor of `open_executor`; None for this process.
 
     Raises:
         TaskError: A worker was killed more often than its engine repeats a task, or has another
@@ -124,13 +125,12 @@ def run_tasks(
 
 @dataclass(frozen=True)
 class _SameVersion:
-    """Work that is refused where another version of this package would do it."""
+    """A function that fails if a worker has another version of this package."""
 
     work: Callable[[Any], Any]
     version: str
 
     def __call__(self, task: Any) -> Any:
-        """Do the work. Raises TaskError."""
         if (mine := _version()) != self.version:
             raise TaskError(
                 f"a worker has rappor-telemetry {mine}, and the tasks are of {self.version}: "
@@ -148,7 +148,7 @@ def _version() -> str:
 
 
 def _processes(number: int | None, preload: Sequence[str]) -> Executor:
-    import multiprocessing  # a device that lists the modules of this package loads none of it
+    import multiprocessing  # imported late, so that devices never load it
     from concurrent.futures import ProcessPoolExecutor
 
     can_fork = "forkserver" in multiprocessing.get_all_start_methods()
@@ -159,7 +159,7 @@ def _processes(number: int | None, preload: Sequence[str]) -> Executor:
 
 
 def _dask_client(address: str) -> Any:
-    """Connect on a thread: Dask's own timeout does not bound a scheduler that is silent."""
+    """Connect on a thread, because Dask's own timeout does not cover a silent scheduler."""
     open_client, future = import_module("distributed").Client, Future[Any]()
 
     def attempt() -> None:
@@ -178,7 +178,7 @@ def _dask_client(address: str) -> Any:
 
 
 def _outcome(work: Callable[[Any], Any], task: Any) -> tuple[Any, Exception | None]:
-    """Return a result, or the error that Spark would make a text of."""
+    """Return a result and its error; an error that is raised would reach Spark only as text."""
     try:
         return work(task), None
     except Exception as error:
@@ -186,11 +186,11 @@ def _outcome(work: Callable[[Any], Any], task: Any) -> tuple[Any, Exception | No
 
 
 class _SparkExecutor(ThreadPoolExecutor):
-    """Spark as an executor: each task is a job, from as many threads as Spark has cores."""
+    """An executor on Spark: each task is a job, and there is one thread per core."""
 
     def __init__(self, master: str) -> None:
         pyspark = import_module("pyspark")
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the first of the path
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the first one in PATH
         configuration = pyspark.SparkConf().setAppName("rappor")
         if master:
             configuration.setMaster(master)
@@ -210,7 +210,7 @@ class _SparkExecutor(ThreadPoolExecutor):
         return result
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End Spark; jobs that run are cancelled unless they are waited for."""
+        """Stop Spark; running jobs are canceled unless `wait` is true."""
         if not wait:
             self._context.cancelAllJobs()
         super().shutdown(wait, cancel_futures=cancel_futures)

@@ -1,30 +1,30 @@
-"""Text of strangers, made fit to be shown: values and names come from files and devices."""
+"""Safe display of untrusted text, such as values and names from files and devices."""
 
 import re
 import unicodedata
 
-_JOINERS = "\u200c\u200d"  # of letters in Persian, of emoji
-# What a spreadsheet computes, in ASCII, full width and small forms, at the start of a cell or after
-# what some read as the end of one; spaces and quotes before it are passed over.
+_JOINERS = "\u200c\u200d"  # they join letters in Persian, and emoji
+# Characters that make a spreadsheet compute a cell, in ASCII, full-width and small forms, at the
+# start of a cell or after a separator that some programs accept. Spaces or quotes may precede them.
 FORMULA_CHARACTERS = "=+\\-@\\t\\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212"
 FINITE_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{FORMULA_CHARACTERS}])")
 
 
 def visible(text: str) -> str:
-    """Return the text with escapes for characters that steer a terminal, turn the writing, or hide.
+    """Return the text with escapes for characters that control a terminal, reorder text, or hide.
 
-    Control, format (the bidirectional marks among them), surrogate and unassigned characters,
-    but the two that join letters and emoji.
+    These are control, format (such as bidirectional marks), surrogate and unassigned characters,
+    except the two that join letters and emoji.
     """
     return text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
 
 
 def safe_cell(text: str) -> str:
-    """Return a text for a CSV file: no hidden characters, and nothing that a spreadsheet computes.
+    """Return a text for a CSV file: no hidden characters, and no formula for a spreadsheet.
 
-    A text that begins as a formula does, or with an apostrophe, gets an apostrophe before it, and
-    so does what begins so after a semicolon. A finite number stays as it is.
+    A text that begins like a formula, or with an apostrophe, gets an apostrophe before it. So does
+    a formula after a semicolon. A finite number is unchanged.
     """
     if FINITE_NUMBER.fullmatch(text):
         return text
@@ -32,20 +32,20 @@ def safe_cell(text: str) -> str:
 
 
 def without_formula(text: str) -> str:
-    """Return a cell of a CSV file with an apostrophe before what a spreadsheet would compute.
+    """Return a CSV cell with an apostrophe before anything that a spreadsheet would compute.
 
-    That begins the cell, or what some read as the next one: in some countries a semicolon ends a
-    cell, also within the quotes of one that does not begin its line.
+    A formula can begin the cell, or follow a semicolon: in some countries a semicolon ends a cell,
+    even within the quotes of a cell that does not begin its line.
     """
     return _STARTS.sub(r"\1'\2", text)
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number with its noun, in the plural except for 1.
+    """Return a number with its noun, in the plural except for 1.
 
     Args:
         number: Any integer.
-        noun: In the singular.
+        noun: The noun in the singular.
 
     Returns:
         Text such as `1,200 reports`.

@@ -1,4 +1,4 @@
-"""Write files that appear under their name only when complete; else the old file stays."""
+"""Atomic file writes: a file appears under its name only when complete."""
 
 import os
 from collections.abc import Iterator
@@ -11,9 +11,10 @@ from secrets import token_hex
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` when the block ends without an error.
 
-    A symbolic link is followed; anything but a file, such as a pipe, is given as it is.
+    A symbolic link is followed. If `path` is not a regular file, such as a pipe, it is yielded
+    itself.
 
-    Raises OSError, with the name of `path` where it has none, or that of the file alongside it.
+    Raises OSError; an error of the temporary file, or without a file name, names `path`.
     """
     real = Path(os.path.realpath(path))
     part = real.with_name(f".{real.name}.{token_hex(4)}.part")
@@ -36,8 +37,8 @@ def write_whole(path: Path, text: str) -> None:
     """Write a text as UTF-8, completely or not at all.
 
     Args:
-        path: The file, replaced if it exists.
-        text: Its new contents.
+        path: The file, which is replaced if it exists.
+        text: The new contents.
 
     Raises:
         OSError: The file cannot be written; the error names `path`.

@@ -1,1 +1,1 @@
-"""Public static codes that make strings short: `prefix_code` uses one, `training` makes one."""
+"""Public static codes that shorten strings: `prefix_code` applies a code, `training` builds one."""

@@ -1,9 +1,10 @@
-"""A prefix code of strings: Huffman by context, from a public static table.
+"""A prefix code for strings: context-dependent Huffman codes from a public static table.
 
-A string is coded byte by byte, each with the code of the bytes before it (its context), then END.
-A byte that the table does not list is ESCAPE and its eight bits. The table holds lengths of code
-words only; the words are canonical, so any implementation derives the same. It is trained once on a
-public list (module `training`), and is part of a metric's meaning by its digest.
+A string is coded byte by byte, then END follows. The preceding bytes (the context) determine the
+code of each byte. A byte that the table does not list is coded as ESCAPE and its eight bits. The
+table contains only the lengths of the code words; the words are canonical, so every implementation
+derives the same ones. The table is trained once on a public list (module `training`). Its digest is
+part of the metric's meaning.
 
 Huffman 1952; canonical code words as in RFC 1951, section 3.2.2.
 """
@@ -23,44 +24,36 @@ TABLE_VERSION = 1
 MAX_TABLE_CHARACTERS = 200_000
 MAX_ORDER = 3
 MAX_SYMBOLS = 200
-DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # of a length of a code word: 1 to 35
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # each digit is the length of a code word, 1 to 35
 PACKAGED = ("domains",)
 _FIELDS = {"version", "name", "order", "lower_case", "symbols", "contexts"}
 _Word = tuple[int, int]  # value and length of a code word
 
 
 class Decoded(NamedTuple):
-    """The bytes that code bits represent, and whether the code ends after them.
-
-    ended: END was read, and only zeros follow it.  valid: some string has these first bits.
-    """
+    """The bytes that code bits represent, and whether the code ends after them."""
 
     data: bytes
-    ended: bool
-    valid: bool
+    ended: bool  # END was read, and only zeros follow it
+    valid: bool  # the code of some string begins with these bits
 
 
 class PrefixCode(Frozen):
-    """A code table, in which frequent strings are short. Public.
-
-    order: how many bytes before it choose the code of a byte.
-    lower_case: A to Z are coded as a to z.
-    symbols: the bytes that have a code word, increasing.
-    contexts: bytes before -> length of the code word of each symbol, of END and of ESCAPE. The
-        longest end of the bytes before that is here is taken; the empty one always does. Two
-        zero bytes (as many as `order`) precede the first.
+    """A public code table that gives frequent strings short codes.
 
     Raises ParameterError for an incomplete prefix code.
     """
 
-    name: str
-    order: int
-    lower_case: bool
-    symbols: bytes
+    name: str  # the name of the table
+    order: int  # the number of preceding bytes that determine the code of a byte
+    lower_case: bool  # whether A to Z are coded as a to z
+    symbols: bytes  # the bytes that have a code word, increasing
+    # The lengths of the code words of each symbol, of END and of ESCAPE, by context. The longest
+    # listed suffix of the preceding bytes applies; the empty suffix is always listed. `order` zero
+    # bytes precede the first byte.
     contexts: Mapping[bytes, str]
 
     def __post_init__(self) -> None:
-        """Check the fields; each context must be a complete code."""
         _check_fields(self)
         size = len(self.symbols) + 2
         for context, lengths in self.contexts.items():
@@ -71,15 +64,14 @@ class PrefixCode(Frozen):
                 )
 
     def __hash__(self) -> int:
-        """By the digest: equal tables have equal digests."""
         return hash(self.digest)
 
     def encode(self, data: bytes, num_bits: int) -> int:
-        """Encode a string and keep the first bits of its code, with zeros after its END.
+        """Encode a string and return the first bits of its code, with zeros after its END.
 
         Args:
             data: The string's bytes. Private on a device.
-            num_bits: Bits to keep.
+            num_bits: The number of bits to return.
 
         Returns:
             The bits as an integer; the first one is the most significant.
@@ -99,7 +91,7 @@ class PrefixCode(Frozen):
         return bits >> (length - num_bits) if length > num_bits else bits << (num_bits - length)
 
     def size(self, data: bytes) -> int:
-        """Return the number of bits of a string's whole code."""
+        """Return the number of bits in the complete code of a string."""
         size, history = 0, bytes(self.order)
         for byte in self.folded(data):
             words, place = self._words(history), self._places.get(byte)
@@ -108,11 +100,11 @@ class PrefixCode(Frozen):
         return size + self._words(history)[-2][1]
 
     def decode(self, bits: int, num_bits: int) -> Decoded:
-        """Decode the first bits of a code. Bits at the end that complete no code word are ignored.
+        """Decode the first bits of a code. Ignore trailing bits that complete no code word.
 
         Args:
-            bits: The bits as an integer, the first one the most significant.
-            num_bits: Their number.
+            bits: The bits as an integer; the first one is the most significant.
+            num_bits: The number of bits.
 
         Returns:
             The bytes, whether the string ends there, and whether the bits are a valid code.
@@ -139,12 +131,11 @@ class PrefixCode(Frozen):
             history = (history + bytes([byte]))[1:] if self.order else b""
 
     def folded(self, data: bytes) -> bytes:
-        """Return the bytes as they are coded: A to Z in lower case, where the table says so."""
+        """Return the bytes as they are coded: in lower case if the table says so."""
         return data.lower() if self.lower_case else data
 
     def _next(self, tree: Mapping[_Word, int], bits: int, remaining: int) -> tuple[int | None, int]:
-        """Return the place of the next symbol and the bits that are left; None where they end
-        before."""
+        """Return the index of the next symbol and the number of bits left; None if too few."""
         value = 0
         for size in range(1, min(remaining, len(DIGITS)) + 1):
             value = value << 1 | bits >> (remaining - size) & 1
@@ -169,7 +160,6 @@ class PrefixCode(Frozen):
         return tree
 
     def _context(self, history: bytes) -> bytes:
-        """Return the longest end of the bytes before that has a code."""
         while history not in self.contexts:
             history = history[1:]
         return history
@@ -188,8 +178,7 @@ class PrefixCode(Frozen):
 
     @cached_property
     def text(self) -> str:
-        """Return the table as canonical JSON: keys sorted, no spaces, ASCII; `read_code` reads
-        it."""
+        """Return the table as canonical JSON for `read_code`: sorted keys, no spaces, ASCII."""
         document = {
             "version": TABLE_VERSION,
             "name": self.name,
@@ -202,20 +191,22 @@ class PrefixCode(Frozen):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of `text`, in hexadecimal: part of the meaning of a metric that uses the code."""
+        """Return the SHA-256 of `text` in hexadecimal. The params_id of a metric depends on it."""
         return sha256(self.text.encode("ascii")).hexdigest()
 
 
 def read_code(text: str) -> PrefixCode:
-    """Read a code table from its JSON. Raises ParameterError that says what is wrong."""
+    """Read a code table from its JSON. Raises ParameterError that names the problem."""
     if len(text) > MAX_TABLE_CHARACTERS:
-        raise ParameterError(f"a code table of {len(text):,} characters; {MAX_TABLE_CHARACTERS:,}")
+        raise ParameterError(
+            f"a code table of {len(text):,} characters; the limit is {MAX_TABLE_CHARACTERS:,}"
+        )
     try:
         document = parse_strict_json(text.encode("utf-8", "surrogatepass"))
     except WireFormatError as error:
         raise ParameterError(f"not a code table: {error}") from None
     if not isinstance(document, dict) or document.keys() != _FIELDS:
-        raise ParameterError(f"a code table has the keys {', '.join(sorted(_FIELDS))}")
+        raise ParameterError(f"a code table needs exactly the keys {', '.join(sorted(_FIELDS))}")
     if type(document["version"]) is not int or document["version"] != TABLE_VERSION:
         raise ParameterError(
             f"code table of version {shown(document['version'])}; this reads {TABLE_VERSION}"
@@ -224,17 +215,17 @@ def read_code(text: str) -> PrefixCode:
         symbols = bytes.fromhex(document["symbols"])
         contexts = {bytes.fromhex(key): value for key, value in document["contexts"].items()}
     except (TypeError, ValueError, AttributeError):
-        raise ParameterError("a code table writes symbols and contexts as hexadecimal") from None
+        raise ParameterError("symbols and contexts of a code table must be hexadecimal") from None
     return PrefixCode(
         document["name"], document["order"], document["lower_case"], symbols, contexts
     )
 
 
 def packaged_code(name: str) -> PrefixCode:
-    """Return a code that comes with the package. Raises ParameterError for a name that does not."""
+    """Return a code table of the package. Raises ParameterError for an unknown name."""
     if name not in PACKAGED:
         raise ParameterError(f"code = {shown(name)} is not one of {', '.join(PACKAGED)}")
-    data = get_data(__package__, f"tables/{name}.json")  # also out of a zip
+    data = get_data(__package__, f"tables/{name}.json")  # also works inside a zip file
     if data is None:
         raise ParameterError(f"code = {name!r}: its table is not installed here")
     return read_code(data.decode("ascii").rstrip())
@@ -249,15 +240,14 @@ def _check_fields(code: PrefixCode) -> None:
     if type(code.lower_case) is not bool:
         raise ParameterError(f"lower_case = {shown(code.lower_case)} is not true or false")
     if sorted(set(symbols)) != list(symbols) or not 1 <= len(symbols) <= MAX_SYMBOLS:
-        raise ParameterError(f"a code table has 1 to {MAX_SYMBOLS} different symbols, increasing")
+        raise ParameterError(f"symbols must be 1 to {MAX_SYMBOLS} different, increasing bytes")
     if code.folded(symbols) != symbols:
-        raise ParameterError("a code table with lower_case has no symbol A to Z")
+        raise ParameterError("a code table with lower_case must not list symbols A to Z")
     if b"" not in code.contexts:
-        raise ParameterError("a code table has a code for the empty context")
+        raise ParameterError("a code table needs a code for the empty context")
 
 
 def _complete(lengths: Any, size: int) -> bool:
-    """Return whether the lengths are those of a complete prefix code (Kraft's sum is 1)."""
     if not isinstance(lengths, str) or len(lengths) != size:
         return False
     numbers = [DIGITS.find(digit) for digit in lengths]
@@ -266,7 +256,10 @@ def _complete(lengths: Any, size: int) -> bool:
 
 
 def _canonical(lengths: str) -> list[_Word]:
-    """Code words by place: shorter first, then by place, each the next number (RFC 1951)."""
+    """Return the canonical code words (RFC 1951) by symbol index.
+
+    Words are numbered in order of length, then index.
+    """
     sizes = [DIGITS.index(digit) for digit in lengths]
     words: list[_Word] = [(0, 0)] * len(sizes)
     value, before = 0, 0

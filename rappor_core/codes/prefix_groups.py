@@ -1,4 +1,4 @@
-"""Groups of cohorts of a `discover` metric: each hashes a prefix of another length."""
+"""Cohort groups of a `discover` metric; each group hashes a prefix of a different length."""
 
 from __future__ import annotations
 
@@ -15,64 +15,59 @@ _FIELDS = {"code", "code_sha256", "code_table", "num_levels", "bits_per_level"}
 
 
 class PrefixGroups(Frozen):
-    """The public tables of a metric that finds strings.
-
-    code: how a string becomes bits.
-    num_levels: groups of cohorts that hash the first 1, 2, ... `num_levels` parts of the code; one
-        group more hashes all of it again, and is only counted.
-    bits_per_level: bits of a part; num_levels * bits_per_level is 64 at most.
-    packaged: whether the table comes with the package, or is in the definition itself.
+    """The division of a `discover` metric's cohorts into groups, with the code of its strings.
 
     Raises ParameterError.
     """
 
-    code: PrefixCode
+    code: PrefixCode  # the code that converts a string to bits
+    # The number of groups that hash the first 1, 2, ... `num_levels` parts of the code. One more
+    # group hashes the whole code again and is only used for counting.
     num_levels: int = 4
-    bits_per_level: int = 16
-    packaged: bool = True
+    bits_per_level: int = 16  # the bits in a part; num_levels * bits_per_level is at most 64
+    packaged: bool = True  # whether the table is part of the package, not of the definition
 
     def __post_init__(self) -> None:
-        """Check the ranges."""
         for name, lowest, most in (("num_levels", 2, 8), ("bits_per_level", 4, MAX_BITS_PER_LEVEL)):
             check_whole(name, getattr(self, name), lowest, most)
         if self.code_bits > MAX_CODE_BITS:
             raise ParameterError(
-                f"num_levels = {self.num_levels} of bits_per_level = {self.bits_per_level} are "
-                f"{self.code_bits} bits; {MAX_CODE_BITS} at most"
+                f"num_levels = {self.num_levels} times bits_per_level = {self.bits_per_level} is "
+                f"{self.code_bits} bits; the limit is {MAX_CODE_BITS}"
             )
 
     @property
     def num_groups(self) -> int:
-        """Number of groups of cohorts: one for each level, and one that counts."""
+        """Return the number of cohort groups: one for each level, and one for counting."""
         return self.num_levels + 1
 
     @property
     def code_bits(self) -> int:
-        """Number of bits of a whole code."""
+        """Return the number of bits in a complete code."""
         return self.num_levels * self.bits_per_level
 
     def group_of(self, cohort: int, num_cohorts: int) -> int:
-        """Find the group of a cohort; groups are equal runs of cohorts, in order.
+        """Return the group of a cohort; groups are equal runs of cohorts, in order.
 
         Args:
-            cohort: From 0.
-            num_cohorts: Cohorts of the metric.
+            cohort: The cohort, from 0.
+            num_cohorts: The number of cohorts of the metric.
 
         Returns:
-            The group, from 0; the last one counts.
+            The group, from 0; the last one is for counting.
         """
         return cohort * self.num_groups // num_cohorts
 
     def prefix_bits(self, group: int) -> int:
-        """Return the number of bits of the code that a group hashes."""
+        """Return the number of code bits that a group hashes."""
         return self.bits_per_level * min(group + 1, self.num_levels)
 
     def prefix(self, data: bytes, group: int) -> int:
-        """Compute the first bits of a string's code, as many as a group hashes.
+        """Compute the first bits of a string's code, up to the number that a group hashes.
 
         Args:
             data: The string's bytes. Private on a device.
-            group: From 0.
+            group: The group, from 0.
 
         Returns:
             The bits as an integer. Private on a device.
@@ -80,22 +75,21 @@ class PrefixGroups(Frozen):
         return self.code.encode(data, self.prefix_bits(group))
 
     def key(self, prefix: int, group: int) -> bytes:
-        """Pack a prefix into the bytes that are hashed, with zeros to the end of the last byte.
+        """Pack a prefix into the bytes to hash, and fill the last byte with zeros.
 
         Args:
             prefix: The bits as an integer.
-            group: From 0; determines how many bits there are.
+            group: The group, from 0, which determines the number of bits.
 
         Returns:
-            The bytes, bits from the left.
+            The bytes; the first bit is the most significant.
         """
         num_bits = self.prefix_bits(group)
         num_bytes = (num_bits + 7) // 8
         return (prefix << (8 * num_bytes - num_bits)).to_bytes(num_bytes, "big")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the groups as plain values; with the code table unless it comes with the
-        package."""
+        """Return the groups as plain values, with the code table unless it is packaged."""
         return {
             "code": self.code.name,
             "code_sha256": self.code.digest,
@@ -106,9 +100,10 @@ class PrefixGroups(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> PrefixGroups:
-        """Read the plain values that `to_dict` makes.
+        """Read the plain values that `to_dict` returns.
 
-        Raises ParameterError, also for a table that is not the one of the definition.
+        Raises ParameterError, also if the installed code table differs from the one in the
+        definition.
         """
         if fields.keys() != _FIELDS:
             wrong = sorted(map(ascii, fields.keys() ^ _FIELDS))
@@ -118,7 +113,7 @@ class PrefixGroups(Frozen):
         if (code.name, code.digest) != (name, fields["code_sha256"]):
             raise ParameterError(
                 f"the code table {shown(name)} here has SHA-256 {code.digest}, the definition says "
-                f"{shown(fields['code_sha256'])}: use the version of the package that it was "
-                "declared with"
+                f"{shown(fields['code_sha256'])}: use the package version with which the metric "
+                "was declared"
             )
         return cls(code, fields["num_levels"], fields["bits_per_level"], packaged=table is None)

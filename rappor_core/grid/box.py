@@ -1,4 +1,4 @@
-"""Boxes of degrees, and what every system of cells can do.
+"""Boxes in degrees, and the interface that every cell system implements.
 
 Latitudes and longitudes are degrees, north and east positive.
 """
@@ -9,14 +9,14 @@ from typing import Protocol
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 
-OTHER = "other"  # of a location: outside the grid, past the cap, and no data unless it is apart
-NO_DATA = "no_data"  # of a location that declares it: a slot and period without a fix
+OTHER = "other"  # outside the grid, past the cap, and without data unless `no_data` is declared
+NO_DATA = "no_data"  # a slot and period without a fix, if the location declares it
 RESERVED = (OTHER, NO_DATA)  # in the order in which they follow the cells of a grid
 Point = tuple[float, float]  # latitude, longitude
 
 
 class Box(Frozen):
-    """A rectangle of degrees, edges included; `west` above `east` crosses the antimeridian.
+    """A rectangle in degrees, edges included; it crosses the antimeridian if `west` > `east`.
 
     Raises ParameterError for anything that is not a box on the globe.
     """
@@ -27,7 +27,6 @@ class Box(Frozen):
     east: float
 
     def __post_init__(self) -> None:
-        """Refuse what is not a number, out of range, or empty."""
         for name, limit in (("south", 90), ("west", 180), ("north", 90), ("east", 180)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
@@ -42,7 +41,7 @@ class Box(Frozen):
 
     @property
     def width(self) -> float:
-        """Width of the box in degrees of longitude, from west to east."""
+        """Return the width of the box in degrees of longitude, from west to east."""
         return self.east - self.west + (360.0 if self.west > self.east else 0.0)
 
     def holds(self, latitude: float, longitude: float) -> bool:
@@ -55,15 +54,15 @@ class Box(Frozen):
 
 
 class CellSystem(Protocol):
-    """How points become cells of a grid. A cell is an integer that is unique within its level."""
+    """A rule that divides the globe into cells. A cell is an integer, unique within its level."""
 
     @property
     def levels(self) -> range:
-        """The levels of the grid, coarse to fine."""
+        """Return the levels of the grid, coarse to fine."""
         ...
 
     def cell(self, latitude: float, longitude: float, level: int) -> int:
-        """Find the cell that holds a point of the globe."""
+        """Return the cell that contains a point on the globe."""
         ...
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
@@ -71,11 +70,11 @@ class CellSystem(Protocol):
         ...
 
     def name(self, cell: int, level: int) -> str:
-        """Return the text of a cell, as devices encode it and maps show it."""
+        """Return the text form of a cell, which devices encode and maps show."""
         ...
 
     def parse(self, name: str) -> tuple[int, int]:
-        """Read the text of a cell into the cell and its level. Raises ValueRefusedError."""
+        """Parse the text form of a cell into the cell and its level. Raises ValueRefusedError."""
         ...
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
@@ -83,23 +82,23 @@ class CellSystem(Protocol):
         ...
 
     def count_in_box(self, box: Box, level: int) -> int:
-        """Count (or estimate from above) the cells of `in_box`."""
+        """Return the number of cells in `in_box`, or an upper estimate."""
         ...
 
     def in_box(self, box: Box, level: int) -> Iterator[int]:
-        """List every cell that shares a point with the box."""
+        """Yield every cell that shares a point with the box."""
         ...
 
 
 def spans(west: int, east: int, columns: int, box: Box) -> list[range]:
-    """Return the columns that a box covers, in two runs where it crosses the antimeridian."""
+    """Return the columns that a box covers, in two runs if it crosses the antimeridian."""
     if box.west <= box.east:
         return [range(west, east + 1)]
-    if east >= west:  # both edges in one column, and the box goes all the way around
+    if east >= west:  # both edges lie in one column, and the box wraps around the globe
         return [range(columns)]
     return [range(west, columns), range(east + 1)]
 
 
 def rectangle(south: float, west: float, north: float, east: float) -> tuple[Point, ...]:
-    """List the corners of a rectangle of degrees, counter-clockwise from the south-west."""
+    """Return the corners of a rectangle in degrees, counter-clockwise from the south-west."""
     return (south, west), (south, east), (north, east), (north, west)

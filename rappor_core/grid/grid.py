@@ -1,9 +1,8 @@
-"""Places as values: a public, fixed grid over a box, and the cells of a point, box or region.
+"""Locations as values: a fixed public grid over a box, and the cells of a point, box or region.
 
-The grid and its box are part of the metric's definition and never taken from data. A point outside
-the box is a value like any other, `OTHER`, which also represents whatever comes after a device has
-spent its cap, and for "no data" unless the metric declares `no_data`: reasons that no report
-tells apart.
+The grid and its box are part of the metric's definition and never come from data. A point outside
+the box has the value `OTHER`. A device also reports `OTHER` after it has used up its cap, and if it
+has no data, unless the metric declares `no_data`. No report distinguishes these reasons.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ from rappor_core.grid.prefix_cells import MERCATOR_LATITUDE, Geohash, Quadkey
 
 
 class Square:
-    """Rows and columns over a box: `rows` x `columns` at level 0, twice as many a level after.
+    """A cell system of rows and columns over a box: `rows` x `columns` at level 0.
 
-    Squares of degrees, so rectangles on the ground; names are `level-row-column`, from south-west.
+    Each further level doubles both. Cells are squares in degrees, so rectangles on the ground.
+    Names are `level-row-column`, counted from the south-west.
     """
 
     levels = range(13)
@@ -37,24 +37,23 @@ class Square:
         self._columns = columns
 
     def cell(self, latitude: float, longitude: float, level: int) -> int:
-        """Number rows from the south; points beyond the box go to the nearest edge."""
+        """Return the cell of a point; points outside the box belong to the nearest edge."""
         y, x = self._indices(latitude, longitude, level)
         return y * (self._columns << level) + x
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Return the containing cell of a coarser level: row and column halved for each level
-        between."""
+        """Return the cell of a coarser level that contains a cell."""
         y, x = divmod(cell, self._columns << level)
         step = level - coarser
         return (y >> step) * (self._columns << coarser) + (x >> step)
 
     def name(self, cell: int, level: int) -> str:
-        """Write level, row and column."""
+        """Return the cell's name, `level-row-column`."""
         y, x = divmod(cell, self._columns << level)
         return f"{level}-{y}-{x}"
 
     def parse(self, name: str) -> tuple[int, int]:
-        """Read `level-row-column` into the cell and its level."""
+        """Parse `level-row-column` into the cell and its level."""
         parts = name.split("-")
         if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
             raise ValueRefusedError(f"{name[:40]!r} is not a square level-row-column")
@@ -64,8 +63,7 @@ class Square:
         return y * (self._columns << level) + x, level
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """Return the four corners of the cell's rectangle; longitudes may pass 180 if the box
-        does."""
+        """Return the corners of a cell's rectangle; longitudes may exceed 180 if the box does."""
         y, x = divmod(cell, self._columns << level)
         box, rows, columns = self._box, self._rows << level, self._columns << level
         south, north = (box.south + (box.north - box.south) * row / rows for row in (y, y + 1))
@@ -73,12 +71,12 @@ class Square:
         return rectangle(south, west, north, east)
 
     def count_in_box(self, box: Box, level: int) -> int:
-        """Return the number of cells that share a point with the box: rows times columns."""
+        """Return the number of cells that share a point with the box."""
         rows, columns = self._ranges(box, level)
         return len(rows) * len(columns)
 
     def in_box(self, box: Box, level: int) -> Iterator[int]:
-        """Yield the cells that share a point with the box, within the grid's own, row by row."""
+        """Yield the cells of the grid that share a point with the box, row by row."""
         rows, columns = self._ranges(box, level)
         return (y * (self._columns << level) + x for y in rows for x in columns)
 
@@ -91,7 +89,7 @@ class Square:
         return y, min(max(int(across * columns), 0), columns - 1)
 
     def _ranges(self, box: Box, level: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Rows and columns of what a box and the grid's own have in common, if anything."""
+        """Return the rows and columns in which a box and the grid's box overlap."""
         edges, columns = self._box, self._columns << level
         if box.south > edges.north or box.north < edges.south:
             return (), ()
@@ -111,27 +109,22 @@ GridKind = Literal["quadkey", "geohash", "square", "h3"]
 
 PAIR_SEPARATOR = ">"
 MAX_CELLS = 1_000_000
-MAX_PAIRS = 40_000  # trips from cell to cell, of which a map can be made
+MAX_PAIRS = 40_000  # the maximum number of cell pairs for which a map can be made
 
 
 class Grid(Frozen):
-    """A system of cells over a box, used at one or more levels, coarse to fine.
-
-    kind: `quadkey`, `geohash`, `square` or `h3` (an extra: pip install 'rappor-telemetry[h3]').
-    box: what is covered.  levels: increasing; the last is the one that a point is first put into.
-    rows, columns: of `square` at its level 0; 0 for the others.
+    """A cell system over a box, used at one or more levels, coarse to fine.
 
     Raises ParameterError with the bad value.
     """
 
-    kind: GridKind
-    box: Box
-    levels: tuple[int, ...]
-    rows: int = 0
+    kind: GridKind  # `h3` is an extra: pip install 'rappor-telemetry[h3]'
+    box: Box  # the area that the grid covers
+    levels: tuple[int, ...]  # increasing; a point is located at the last one first
+    rows: int = 0  # the size of a `square` grid at level 0, like `columns`; 0 for other kinds
     columns: int = 0
 
     def __post_init__(self) -> None:
-        """Check the fields together, and the levels against the system of cells."""
         if self.kind not in get_args(GridKind):
             raise ParameterError(
                 f"grid = {shown(self.kind)} is not one of {', '.join(get_args(GridKind))}"
@@ -158,32 +151,33 @@ class Grid(Frozen):
 
     @cached_property
     def system(self) -> CellSystem:
-        """How points become cells."""
+        """Return the cell system."""
         return _system(self)
 
     @property
     def library(self) -> str:
-        """The library that reads its cells in an app; "" if none is needed."""
+        """Return the library that an app needs to compute cells, or "" if none is needed."""
         return "h3" if self.kind == "h3" else ""
 
     @property
     def finest(self) -> int:
-        """The level that a point is first put into."""
+        """Return the level at which a point is first located."""
         return self.levels[-1]
 
     def locate(self, latitude: float, longitude: float) -> int | None:
-        """Find the finest cell of a point.
+        """Return the finest cell that contains a point.
 
         Args:
-            latitude: Degrees. Private.
-            longitude: Degrees, modulo 360. Private.
+            latitude: The latitude in degrees. Private.
+            longitude: The longitude in degrees, modulo 360. Private.
 
         Returns:
-            The code of the cell, None outside the box. Private.
+            The code of the cell, or None outside the box. Private.
 
         Raises:
-            ValueRefusedError: The numbers are not a point on the globe, or were exchanged. The
-                message never holds them.
+            ValueRefusedError: The numbers are not a point on the globe, or were swapped. The
+                message
+                never contains them.
         """
         box = self.box
         try:
@@ -216,40 +210,40 @@ class Grid(Frozen):
         return wrapped
 
     def value(self, cell: int | None, level: int) -> str:
-        """Write a finest cell as the value that is reported at a level.
+        """Return the value that is reported at a level for a finest cell.
 
         Args:
-            cell: Its code, None for a point outside the box. Private.
-            level: Level of the grid, at most the finest one.
+            cell: The code of the finest cell, or None for a point outside the box. Private.
+            level: A level of the grid, at most the finest one.
 
         Returns:
-            The name of the cell's parent at that level, `OTHER` for None. Private.
+            The name of the cell's parent at that level, or `OTHER` for None. Private.
         """
         if cell is None:
             return OTHER
         return self.system.name(self.system.parent(cell, self.finest, level), level)
 
     def place(self, latitude: float, longitude: float, level: int) -> str:
-        """Find the value of a point at a level.
+        """Return the value of a point at a level.
 
         Args:
-            latitude: Degrees. Private.
-            longitude: Degrees, modulo 360. Private.
-            level: Level of the grid, at most the finest one.
+            latitude: The latitude in degrees. Private.
+            longitude: The longitude in degrees, modulo 360. Private.
+            level: A level of the grid, at most the finest one.
 
         Returns:
             The name of a cell, or `OTHER`. Private.
 
         Raises:
-            ValueRefusedError: As `locate`.
+            ValueRefusedError: The point is invalid (see `locate`).
         """
         return self.value(self.locate(latitude, longitude), level)
 
     def cells(self, level: int) -> tuple[str, ...]:
-        """List every value of a level but `OTHER`, sorted by code: the public domain of a metric.
+        """Return every value of a level except `OTHER`, sorted by code: the metric's public domain.
 
-        Coarser levels hold the parents of the finest cells, so that a hierarchy is complete.
-        Raises ParameterError above a million finest cells.
+        Coarser levels contain the parents of the finest cells, so that the hierarchy is complete.
+        Raises ParameterError if there are more than a million finest cells.
         """
         finest = self.finest if self.kind == "h3" else level
         finest_codes = self.codes(self.box, finest)
@@ -257,14 +251,11 @@ class Grid(Frozen):
         return tuple(self.system.name(cell, level) for cell in codes)
 
     def codes(self, box: Box, level: int) -> Iterable[int]:
-        """List the cells that share a point with a box.
+        """Return the cells that share a point with a box.
 
         Args:
-            box: Any box; it may exceed the grid's.
-            level: Level of the grid.
-
-        Returns:
-            The codes of the cells.
+            box: The box; it may extend beyond the grid's box.
+            level: A level of the grid.
 
         Raises:
             ParameterError: There are more than `MAX_CELLS`.
@@ -278,7 +269,7 @@ class Grid(Frozen):
         return self.system.in_box(box, level)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; `from_dict` is the inverse."""
+        """Return the grid as plain values; `from_dict` is the inverse."""
         box = self.box
         return {
             "kind": self.kind,
@@ -290,7 +281,7 @@ class Grid(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Grid:
-        """Read `to_dict`'s form. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError."""
         if set(fields) != {"kind", "box", "levels", "rows", "columns"}:
             raise ParameterError(f"a grid has unknown or missing keys: {sorted(fields)}")
         return cls(
@@ -309,7 +300,7 @@ def _system(grid: Grid) -> CellSystem:
         return Geohash()
     if grid.kind == "square":
         return Square(grid.box, grid.rows, grid.columns)
-    try:  # an extra, so it is imported only where a metric asks for it
+    try:  # an optional library, so it is imported only if a metric needs it
         module = import_module("rappor_core.grid.h3")
     except ModuleNotFoundError as error:
         raise ParameterError(

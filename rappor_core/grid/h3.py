@@ -1,7 +1,8 @@
 """H3 cells as a grid, through the optional `h3` library; no other module may import it.
 
-H3 does not nest: the parent of a fine cell differs from indexing the point directly near the
-parent's edge. So one fine cell is computed, and every coarser one is derived from it.
+H3 cells do not nest exactly. Near the edge of a coarse cell, the parent of a point's fine cell can
+differ from the coarse cell of the point. So one fine cell is computed, and every coarser cell is
+derived from it.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from rappor_core.grid.box import Box, Point
 
 
 class H3:
-    """H3 cells, levels (resolutions) 0 to 15; names are the library's hexadecimal digits."""
+    """H3 cells at levels (resolutions) 0 to 15; names are the library's hexadecimal digits."""
 
     levels = range(16)
 
@@ -23,7 +24,7 @@ class H3:
         return int(h3.latlng_to_cell(latitude, longitude, level))
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Return the containing cell of a coarser level, by the library."""
+        """Return the parent cell at a coarser level, as the library defines it."""
         return int(h3.cell_to_parent(cell, coarser)) if coarser < level else cell
 
     def name(self, cell: int, level: int) -> str:
@@ -32,7 +33,7 @@ class H3:
         return str(int_to_str(cell))
 
     def parse(self, name: str) -> tuple[int, int]:
-        """Read hexadecimal digits, in the one form that `name` writes."""
+        """Parse hexadecimal digits; only the form that `name` returns is valid."""
         try:
             cell = int(str_to_int(name))
         except (ValueError, OverflowError):
@@ -42,8 +43,7 @@ class H3:
         return cell, int(h3.get_resolution(cell))
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """Return the corners of the hexagon; longitudes pass 180 where it crosses the
-        antimeridian."""
+        """Return the corners of a hexagon; longitudes exceed 180 if it crosses the antimeridian."""
         del level
         corners = [(float(lat), float(lon)) for lat, lon in h3.cell_to_boundary(cell)]
         if max(lon for _, lon in corners) - min(lon for _, lon in corners) > 180:
@@ -51,13 +51,13 @@ class H3:
         return tuple(corners)
 
     def count_in_box(self, box: Box, level: int) -> int:
-        """Estimate from the mean area of a cell, generously."""
+        """Estimate the number of cells from the mean area of a cell, as an upper bound."""
         cell_area = h3.average_hexagon_area(level, unit="km^2")
         area = (box.north - box.south) * 111.2 * box.width * 111.2
         return int(3 * area / cell_area) + 100
 
     def in_box(self, box: Box, level: int) -> Iterator[int]:
-        """Yield the cells that share a point with the box; a very wide one is split in halves."""
+        """Yield the cells that share a point with the box; very wide boxes are split in two."""
         shape = [(box.south, box.west), (box.south, box.east), (box.north, box.east),
                  (box.north, box.west)]  # fmt: skip
         if box.width >= 180:

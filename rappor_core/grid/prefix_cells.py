@@ -1,4 +1,4 @@
-"""Quadkeys (the tiles of Web Mercator) and geohashes, cells that nest exactly."""
+"""Quadkeys (the tiles of Web Mercator) and geohashes: cells that nest exactly."""
 
 import math
 from collections.abc import Iterator
@@ -12,33 +12,32 @@ _PER_TURN = 1 / (2 * math.pi)
 
 
 class PrefixCells:
-    """Cells that nest exactly: each level adds one character to a name, so prefixes are parents.
+    """A cell system that nests exactly: each level adds one character to the cell's name.
 
-    levels: coarse to fine.  alphabet: of names.  bits: of a cell's number that a character holds.
-    noun: for messages.
+    A name without its last characters is the name of the parent.
     """
 
-    levels: range
-    alphabet: str
-    bits: int
-    noun: str
+    levels: range  # coarse to fine
+    alphabet: str  # the characters of names
+    bits: int  # the bits of a cell's number that one character represents
+    noun: str  # the name of the system in messages
 
     def cell(self, latitude: float, longitude: float, level: int) -> int:
-        """Interleave column and row; beyond the last row or column that one takes all."""
+        """Return the cell of a point; the edge cells extend beyond the last row and column."""
         x, y = self._indices(latitude, longitude, level)
         return self._join(x, y, level)
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Return the containing cell of a coarser level: the name without its last characters."""
+        """Return the containing cell of a coarser level, whose name is a prefix."""
         return cell >> self.bits * (level - coarser)
 
     def name(self, cell: int, level: int) -> str:
-        """Write one character a level."""
+        """Return the cell's name, with one character per level."""
         last, bits = len(self.alphabet) - 1, self.bits
         return "".join(self.alphabet[cell >> bits * i & last] for i in range(level - 1, -1, -1))
 
     def parse(self, name: str) -> tuple[int, int]:
-        """Read the characters of a name into the cell and its level."""
+        """Parse the characters of a name into the cell and its level."""
         if len(name) not in self.levels or set(name) - set(self.alphabet):
             raise ValueRefusedError(f"{name[:40]!r} is not a {self.noun}")
         cell = 0
@@ -64,11 +63,11 @@ class PrefixCells:
         return rows, spans(west, east, columns, box)
 
     def _shape(self, level: int) -> tuple[int, int]:
-        """Columns and rows of the globe at a level."""
+        """Return the number of columns and rows on the globe at a level."""
         raise NotImplementedError
 
     def _indices(self, latitude: float, longitude: float, level: int) -> tuple[int, int]:
-        """Column and row of a point."""
+        """Return the column and row of a point."""
         raise NotImplementedError
 
     def _join(self, x: int, y: int, level: int) -> int:  # noqa: ARG002
@@ -76,7 +75,7 @@ class PrefixCells:
 
 
 class Quadkey(PrefixCells):
-    """Web Mercator tiles, levels 1 to 28; rows run from the north."""
+    """Web Mercator tiles, levels 1 to 28; rows are counted from the north."""
 
     levels = range(1, 29)
     alphabet = "0123"
@@ -103,7 +102,7 @@ class Quadkey(PrefixCells):
 
 
 class Geohash(PrefixCells):
-    """Geohashes, levels 1 to 12; longitude has the first bit."""
+    """Geohashes, levels 1 to 12; the first bit of a geohash belongs to the longitude."""
 
     levels = range(1, 13)
     alphabet = "0123456789bcdefghjkmnpqrstuvwxyz"
@@ -140,9 +139,9 @@ _SPREAD = (  # step i moves the upper half of each group of bits away from the l
 
 
 def interleave(low: int, high: int) -> int:
-    """Put the bits of `low` in the even places and those of `high` in the odd ones.
+    """Interleave two integers: `low` fills the even bits and `high` the odd bits.
 
-    low, high: from 0 to 2**32 - 1.
+    Both are from 0 to 2**32 - 1.
     """
     return _spread(low) | _spread(high) << 1
 
@@ -154,8 +153,7 @@ def _spread(bits: int) -> int:
 
 
 def separate(code: int) -> tuple[int, int]:
-    """Return the inverse of `interleave`: the integer of the even bits, then that of the odd
-    ones."""
+    """Split a number into its even bits and its odd bits; the inverse of `interleave`."""
     return _gather(code), _gather(code >> 1)
 
 

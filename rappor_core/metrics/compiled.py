@@ -1,7 +1,7 @@
-"""The compiled form of a `metrics.toml`: JSON that a device reads without a TOML parser.
+"""The compiled form of `metrics.toml`: JSON that a device reads without a TOML parser.
 
-`rappor metrics compile` writes it; docs/metrics.md describes it. Reading is strict: what does not
-come out as it went in, or has another `params_id`, is refused.
+`rappor metrics compile` writes it; docs/metrics.md describes it. Reading is strict: a definition
+that would be written differently, or that has another `params_id`, is rejected.
 """
 
 import hashlib
@@ -31,12 +31,12 @@ _ROW_KEYS = {"params_id", "definition"}
 
 
 def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
-    """Read a `metrics.toml`, or what `rappor metrics compile` wrote if its name ends in `.json`.
+    """Read a `metrics.toml`, or its compiled form if the file name ends in `.json`.
 
-    Raises MetricsFileError that names the file, the metric, the key, the value.
+    Raises MetricsFileError that names the file, the metric, the key and the value.
     """
     try:
-        with open(os.fspath(path), encoding="utf-8-sig") as file:  # a number would be a handle
+        with open(os.fspath(path), encoding="utf-8-sig") as file:  # fspath rejects file handles
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise MetricsFileError(f"{path}: cannot be read: {file_problem(error)}") from error
@@ -47,7 +47,6 @@ def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
 
 
 def _read(text: str, *, compiled: bool) -> MetricsFile:
-    """Only the modules of the form that the text has are loaded."""
     if compiled:
         return read_compiled(text)
     from rappor_core.metrics.file import parse_metrics
@@ -81,15 +80,15 @@ def read_compiled(text: str) -> MetricsFile:
         _check_parts(declared.base_name, file.parts(declared.base_name))
     check_budget(file)
     if sealed and top[DIGEST] != digest_of(top):
-        raise MetricsFileError("its digest is another's: it was changed after it was compiled")
+        raise MetricsFileError("the digest does not match: the file was changed after compilation")
     return file
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
     """Return the digest of a compiled document, 32 hexadecimal digits (docs/porting.md, part 9).
 
-    Half of SHAKE-256 over budget and metrics as JSON without spaces, in UTF-8, where each number is
-    a text: its 8 bytes as a double, lowest first, in hexadecimal digits.
+    It is half of SHAKE-256 over the budget and metrics as JSON without spaces, in UTF-8. Each
+    number is replaced by a text: the hexadecimal digits of its 8 bytes as a little-endian double.
     """
     parts = [document["budget"], document["metrics"]]
     text = json.dumps(_with_doubles(parts), separators=(",", ":"), ensure_ascii=False)
@@ -122,12 +121,12 @@ def _metric(row: Any) -> Metric:
         wrong = [key for key in definition if definition[key] != again.get(key)]
         _refuse(name, f"is not as `rappor metrics compile` writes it: {', '.join(wrong)}")
     if metric.params_id != fields["params_id"]:
-        _refuse(name, f"params_id = {shown(fields['params_id'])} is not its definition's")
+        _refuse(name, f"params_id = {shown(fields['params_id'])} does not match its definition")
     return metric
 
 
 def _check_parts(name: str, parts: Iterable[Metric]) -> None:
-    """Check that a declared location has each slot and level once, and one promise for all."""
+    """Check that a declared location has each slot and level once, all with the same promises."""
     first, *others = parts
     if not others and first.location is None:
         return
@@ -136,13 +135,13 @@ def _check_parts(name: str, parts: Iterable[Metric]) -> None:
         f"{name}/{slot.name}/{level}" for slot in place.slots for level in place.grid.levels
     }  # fmt: skip
     if {first.name, *(metric.name for metric in others)} != names:
-        _refuse(name, "has not one definition for each of its slots and levels")
+        _refuse(name, "needs exactly one definition for each of its slots and levels")
     if any(_shared(metric) != _shared(first) for metric in others):
         _refuse(name, "has slots or levels with different rules")
 
 
 def _shared(metric: Metric) -> dict[str, Any]:
-    """What the sub-metrics of a declared metric have in common."""
+    """Return the settings that the sub-metrics of a declared metric must share."""
     shared = metric.to_dict()
     location, params = shared.get("location", {}), shared["params"]
     for fields, differing in (
@@ -167,8 +166,7 @@ def _refuse(name: str, why: str) -> NoReturn:
 
 
 def compiled(file: MetricsFile) -> dict[str, Any]:
-    """Return the compiled form of a metrics file as plain values; `read_compiled` reads its
-    JSON."""
+    """Return the compiled form of a metrics file as plain values, for `read_compiled`."""
     rows = [
         {"params_id": metric.params_id, "definition": metric.to_dict()}
         for metric in file.metrics.values()
@@ -177,6 +175,6 @@ def compiled(file: MetricsFile) -> dict[str, Any]:
 
 
 def compiled_text(file: MetricsFile) -> str:
-    """Return the compiled form and its digest as JSON in ASCII, on one line."""
+    """Return the compiled form and its digest as one line of ASCII JSON."""
     document = compiled(file)
     return json.dumps({**document, DIGEST: digest_of(document)}, separators=(",", ":")) + "\n"

@@ -1,4 +1,4 @@
-"""The kind `discover`: any string, collected so that frequent ones are found without a list."""
+"""The metric kind `discover`: any string, to find the frequent ones without a list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ DEFAULT_NUM_COHORTS = 160
 
 
 class Discover(Kind):
-    """Finds strings without a list: a cohort says how many bits of a string's code are hashed."""
+    """The metric kind that finds strings without a list.
+
+    The cohort determines how many bits of a string's code are hashed.
+    """
 
     name = "discover"
     encodings = ("coded_prefix",)
@@ -51,7 +54,7 @@ class Discover(Kind):
     )
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
-        """Return the shape of a report: one hash, of family mmh3."""
+        """Return the shape of a report; it has one hash."""
         return {
             "num_bits": table["num_bits"],
             "num_hashes": 1,
@@ -61,10 +64,10 @@ class Discover(Kind):
     def mechanism(
         self, table: MetricTable, num_hashes: Any, *, single_bit: bool
     ) -> TwoRoundMechanism:
-        """Make the mechanism; from `epsilon_infinity` alone, a permanent response sent once.
+        """Return the mechanism. With `epsilon_infinity` alone, a permanent response is sent once.
 
-        It keeps a 1 with 1/2 and lies with 1 / (e^epsilon + 1), rounded towards privacy (OUE; Wang
-        et al. 2017).
+        It then keeps a 1 with 1/2 and turns a 0 into a 1 with 1 / (e^epsilon + 1), rounded towards
+        privacy (OUE; Wang et al. 2017).
         """
         others = {"epsilon_one", "mechanism", "prob_f", "prob_p", "prob_q"} & table.given.keys()
         if others or "epsilon_infinity" not in table:
@@ -86,19 +89,19 @@ class Discover(Kind):
         return PrefixGroups(table_code, levels, bits, packaged=text is None)
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:
-        """`domains`, the packaged code table of domain names, where it makes the code."""
+        """Return `domains`, the packaged code table of domain names, if the metric uses it."""
         return ("domains",) if metric.details.packaged else ()
 
     def cohort_step(self, metric: Metric) -> int:
-        """Number that `num_cohorts` must be a multiple of: the number of groups."""
+        """Return the number that must divide `num_cohorts`: the number of groups."""
         return int(metric.details.num_groups)
 
     def fewer_cohorts(self, metric: Metric) -> str:
-        """Advice to declare fewer levels: each takes a group of cohorts, and one group counts."""
+        """Return the advice to declare fewer levels, because each needs a group of cohorts."""
         return f"fewer levels (num_levels + 1 = {self.cohort_step(metric)} cohorts at least)"
 
     def check(self, metric: Metric) -> None:
-        """Require equal groups of cohorts, and one report where a second would repeat its bits."""
+        """Require equal groups of cohorts, and one report if a second would repeat its bits."""
         groups, cohorts = metric.details.num_groups, metric.params.num_cohorts
         if cohorts % groups:
             raise MetricsFileError(

@@ -14,12 +14,12 @@ _TOP_KEYS = {"budget", "metrics"}
 
 
 def parse_metrics(text: str) -> MetricsFile:
-    """Read the text of a `metrics.toml`. Raises MetricsFileError."""
+    """Parse the text of a `metrics.toml`. Raises MetricsFileError."""
     if len(text) > MAX_CHARACTERS:
         raise MetricsFileError(
             f"{len(text):,} characters; a metrics.toml has {MAX_CHARACTERS:,} at most"
         )
-    import tomllib  # only where there is a text to read: it is a tenth of what opening costs
+    import tomllib  # imported late: it takes a tenth of the time to open a file
 
     try:
         document = tomllib.loads(text)
@@ -41,15 +41,15 @@ def parse_metrics(text: str) -> MetricsFile:
 def table_metrics(
     name: str, table: Any, tables: Mapping[str, Any] | None = None
 ) -> tuple[Metric, ...]:
-    """Read one table of a file: a metric, or of a location one for each slot and level.
+    """Read one table of a file: one metric, or one for each slot and level of a location.
 
     Args:
-        name: of the metric.
-        table: keys and values as in the file.
-        tables: all tables of the file, from which a pair may copy a list.
+        name: The name of the metric.
+        table: The keys and values as in the file.
+        tables: All tables of the file, from which a pair may copy a list.
 
     Raises:
-        MetricsFileError: It names the metric, the key, the value and what to do.
+        MetricsFileError: The message names the metric, the key, the value and what to do.
     """
     if not isinstance(table, dict):
         raise MetricsFileError(f"metric {name!r}: {shown(table)} is not a table")

@@ -1,8 +1,9 @@
-"""`Flow`: what a metric of kind `flow` asks: from which usual cell to which. Public, frozen.
+"""`Flow`: the settings of a metric of kind `flow`, which counts moves between usual cells.
 
-A device has a pair of usual cells, of two slots of one period (or of one slot in two periods), and
-answers one question about it, which its cohort says. The two sides of a pair are indices: 0 to
-K - 1 a cell of the fine level, K outside the grid (`other`), K + 1 without data (`no_data`).
+A device has a pair of usual cells, in two slots of one period (or in one slot of two periods). It
+answers one question about the pair; its cohort determines which. The two sides of a pair are
+indices: 0 to K - 1 for a cell of the fine level, K for outside the grid (`other`), and K + 1 for no
+data (`no_data`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FlowMode = Literal["once", "window"]
 
 HOME, WORK, DISTANCE, ZONES, PAIR = "home", "work", "distance", "zones", "pair"
 QUESTIONS = (HOME, WORK, DISTANCE, ZONES, PAIR)
-COHORT_STEP = 10  # cohorts that together ask all questions, in their shares
+COHORT_STEP = 10  # the number of consecutive cohorts that ask all questions, in their shares
 _ASKED = (HOME, HOME, WORK, WORK, DISTANCE, ZONES, ZONES, PAIR, PAIR, PAIR)
 
 MAX_CELLS = 200
@@ -40,7 +41,7 @@ MAX_ZONES = 64
 MAX_SPREAD = 1_000  # periods
 MAX_LAG = 60  # periods
 MAX_SYMBOLS = 64
-EARTH_RADIUS = 6_371_000.0  # meters; of a sphere
+EARTH_RADIUS = 6_371_000.0  # meters, for a spherical earth
 METERS = 1_000
 
 
@@ -52,30 +53,30 @@ def question_of(cohort: int) -> str:
 class Flow(Frozen):
     """The settings by which a device's two usual cells become one of g symbols.
 
-    grid: of two levels: zones and cells; zones are the parents of cells.
-    origin, destination: the slots of the pair, `from` and `to` in files.
-    bands_km: upper edges of the distance bands, rising; the own cell is a separate band.
-    mode: `once` (one answer for life) or `window` (one answer in each `window` periods).
-    spread: of mode `once`: a device answers for one of so many periods, drawn from its secret.
-    window: of mode `window`: it answers for one of so many periods, redrawn for each block.
-    lag: of one slot in two periods: periods between the two; 0 for two slots of one period.
-    max_gap_minutes: the longest time that one fix speaks for, on the device.
-
     Raises ParameterError that repeats the bad value.
     """
 
-    grid: Grid
+    grid: Grid  # The grid, with two levels: zones and cells. Zones are the parents of cells.
+    # origin, destination: The slots of the pair, `from` and `to` in files.
     origin: Slot
     destination: Slot
+    # The upper edges of the distance bands, rising; the own cell is a separate band.
     bands_km: tuple[float, ...]
+    # `once` (one answer over the device's lifetime) or `window` (one answer in each `window`
+    # periods).
     mode: FlowMode
+    # The number of periods over which devices spread their one answer in mode `once`; each device
+    # derives its period from its secret.
     spread: int = 1
+    # The number of periods in a block in mode `window`. A device answers for one period of each
+    # block, drawn again for each block.
     window: int = 0
+    # The number of periods between the two periods of one slot; 0 for two slots of one period.
     lag: int = 0
+    # The longest time that one fix counts for, on the device.
     max_gap_minutes: int = DEFAULT_GAP_MINUTES
 
     def __post_init__(self) -> None:
-        """Check each field alone, then together."""
         if self.mode not in get_args(FlowMode):
             raise ParameterError(f"mode = {shown(self.mode)} is not one of once, window")
         self._check_numbers()
@@ -98,17 +99,17 @@ class Flow(Frozen):
                 raise ParameterError(f"{key} = {shown(value)}: {why}")
 
     def _check_slots(self) -> None:
-        """Two slots without a common hour, or one slot in two periods."""
+        """Require two slots without a common hour, or one slot in two periods."""
         origin, destination = self.origin, self.destination
         if (origin == destination) != (self.lag > 0):
             raise ParameterError(
-                f"lag = {self.lag} with from = {str(origin)!r}, to = {str(destination)!r}: two "
-                "periods of one slot are apart by lag, 1 or more; two slots of one period have none"
+                f"lag = {self.lag} with from = {str(origin)!r}, to = {str(destination)!r}: one "
+                "slot in two periods needs a lag of 1 or more; two slots of one period need none"
             )
         if origin == destination:
             return
         if origin.name == destination.name:
-            raise ParameterError(f"from and to are both named {origin.name!r}; name them apart")
+            raise ParameterError(f"from and to have the same name {origin.name!r}; rename one")
         check_no_overlap((origin, destination))
 
     def _check_bands(self) -> None:
@@ -126,14 +127,14 @@ class Flow(Frozen):
         if len(levels) != 2:
             raise ParameterError(f"levels = {list(levels)}: give two, of zones and of cells")
         about = self.grid.system.count_in_box(self.grid.box, levels[1])
-        if about > 100 * MAX_CELLS or len(self.cells) > MAX_CELLS:  # none is listed in vain
+        if about > 100 * MAX_CELLS or len(self.cells) > MAX_CELLS:  # far too many are not listed
             cells = about if about > 100 * MAX_CELLS else len(self.cells)
             raise ParameterError(
                 f"{cells:,} cells at level {levels[1]}, {MAX_CELLS} at most: use a smaller box or "
                 "a coarser level"
             )
         if len(self.cells) < 2:
-            raise ParameterError(f"one cell at level {levels[1]}: nobody moves; use a finer level")
+            raise ParameterError(f"only one cell at level {levels[1]}; use a finer level")
         if len(self.zones) > MAX_ZONES:
             raise ParameterError(
                 f"{len(self.zones)} zones at level {levels[0]}, {MAX_ZONES} at most: use a coarser "
@@ -142,23 +143,23 @@ class Flow(Frozen):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The two slots, or the one of a flow with a lag."""
+        """Return the two slots, or the only slot of a flow with a lag."""
         return (self.origin,) if self.lag else (self.origin, self.destination)
 
     @property
     def pairs(self) -> bool:
-        """Whether an app records trips: never, a device makes the pair of fixes."""
+        """Return False: apps never record trips; the device derives the pair from fixes."""
         return False
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:
-        """Find the slot that an hour belongs to.
+        """Return the slot that contains an hour.
 
         Args:
-            hour: 0 to 23, local time.
-            weekend: Whether the day is one of a weekend.
+            hour: The hour, 0 to 23, local time.
+            weekend: Whether the day is on a weekend.
 
         Returns:
-            The name of the slot, None if no slot has that hour.
+            The name of the slot, or None if no slot contains the hour.
         """
         return slot_at(self.slots, hour, weekend)
 
@@ -187,14 +188,13 @@ class Flow(Frozen):
 
     @cached_property
     def centers(self) -> tuple[Point, ...]:
-        """Latitude and longitude of the center of each cell, in degrees."""
+        """Return the latitude and longitude of the center of each cell, in degrees."""
         system, level = self.grid.system, self.grid.finest
         return tuple(_mean(system.outline(code, level)) for code in self._codes)
 
     @cached_property
     def side_names(self) -> tuple[str, ...]:
-        """Return the names of the K + 2 values of one side: the cells, then `other` and
-        `no_data`."""
+        """Return the names of the K + 2 values of one side: the cells, `other`, `no_data`."""
         return (*self.cells, *RESERVED)
 
     @cached_property
@@ -204,39 +204,32 @@ class Flow(Frozen):
 
     @property
     def num_sides(self) -> int:
-        """Number of values of one side, K + 2."""
+        """Return the number of values of one side, K + 2."""
         return len(self.cells) + 2
 
     def split(self, index: int) -> tuple[int, int]:
-        """Origin and destination of a pair's index, o * (K + 2) + d."""
+        """Return the origin and destination of a pair's index, o * (K + 2) + d."""
         return divmod(index, self.num_sides)
 
     def pair_text(self, origin: int, destination: int) -> str:
-        """Write a pair as text, such as `023>other`, which the kind reads.
+        """Return a pair as text, such as `023>other`.
 
         Args:
-            origin: Index of a side, from 0.
-            destination: Index of a side, from 0.
-
-        Returns:
-            The text.
+            origin: The index of a side, from 0.
+            destination: The index of a side, from 0.
         """
         return self.side_names[origin] + PAIR_SEPARATOR + self.side_names[destination]
 
     @cached_property
     def _band_meters(self) -> list[int]:
-        """Upper edges of the distance bands in whole meters."""
         return [_whole(METERS * edge) for edge in self.bands_km if math.isfinite(edge)]
 
     def meters(self, origin: int, destination: int) -> int:
-        """Measure the great circle between the centers of two cells (haversine formula).
+        """Return the great-circle distance between the centers of two cells (haversine formula).
 
         Args:
-            origin: Index of a cell, from 0.
-            destination: Index of a cell, from 0.
-
-        Returns:
-            Whole meters.
+            origin: The index of a cell, from 0.
+            destination: The index of a cell, from 0.
         """
         (south, west), (north, east) = self.centers[origin], self.centers[destination]
         angles = map(math.radians, (south, north, north - south, east - west))
@@ -246,15 +239,16 @@ class Flow(Frozen):
         return _whole(2 * EARTH_RADIUS * math.asin(min(1.0, math.sqrt(chord))))
 
     def band(self, origin: int, destination: int) -> int:
-        """Find the distance band of a pair; an upper edge belongs to the band below it.
+        """Return the distance band of a pair; an upper edge belongs to the band below it.
 
         Args:
-            origin: Index of a side, from 0.
-            destination: Index of a side, from 0.
+            origin: The index of a side, from 0.
+            destination: The index of a side, from 0.
 
         Returns:
-            0 for a cell and itself, then the bands, one beyond the last edge, and last the band of
-            a side without a cell.
+            0 for equal cells, then the bands in order, then one band beyond the last edge. The last
+            index
+            is the band of pairs in which a side is not a cell.
         """
         num_cells, bands = len(self.cells), len(self.bands_km)
         if max(origin, destination) >= num_cells:
@@ -264,7 +258,7 @@ class Flow(Frozen):
         return self.band_of(self.meters(origin, destination))
 
     def band_of(self, meters: int) -> int:
-        """Return the distance band of two cells whose centers are so far apart, from 1."""
+        """Return the distance band, from 1, of two different cells at a distance in meters."""
         return 1 + bisect_left(self._band_meters, meters)
 
     def zone_side(self, side: int) -> int:
@@ -284,13 +278,14 @@ class Flow(Frozen):
         }[question]
 
     def class_of(self, question: str, origin: int, destination: int) -> int:
-        """Find the class of a pair by a question.
+        """Return the class of a pair under a question.
 
         Args:
-            question: `home`: 2 o + (o = d).  `work`: 2 d + (o = d).  `distance`: the band.
-                `zones`: zone pair, row by row of Z + 2.  `pair`: the pair, row by row of K + 2.
-            origin: o, index of a side. Private on a device.
-            destination: d, index of a side. Private on a device.
+            question: The question. `home`: 2 o + (o = d).  `work`: 2 d + (o = d).  `distance`: the
+                band.
+                `zones`: the zone pair, in rows of Z + 2.  `pair`: the pair, in rows of K + 2.
+            origin: The index o of a side. Private on a device.
+            destination: The index d of a side. Private on a device.
 
         Returns:
             The class, from 0. Private on a device.
@@ -307,12 +302,12 @@ class Flow(Frozen):
         return origin * self.num_sides + destination
 
     def symbol(self, params: RapporParams, index: int, cohort: int) -> int:
-        """Hash a pair by the question of a cohort.
+        """Return the symbol of a pair for the question of a cohort.
 
         Args:
-            params: Parameters of the metric.
-            index: Index of the pair. Private on a device.
-            cohort: From 0.
+            params: The parameters of the metric.
+            index: The index of the pair. Private on a device.
+            cohort: The cohort, from 0.
 
         Returns:
             The symbol, 0 to g - 1. Private on a device.
@@ -321,12 +316,14 @@ class Flow(Frozen):
         return flow_symbol(params, question, self.class_of(question, *self.split(index)), cohort)
 
     def most_reports_in(self, periods: int) -> int:
-        """At most so many reports has a device in some periods (1 or more) in a row: of mode
-        `window` one in each block that they can touch."""
+        """Return the maximum number of reports in consecutive periods (1 or more).
+
+        In mode `window`, that is one report in each block that the periods can touch.
+        """
         return 1 if self.mode == "once" else (periods - 2) // self.window + 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON and `params_id`; `from_dict` inverts it."""
+        """Return the settings as plain values, for JSON and `params_id`; `from_dict` reads them."""
         return {
             "grid": self.grid.to_dict(),
             "from": str(self.origin),
@@ -341,7 +338,7 @@ class Flow(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Flow:
-        """Read `to_dict`'s form. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError."""
         values = dict(fields)
         if values.keys() != _KEYS:
             raise ParameterError(f"a flow has unknown or missing keys: {sorted(values)}")
@@ -356,19 +353,19 @@ _KEYS = {*Flow.field_names, "from", "to"} - {"origin", "destination"}
 
 
 def as_bands(edges: object) -> tuple[float, ...]:
-    """Return a list of kilometers of a file as floats. Raises ParameterError for anything else."""
+    """Return a list of kilometers as floats. Raises ParameterError for anything else."""
     if not isinstance(edges, list) or any(type(edge) not in (int, float) for edge in edges):
         raise ParameterError(f"bands_km = {shown(edges)} is not a list of kilometers")
     return tuple(map(float, edges))
 
 
 def class_text(question: str, class_index: int) -> str:
-    """Return the text that is hashed for a class of a question: `pair 123`, in ASCII."""
+    """Return the ASCII text that is hashed for a class of a question, such as `pair 123`."""
     return f"{question} {class_index}"
 
 
 def flow_symbol(params: RapporParams, question: str, class_index: int, cohort: int) -> int:
-    """Return the symbol, 0 to g - 1, of a class of a question in a cohort.
+    """Return the symbol, 0 to g - 1, of a question's class in a cohort.
 
     A distance band is its own symbol; other classes are hashed as encoding `symbol` does.
     """
@@ -379,11 +376,11 @@ def flow_symbol(params: RapporParams, question: str, class_index: int, cohort: i
 
 
 def flow_symbols(params: RapporParams, flow: Flow, question: str, cohort: int) -> list[int]:
-    """List the symbols of all classes of a question in a cohort.
+    """Return the symbols of all classes of a question in a cohort.
 
     Args:
-        params: Parameters of the metric.
-        flow: Its cells, zones and bands.
+        params: The parameters of the metric.
+        flow: The settings with cells, zones and bands.
         question: The question that the cohort answers.
         cohort: The cohort, from 0.
 
@@ -395,12 +392,12 @@ def flow_symbols(params: RapporParams, flow: Flow, question: str, cohort: int) -
 
 
 def _whole(number: float) -> int:
-    """Return the nearest whole number, halves up, as every client rounds."""
+    """Return the nearest whole number; halves round up, as in every client."""
     return math.floor(number + 0.5)
 
 
 def _mean(corners: tuple[Point, ...]) -> Point:
-    """Return the mean of some corners; longitudes are counted from the first one's."""
+    """Return the mean of corners; longitudes are measured from the first corner."""
     first = corners[0][1]
     turned = [(east - first + 180) % 360 - 180 for _, east in corners]
     north = sum(corner[0] for corner in corners) / len(corners)

@@ -1,4 +1,4 @@
-"""The kind `flow`: a pair of usual cells, of which a device answers one question."""
+"""The metric kind `flow`: one question about a device's pair of usual cells."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ FLOW_KEYS = (
 
 
 class FlowKind(Kind):
-    """The kind of metric whose value is a pair of usual cells, as text `origin>destination`.
+    """The metric kind whose value is a pair of usual cells, as text `origin>destination`.
 
-    `other` and `no_data` replace one side, or, alone, both.
+    `other` and `no_data` can replace one side. Alone, they represent both sides.
     """
 
     name = "flow"
@@ -75,25 +75,25 @@ class FlowKind(Kind):
         yield {**declared, **fixed, "params": _params(table), "details": _flow(table)}
 
     def turns(self, metric: Metric) -> int:
-        """Periods over which answers are spread."""
+        """Return the number of periods over which answers are spread."""
         return int(metric.details.window or metric.details.spread)
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:
-        """Return the library of its grid, if there is one."""
+        """Return the library of the metric's grid, if there is one."""
         library: str = metric.details.grid.library
         return (library,) if library else ()
 
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002
-        """Number that `num_cohorts` must be a multiple of: so many ask all questions."""
+        """Return the number that must divide `num_cohorts`, so that all questions are asked."""
         return COHORT_STEP
 
     def check(self, metric: Metric) -> None:
-        """Require fresh reports, one a period, a symbol a band, cohorts that ask all questions."""
+        """Require one-round noise, one report per period, a symbol per band, and all questions."""
         flow = metric.details
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one answer a period")
         if flow.mode == "once" and metric.max_reports != 1:
-            refuse_field(metric, "max_reports", "is not 1, as mode 'once' asks")
+            refuse_field(metric, "max_reports", "is not 1, as mode 'once' requires")
         if metric.fallback != OTHER or metric.no_data != NO_DATA:
             refuse_field(metric, "fallback", f"and no_data are not {OTHER!r} and {NO_DATA!r}")
         if metric.max_memoized_values != 1:
@@ -117,7 +117,7 @@ class FlowKind(Kind):
             refuse_field(metric, "params", why)
 
     def num_values(self, metric: Metric) -> int | None:
-        """Return the number of pairs, `other` and `no_data` among both sides."""
+        """Return the number of pairs, counting `other` and `no_data` on both sides."""
         return int(metric.details.num_sides) ** 2
 
     def index(self, metric: Metric, value: object) -> int:
@@ -128,28 +128,28 @@ class FlowKind(Kind):
         pair = (first, second if separator else first)
         if (not separator and first not in RESERVED) or any(name not in sides for name in pair):
             raise ValueRefusedError(
-                f"metric {metric.name!r} takes two cells as text 'origin>destination', 'other' or "
-                "'no_data'; the text is another"
+                f"metric {metric.name!r}: the text is not two cells as 'origin>destination', "
+                "'other' or 'no_data'"
             )
         return int(sides[pair[0]] * flow.num_sides + sides[pair[1]])
 
     def all_values(self, metric: Metric) -> Sequence[object]:  # noqa: ARG002
-        """None: no app gives a value, and there are up to 40,804."""
+        """Return no values: apps do not record any, and there are up to 40,804."""
         return ()
 
     def examples(self, metric: Metric) -> Sequence[Hashable]:
-        """Ways from the cells in the middle of its grid to one of them."""
+        """Return trips from the cells in the middle of the grid to one of them."""
         middle = middle_of(metric.details.cells)
         return [f"{cell}{PAIR_SEPARATOR}{middle[0]}" for cell in middle]
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """All pairs as text, by index."""
+        """Return all pairs as text, by index."""
         flow = Flow.from_dict(definition["details"])
         sides = range(flow.num_sides)
         return [flow.pair_text(origin, destination) for origin in sides for destination in sides]
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """What is made of a period, and how little of it a device says."""
+        """Return the question as text, with the little that a device reports."""
         flow = metric.details
         pair = f"the area where the device usually is in the hours {flow.origin}"
         if flow.lag:
@@ -179,11 +179,11 @@ def _slot(table: MetricTable, key: str) -> Slot:
 
 
 def _params(table: MetricTable) -> RapporParams:
-    """So many symbols and cohorts, and k-ary randomized response with the whole epsilon."""
+    """Return the symbols and cohorts, and k-ary randomized response with the whole epsilon."""
     symbols, cohorts = table["num_symbols"], table["num_cohorts"]
     check_whole("num_symbols", symbols, 2, MAX_SYMBOLS)
     if type(cohorts) is not int or cohorts % COHORT_STEP:
-        why = f"is not a multiple of {COHORT_STEP}, of which each set asks all questions"
+        why = f"is not a multiple of {COHORT_STEP}, the cohorts that together ask all questions"
         table.refuse("num_cohorts", why)
     mechanism = TwoRoundMechanism.one_symbol(symbols, table.positive("epsilon"))
     return RapporParams(symbols, 1, cohorts, mechanism, "flow_symbol")

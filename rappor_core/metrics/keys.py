@@ -1,6 +1,6 @@
-"""Keys of `metrics.toml`: what a declaration may say, each declared once.
+"""The keys of `metrics.toml`, each declared once.
 
-Every kind lists its keys (`Kind.keys`). The parser, `rappor metrics check`, the planner and the
+Each kind lists its keys (`Kind.keys`). The parser, `rappor metrics check`, the planner and the
 reference page (docs/metrics-keys.md) read them from there.
 """
 
@@ -16,18 +16,13 @@ DEFAULT_ACCEPT_DAYS = 7
 
 
 class Key(Frozen):
-    """A key of a `[metrics.NAME]` table.
-
-    type: of its value, as text.  default: used where the key is missing; None if there is none.
-    meaning: a sentence for the reference page; docs/metrics.md says more.
-    needed_when: `ALWAYS`, or the condition as text; "" if the key is optional.
-    """
+    """A key of a `[metrics.NAME]` table."""
 
     name: str
-    type: str
-    default: object
-    meaning: str
-    needed_when: str = ""
+    type: str  # the type of the value, as text
+    default: object  # the value if the key is missing; None if there is no default
+    meaning: str  # a sentence for the reference page; docs/metrics.md has the details
+    needed_when: str = ""  # `ALWAYS`, or the condition as text; "" if the key is optional
 
 
 COMMON_KEYS = (

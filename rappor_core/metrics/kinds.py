@@ -1,7 +1,7 @@
-"""`Kind`: what the metrics of one kind share, and the table of kinds.
+"""The base class `Kind`, which defines what metrics of one kind share, and the table of kinds.
 
-A new kind is a subclass of `Kind`, its instance, and a line in `KINDS`. It chooses its layouts of
-bits from `rappor_core.encodings`. A kind is loaded when it is first asked for.
+A new kind is a subclass of `Kind`, an instance of it, and a line in `KINDS`. It chooses bit layouts
+from `rappor_core.encodings`. A kind is loaded when it is first needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rappor_core.encodings import encoding_named
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError, meant, shown
 from rappor_core.params import RapporParams
 
-if TYPE_CHECKING:  # also read by tools that freeze an app, which look for imports
+if TYPE_CHECKING:  # also read by tools that freeze an app, which search for imports
     from rappor_core.frozen import Frozen
     from rappor_core.mechanism import TwoRoundMechanism
     from rappor_core.metrics import discover_kind as discover_kind
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # also read by tools that freeze an app, which look for impor
     from rappor_core.metrics.metric import Metric
     from rappor_core.metrics.tables import MetricTable
 
-KINDS = {  # name: where its instance is
+KINDS = {  # name: the location of its instance
     "string": "rappor_core.metrics.listed_kinds:STRING",
     "category": "rappor_core.metrics.listed_kinds:CATEGORY",
     "boolean": "rappor_core.metrics.listed_kinds:BOOLEAN",
@@ -41,46 +41,36 @@ _LOADED: dict[str, Kind] = {}
 
 
 class Kind:
-    """The rules of all metrics of one kind. Public, and without state.
+    """The rules of all metrics of one kind. Public and stateless."""
 
-    name: as in `metrics.toml`.  encodings: those that go with it, the usual one first.
-    keys: beyond the common ones of `metrics.toml`.  fixed_keys: those that follow from the kind.
-    located: whether `location` belongs to it.  details: the type of `Metric.details`, if any.
-    reserved: names that cannot be its values.
-    collected: the device keeps what is recorded until the period is over, and reports it then;
-        the period is part of the meaning.
-    takes_fixes: what a device answers is made of the places where it was.
-    takes_numbers, free_text: whether its values are numbers, or any text.
-    in_words: what is asked, for the public dictionary.
-    client_part: the module of the TypeScript client with the kind, which exports a function of the
-        same name; "" where its core has the kind.
-    """
-
-    name: str
-    encodings: tuple[str, ...]
-    keys: tuple[Key, ...]
-    fixed_keys: tuple[str, ...] = ()
-    located = False
-    details: type[Frozen] | None = None
-    reserved: tuple[str, ...] = ()
+    name: str  # the name in `metrics.toml`
+    encodings: tuple[str, ...]  # the encodings that the kind supports; the default is first
+    keys: tuple[Key, ...]  # the keys in `metrics.toml` in addition to the common ones
+    fixed_keys: tuple[str, ...] = ()  # the keys whose values follow from the kind
+    located = False  # whether `Metric.location` applies
+    details: type[Frozen] | None = None  # the type of `Metric.details`, if any
+    reserved: tuple[str, ...] = ()  # names that cannot be values
+    # Whether the device stores recordings until the period ends and reports then. The period is
+    # then part of the meaning.
     collected = False
-    takes_fixes = False
-    takes_numbers = False
-    free_text = False
-    in_words = ""
+    takes_fixes = False  # whether a device derives its answer from the places where it was
+    takes_numbers = False  # whether values are numbers
+    free_text = False  # whether values are any text
+    in_words = ""  # the question, for the public dictionary
+    # The module of the TypeScript client that implements the kind, which exports a function of the
+    # same name; "" if the core implements it.
     client_part = ""
 
     def has_key(self, name: str) -> bool:
-        """Return whether a metric of this kind may declare a key, alongside the common ones."""
+        """Return whether a metric of this kind may declare a key in addition to the common ones."""
         return any(key.name == name for key in self.keys)
 
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002
-        """Return the numbers of cohorts that a metric can have are multiples of this; 1: any
-        number."""
+        """Return the number that must divide `num_cohorts`; 1 if any number is valid."""
         return 1
 
     def fewer_cohorts(self, metric: Metric) -> str:  # noqa: ARG002
-        """Advice on how a metric can have fewer cohorts than `cohort_step` allows."""
+        """Return a hint on how a metric can have fewer cohorts than `cohort_step` allows."""
         return "fewer cohorts"
 
     def turns(self, metric: Metric) -> int:  # noqa: ARG002
@@ -92,14 +82,11 @@ class Kind:
         table: Mapping[str, Any],
         tables: Mapping[str, Any],  # noqa: ARG002
     ) -> Mapping[str, Any]:
-        """Fill in a table with what it takes from other tables of the file.
+        """Copy into a table the values that it takes from other tables of the file.
 
         Args:
             table: The metric's table.
             tables: All tables of the file, by name.
-
-        Returns:
-            The table, completed.
         """
         return table
 
@@ -119,30 +106,26 @@ class Kind:
         }
 
     def declared_values(self, table: Mapping[str, Any]) -> Any:  # noqa: ARG002
-        """Return the list of values in a table of `metrics.toml`, unchecked; None if there is
-        none."""
+        """Return the list of values in a table of `metrics.toml`, unchecked, or None if absent."""
         return None
 
     def encoding(self, table: MetricTable) -> str:  # noqa: ARG002
-        """Return the encoding, one of `encodings`, that a table of `metrics.toml` asks for."""
+        """Return the encoding that a table of `metrics.toml` requests, one of `encodings`."""
         return self.encodings[0]
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
-        """Read num_bits, num_hashes, num_cohorts (and hash) of a table. Raises MetricsFileError."""
+        """Read num_bits, num_hashes, num_cohorts (and hash). Raises MetricsFileError."""
         raise NotImplementedError(f"kind {self.name!r} does not read the shape of its reports")
 
     def mechanism(
         self, table: MetricTable, num_hashes: Any, *, single_bit: bool
     ) -> TwoRoundMechanism:
-        """Read both rounds of a table, from probabilities or epsilons.
+        """Read both rounds from a table, given as probabilities or epsilons.
 
         Args:
             table: The metric's table.
-            num_hashes: h as it was given.
-            single_bit: Whether a value sets one bit at most.
-
-        Returns:
-            The mechanism.
+            num_hashes: The number of hashes as declared.
+            single_bit: Whether a value sets at most one bit.
 
         Raises:
             MetricsFileError: A key is missing or out of range.
@@ -152,35 +135,33 @@ class Kind:
     def read_details(self, table: MetricTable) -> Frozen | None:  # noqa: ARG002
         """Read `Metric.details`, the public tables of a kind, from the kind's own keys.
 
-        What it returns has `to_dict()`, of plain values; it is part of the metric's meaning.
+        The details are part of the metric's meaning; their `to_dict()` returns plain values.
         """
         return None
 
     def check(self, metric: Metric) -> None:
-        """Check the rules that this kind alone has. Raises MetricsFileError."""
+        """Check the rules that are specific to this kind. Raises MetricsFileError."""
 
     def jittered(self, metric: Metric) -> bool:  # noqa: ARG002
-        """Return whether devices draw a secret constant in [0, 1) that enters the bits of their
-        values."""
+        """Return whether a secret device constant in [0, 1) affects the bits of values."""
         return False
 
     def num_values(self, metric: Metric) -> int | None:  # noqa: ARG002
-        """Return the number of values that a metric can take; None where there is no list of
-        them."""
+        """Return the number of values that a metric can have, or None if values are not listed."""
         return None
 
     def number(self, metric: Metric, value: object) -> float | None:
         """Read a value as a number.
 
         Args:
-            metric: The metric that the value is for.
-            value: Private.
+            metric: The metric to which the value belongs.
+            value: The value. Private.
 
         Returns:
-            The number, None for no data. Private.
+            The number, or None for no data. Private.
 
         Raises:
-            ValueRefusedError: The value is not one of this metric.
+            ValueRefusedError: The metric does not accept the value.
         """
         raise wrong_type(metric, value, "no numbers")
 
@@ -188,28 +169,28 @@ class Kind:
         """Read a value as the string that is hashed.
 
         Args:
-            metric: The metric that the value is for.
-            value: Private.
+            metric: The metric to which the value belongs.
+            value: The value. Private.
 
         Returns:
             The string. Private.
 
         Raises:
-            ValueRefusedError: The value is not one of this metric.
+            ValueRefusedError: The metric does not accept the value.
         """
         if not isinstance(value, str):
             raise wrong_type(metric, value, "a string")
         return value
 
     def index(self, metric: Metric, value: object) -> int:
-        """Find a value in the metric's list.
+        """Return the index of a value in the metric's list.
 
         Args:
-            metric: The metric that the value is for.
-            value: Private.
+            metric: The metric to which the value belongs.
+            value: The value. Private.
 
         Returns:
-            Its index. Private.
+            The index. Private.
 
         Raises:
             ValueRefusedError: The value is not in the list.
@@ -217,26 +198,24 @@ class Kind:
         raise wrong_type(metric, value, "a value of a list, which it does not have")
 
     def all_values(self, metric: Metric) -> Sequence[object]:
-        """Every value, for a metric that has a list of them and no fallback."""
+        """Return every value of a metric that lists its values and has no fallback."""
         return metric.categories
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """What is asked, or "", and the answers, as the public dictionary says them."""
+        """Return the question as text, or "", and the answers, for the public dictionary."""
         return self.in_words, metric.categories
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """Return the names of the values by index, of a definition (`Metric.to_dict`); none if not
-        listed."""
+        """Return the value names in a definition (`Metric.to_dict`), or none if not listed."""
         return list(definition.get("categories", ()))
 
     def takes(self, metric: Metric) -> tuple[Sequence[object], ...]:
-        """Return the lists from which a value, or each part of one, is chosen; none for any
-        value."""
+        """Return the lists from which a value (or each part) is chosen; empty for any value."""
         listed = self.all_values(metric)
         return (listed,) if listed else ()
 
     def examples(self, metric: Metric) -> Sequence[Hashable]:
-        """Values that devices of an invented fleet hold, the most frequent first."""
+        """Return values for the devices of a simulated fleet, the most frequent first."""
         listed = [value for value in self.all_values(metric) if isinstance(value, Hashable)]
         return listed or [f"{metric.base_name}-{number}" for number in range(1, 9)]
 
@@ -245,12 +224,12 @@ class Kind:
         return False
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:  # noqa: ARG002
-        """Modules of the TypeScript client that `client_part` needs for a metric."""
+        """Return the modules of the TypeScript client that `client_part` needs for a metric."""
         return ()
 
 
 def kind_named(name: object) -> Kind:
-    """Load the kind of a name. Raises ParameterError for an unknown one."""
+    """Load the kind with a name. Raises ParameterError for an unknown name."""
     if not isinstance(name, str) or name not in KINDS:
         near = meant(name, KINDS) if isinstance(name, str) else ""
         raise ParameterError(f"kind = {shown(name)} is not one of {', '.join(KINDS)}{near}")
@@ -261,7 +240,7 @@ def kind_named(name: object) -> Kind:
 
 
 def wrong_type(metric: Metric, value: object, expected: str) -> ValueRefusedError:
-    """Return the error for a value of a wrong type; the message never holds the value."""
+    """Return the error for a value of the wrong type; the message never contains the value."""
     hint = ""
     if isinstance(value, Set | list | tuple):
         hint = "; record its elements as separate metrics, each charged"

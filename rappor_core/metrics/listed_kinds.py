@@ -1,4 +1,4 @@
-"""The kinds `string`, `category` and `boolean`: a text, one of a list, true or false."""
+"""The metric kinds `string`, `category` and `boolean`: a text, an item of a list, true or false."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ONE_COHORT = NUM_COHORTS.replace(default=1, needed_when="")
 
 
 class String(Kind):
-    """The kind of metric whose value is any string, in a Bloom filter."""
+    """The metric kind whose value is any string, in a Bloom filter."""
 
     name = "string"
     encodings = ("bloom",)
@@ -42,12 +42,12 @@ class String(Kind):
     in_words = "a text"
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
-        """Read the shape of the Bloom filter."""
+        """Return the shape of the Bloom filter."""
         return {key: table[key] for key in ("num_bits", "num_hashes", "num_cohorts", "hash")}
 
 
 class Category(Kind):
-    """The kind of metric whose value is one of `categories`, one bit each."""
+    """The metric kind whose value is one of `categories`, with one bit each."""
 
     name = "category"
     encodings = ("one_hot",)
@@ -62,11 +62,11 @@ class Category(Kind):
     in_words = "one of the answers listed"
 
     def declared_values(self, table: Mapping[str, Any]) -> Any:
-        """Return the categories."""
+        """Return the declared categories."""
         return table.get("categories")
 
     def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
-        """Add the categories."""
+        """Yield the fields of the metric, with its categories."""
         for fields in super().fields(table):
             yield {**fields, "categories": tuple(table["categories"])}
 
@@ -80,7 +80,7 @@ class Category(Kind):
         return {"num_bits": len(listed), "num_hashes": 1, "num_cohorts": table["num_cohorts"]}
 
     def check(self, metric: Metric) -> None:
-        """Require two or more different categories, as many as bits; reserved values among them."""
+        """Require two or more distinct categories, one bit each, and listed reserved values."""
         if len(metric.categories) < 2 or len(set(metric.categories)) != len(metric.categories):
             refuse_field(metric, "categories", "needs two or more different strings")
         if len(metric.categories) != metric.params.num_bits:
@@ -96,7 +96,7 @@ class Category(Kind):
         return len(metric.categories)
 
     def index(self, metric: Metric, value: object) -> int:
-        """Return the place of a category in the list."""
+        """Return the index of a category in the list."""
         category = canonical(self.text(metric, value))
         if category not in metric.categories:
             raise ValueRefusedError(
@@ -107,7 +107,7 @@ class Category(Kind):
 
 
 class Boolean(Kind):
-    """True or false, in one bit."""
+    """The metric kind whose value is true or false, in one bit."""
 
     name = "boolean"
     encodings = ("boolean",)
@@ -122,7 +122,7 @@ class Boolean(Kind):
     in_words = "yes or no"
 
     def declared_values(self, table: Mapping[str, Any]) -> Any:  # noqa: ARG002
-        """False and true."""
+        """Return the values false and true."""
         return [False, True]
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
@@ -142,14 +142,13 @@ class Boolean(Kind):
         return 2
 
     def index(self, metric: Metric, value: object) -> int:
-        """Return the index of a truth value: 0 for true, 1 for false, as `Encoding.value_names`
-        lists them."""
+        """Return 0 for true and 1 for false, the order of `Encoding.value_names`."""
         if type(value) is not bool:
             raise wrong_type(metric, value, "True or False")
         return 1 - value
 
     def all_values(self, metric: Metric) -> Sequence[object]:  # noqa: ARG002
-        """Return the values True and False."""
+        """Return the values False and True."""
         return (False, True)
 
 

@@ -1,8 +1,8 @@
-"""`Location`: what a metric of kind `location` asks for. Public, frozen.
+"""`Location`: the settings of a metric of kind `location`. Public and immutable.
 
-A declared metric becomes one sub-metric for each slot and level, named `name/slot/level`: each has
-its own counters, and all share the declared name's ledger, cohort and permanent responses, so that
-a cell seen in several slots is paid for once.
+A declared metric becomes one sub-metric for each slot and level, named `name/slot/level`. Each
+sub-metric has its own counters. All share the ledger, cohort and permanent responses of the
+declared name, so that a cell seen in several slots costs privacy budget once.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _SLOT = re.compile(
 
 
 class Slot(Frozen):
-    """Hours of the local day: from `first` to `last` o'clock, over midnight if last <= first.
+    """A range of hours in the local day, from `first` to `last` o'clock.
 
-    "night 22-6" is the first six hours and the last two of the same local date.
+    It crosses midnight if last <= first: "night 22-6" is the first six hours and the last two of
+    the same local date.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Slot(Frozen):
 
     @classmethod
     def parse(cls, text: object) -> Slot:
-        """Read "night 22-6" or "work 9-17 weekdays". Raises ParameterError."""
+        """Parse "night 22-6" or "work 9-17 weekdays". Raises ParameterError."""
         match = _SLOT.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise ParameterError(
@@ -61,12 +62,11 @@ class Slot(Frozen):
         return cls(match["name"], first, last, days)
 
     def __str__(self) -> str:
-        """Write `parse`'s form."""
         hours = f"{self.name} {self.first}-{self.last}"
         return hours if self.days == "all" else f"{hours} {self.days}"
 
     def covers(self, hour: int, weekend: bool) -> bool:
-        """Return whether an hour (0 to 23) of such a day belongs to it."""
+        """Return whether the slot contains an hour (0 to 23) of a weekday or weekend day."""
         if self.days != "all" and weekend != (self.days == "weekends"):
             return False
         if self.first < self.last:
@@ -75,18 +75,14 @@ class Slot(Frozen):
 
 
 class PlaceMode(Frozen):
-    """How often a device answers for its slots, and what bounds its answers. Public.
-
-    memoizes: whether a cell has a permanent response, which is repeated; else reports are fresh.
-    windows: the least and the most periods of a `window`, in each of which a device has one report;
-        the time between two reports is then what bounds them. (0, 0): one for every period.
-    max_reports: of a life, where the mode says; None: what is declared.
-    """
+    """How often a device answers for its slots, and what limits its answers. Public."""
 
     name: str
-    memoizes: bool = False
+    memoizes: bool = False  # a cell has a repeated permanent response; otherwise reports are fresh
+    # The minimum and maximum of `window` periods, in each of which a device sends one report; the
+    # time between two reports then limits them. (0, 0): a report for every period.
     windows: tuple[int, int] = (0, 0)
-    max_reports: int | None = None
+    max_reports: int | None = None  # over the device's lifetime; None: the declared limit applies
 
 
 _MODES = {
@@ -100,42 +96,38 @@ _MODES = {
 
 
 def mode_named(name: object) -> PlaceMode:
-    """Return the mode of a name. Raises ParameterError for an unknown one."""
+    """Return the mode with a name. Raises ParameterError for an unknown name."""
     if not isinstance(name, str) or name not in _MODES:
         raise ParameterError(f"mode = {shown(name)} is not one of {', '.join(_MODES)}")
     return _MODES[name]
 
 
 class Location(Frozen):
-    """How places become values.
-
-    grid: cells, with every level of the metric.  level: this sub-metric's, one of the grid's.
-    slots: all that are declared, without overlap.  slot: this sub-metric's name among them.
-    mode: `memo` (a permanent response for each cell, reports every period), `window` (one fresh
-        report every `window` periods) or `once` (one report for life).
-    window: periods, 0 but for mode `window`.  pairs: values are trips, "origin>destination".
-    max_gap_minutes: the longest time that one fix speaks for, on the device.
-    turn: of mode `window`: `fixed`, when the one report falls due is drawn once for life; `fresh`,
-        again in each block of `window` periods (block b begins with period b * window).
-    hold: a slot and period without a fix answers with the last known place, where that is at most
-        so many periods old (and, with fresh turns, of the same block). 0: with no data.
+    """The settings by which a location becomes a value.
 
     Raises ParameterError that repeats the bad value.
     """
 
-    grid: Grid
-    level: int
-    slots: tuple[Slot, ...]
-    slot: str
+    grid: Grid  # the grid, with every level of the metric
+    level: int  # This sub-metric's level, one of the grid's
+    slots: tuple[Slot, ...]  # all declared slots, without overlap
+    slot: str  # the name of this sub-metric's slot
+    # `memo` (a permanent response for each cell, reports every period), `window` (one fresh report
+    # every `window` periods) or `once` (one report over the device's lifetime).
     mode: str
-    window: int = 0
-    pairs: bool = False
+    window: int = 0  # the number of periods in mode `window`; 0 in other modes
+    pairs: bool = False  # whether values are trips, "origin>destination"
+    # The longest time that one fix counts for, on the device.
     max_gap_minutes: int = DEFAULT_GAP_MINUTES
+    # When the report of mode `window` is due: `fixed` draws the time once over the device's
+    # lifetime, `fresh` again in each block of `window` periods (block b begins with period b *
+    # window).
     turn: Turn = "fixed"
+    # The maximum age, in periods, of a last known place that answers for a slot and period without
+    # a fix. With `fresh` the place must also be from the same block. 0: no data.
     hold: int = 0
 
     def __post_init__(self) -> None:
-        """Check each field alone, then together."""
         if self.level not in self.grid.levels:
             raise ParameterError(
                 f"level {shown(self.level)} is not one of {list(self.grid.levels)}"
@@ -161,7 +153,7 @@ class Location(Frozen):
             )
         if self.turn == "fresh" and not self.window:
             raise ParameterError(f"turn = 'fresh' goes with mode = 'window', not {self.mode!r}")
-        if self.window and self.hold >= self.window:  # no place is held until the next answer
+        if self.window and self.hold >= self.window:  # a place must not last until the next answer
             raise ParameterError(
                 f"hold = {self.hold} is not shorter than window = {self.window} periods"
             )
@@ -179,33 +171,33 @@ class Location(Frozen):
 
     @property
     def rules(self) -> PlaceMode:
-        """What its mode asks for. Raises ParameterError for a mode that is unknown."""
+        """Return the rules of the mode. Raises ParameterError for an unknown mode."""
         return mode_named(self.mode)
 
     def domain_with(self, no_data: str | None = None) -> Mapping[str, int]:
-        """Every value of a one-hot sub-metric, with its bit: cells in order, then reserved values.
+        """Return each value of a one-hot sub-metric with its bit.
 
-        no_data: of its metric; None where it does not declare one.
+        Cells come first, in order, then the reserved values. `no_data` is the metric's value for no
+        data, or None if not declared.
         """
         return _domain(self.grid, self.level, reserved_values(no_data))
 
     @property
     def every(self) -> int:
-        """How many pairs (period, slot) share one answer of a device; 0: all in its life."""
+        """Return how many pairs (period, slot) share one answer; 0 if all do, over a lifetime."""
         if self.rules.max_reports:
             return 0
         return self.window * len(self.slots) or 1
 
     @property
     def num_turns(self) -> int:
-        """Number of pairs as of `every`; of mode `once` all slots."""
+        """Return `every`, or the number of slots in mode `once`."""
         return self.every or len(self.slots)
 
     def most_reports_in(self, periods: int) -> int:
-        """Return the most reports of one slot that a device sends in `periods` (0 or more) in a
-        row.
+        """Return the maximum number of reports of one slot in `periods` (0 or more) in a row.
 
-        With fresh turns one in each block that the periods can touch.
+        With `turn = "fresh"`, that is one report in each block that the periods can touch.
         """
         if self.rules.max_reports or not periods:
             return min(periods, 1)
@@ -214,19 +206,23 @@ class Location(Frozen):
         return -(-periods // self.window) if self.window else periods
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:
-        """Find the slot that an hour belongs to.
+        """Return the slot that contains an hour.
 
         Args:
-            hour: 0 to 23, local time.
-            weekend: Whether the day is one of a weekend.
+            hour: The hour, 0 to 23, local time.
+            weekend: Whether the day is on a weekend.
 
         Returns:
-            The name of the slot, None if no slot has that hour.
+            The name of the slot, or None if no slot contains the hour.
         """
         return slot_at(self.slots, hour, weekend)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, without what is as in files that know no turns; `from_dict` inverts it."""
+        """Return the settings as plain values; `from_dict` reads them.
+
+        `turn` and `hold` are left out at their defaults, as in files written before these keys
+        existed.
+        """
         later: dict[str, Any] = {"turn": self.turn} if self.turn == "fresh" else {}
         if self.hold:
             later["hold"] = self.hold
@@ -243,15 +239,16 @@ class Location(Frozen):
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """What changes a report's meaning: all but the slot's name, which the sub-metric bears.
+        """Return the settings that change a report's meaning: all but the slot's name.
 
-        The slots of a metric share their parameters, and so the permanent response of a cell.
+        The sub-metric's name contains the slot. The slots of a metric share their parameters, and
+        so the permanent response of a cell.
         """
         return {key: value for key, value in self.to_dict().items() if key != "slot"}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Location:
-        """Read `to_dict`'s form. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError."""
         values = dict(fields)
         if not _REQUIRED <= values.keys() <= set(cls.field_names):
             raise ParameterError(f"a location has unknown or missing keys: {sorted(values)}")
@@ -273,7 +270,7 @@ def check_no_overlap(slots: Iterable[Slot]) -> None:
 
 
 def slot_at(slots: Iterable[Slot], hour: int, weekend: bool) -> str | None:
-    """Return the name of the slot, of several without overlap, that an hour belongs to, if any."""
+    """Return the name of the slot that contains an hour, or None. Slots must not overlap."""
     return next((slot.name for slot in slots if slot.covers(hour, weekend)), None)
 
 
@@ -281,10 +278,9 @@ _REQUIRED = set(Location.field_names) - {"turn", "hold"}
 
 
 def reserved_values(no_data: str | None) -> tuple[str, ...]:
-    """Return the values of a location that are not places, in the order in which they follow the
-    cells.
+    """Return the values of a location that are not places, in their order after the cells.
 
-    no_data: of its metric; without it `other` represents no data, too.
+    `no_data` is the metric's value for no data; without it, `other` represents no data, too.
     """
     return RESERVED[:1] if no_data is None else RESERVED
 

@@ -1,4 +1,4 @@
-"""The kind `location`: a cell of a grid; one slot and level of a declared metric."""
+"""The metric kind `location`: a grid cell, for one slot and level of a declared metric."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
     from rappor_core.metrics.tables import MetricTable
 
-# An answer that is due once in many weeks waits for an app that is rarely opened, and its date of
-# arrival shows when that was: docs/location.md, "Apps that are rarely opened".
+# An answer that is due once in many weeks waits until a rarely used app is opened, and its date of
+# arrival would reveal when that was: docs/location.md, "Apps that are rarely opened".
 PATIENT_DAYS = 42
 PATIENT_PERIODS = ("week", "month")
 EXAMPLE_CELLS = 8
-_UNCAPPED = 1_000_000  # a mode without permanent responses is bounded by its reports
+_UNCAPPED = 1_000_000  # a mode without permanent responses is limited by its reports
 NOISE_NAMES = sorted(key.name for key in NOISE_KEYS)
 
 GRID_KEYS = (
@@ -80,7 +80,7 @@ LOCATION_KEYS = (
 
 
 class LocationKind(Kind):
-    """A cell of a grid, or a trip from one to another, or a reserved value."""
+    """The metric kind whose value is a grid cell, a trip between two cells, or a reserved value."""
 
     name = "location"
     encodings = ("bloom", "one_hot", "symbol")
@@ -102,20 +102,20 @@ class LocationKind(Kind):
             yield {**declared, "name": name, "params": params, "location": location}
 
     def turns(self, metric: Metric) -> int:
-        """Pairs of period and slot of which a device answers one, times the levels."""
+        """Return the number of (period, slot) pairs per answer, times the number of levels."""
         location = metric.location
-        assert location is not None  # noqa: S101 (`check_definition` has seen to it)
+        assert location is not None  # noqa: S101 (guaranteed by `check_definition`)
         return location.num_turns * len(location.grid.levels)
 
     def examples(self, metric: Metric) -> Sequence[Hashable]:
-        """Cells in the middle of its grid; of pairs, trips between them."""
+        """Return the cells in the middle of the grid, or trips between them."""
         location = metric.location
-        assert location is not None  # noqa: S101 (`check_definition` has seen to it)
+        assert location is not None  # noqa: S101 (guaranteed by `check_definition`)
         middle = middle_of(list(location.grid.cells(location.level)))
         return [f"{cell}>{middle[0]}" for cell in middle] if location.pairs else middle
 
     def check(self, metric: Metric) -> None:
-        """Require one report a slot and period, the reserved fallback, and noise of the mode."""
+        """Require one report per slot and period, the reserved fallback, and the mode's noise."""
         location = metric.location
         if location is None:
             return
@@ -123,7 +123,7 @@ class LocationKind(Kind):
             why = f"is not {OTHER!r}, the reserved value that a location sends past its cap"
             refuse_field(metric, "fallback", why)
         if metric.max_reports_per_period != 1:
-            why = "is not 1: one report a slot and period"
+            why = "is not 1: one report per slot and period"
             refuse_field(metric, "max_reports_per_period", why)
         if metric.no_data not in (None, NO_DATA):
             refuse_field(metric, "no_data", f"is not {NO_DATA!r}, its reserved name for a location")
@@ -136,33 +136,33 @@ class LocationKind(Kind):
             )
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:
-        """Return the library of its grid, if there is one."""
+        """Return the library of the metric's grid, if there is one."""
         location = metric.location
-        assert location is not None  # noqa: S101 (`check_definition` has seen to it)
+        assert location is not None  # noqa: S101 (guaranteed by `check_definition`)
         return (location.grid.library,) if location.grid.library else ()
 
     def num_values(self, metric: Metric) -> int | None:
-        """Return the number of cells and reserved values, if each has its own bit; else None."""
+        """Return the number of cells and reserved values if each has its own bit, or else None."""
         if metric.location is None or not metric.params.scheme.own_bits:
             return None
         return len(metric.location.domain_with(metric.no_data))
 
     def index(self, metric: Metric, value: object) -> int:
-        """Return the bit of a cell; the bit of `other` for anything else."""
+        """Return the bit of a cell, or the bit of `other` for any other text."""
         name = self.text(metric, value)
-        assert metric.location is not None  # noqa: S101 (`check_definition` has seen to it)
+        assert metric.location is not None  # noqa: S101 (guaranteed by `check_definition`)
         domain = metric.location.domain_with(metric.no_data)
         return domain.get(name, domain[OTHER])
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """Return the cells in order, then the reserved values; pairs of cells are not listed."""
+        """Return the cells in order, then the reserved values; cell pairs are not listed."""
         location = Location.from_dict(definition["location"])
         no_data = definition.get("no_data")
         return [] if location.pairs else list(location.domain_with(no_data))
 
 
 def _caps(table: MetricTable, mode: PlaceMode) -> dict[str, int]:
-    """What bounds a device for life: distinct cells, or reports."""
+    """Return the lifetime limit of a device, in distinct cells or reports."""
     if mode.memoizes:
         if "hold" in table and table["hold"] == 0:
             table.refuse(
@@ -196,7 +196,7 @@ def _locations(table: MetricTable) -> Iterator[Location]:
 
 
 def read_grid(table: MetricTable) -> Grid:
-    """Read grid, box, levels, rows and columns. Raises MetricsFileError, ParameterError."""
+    """Read grid, box, levels, rows and columns. Raises MetricsFileError or ParameterError."""
     box, levels = table.filled_list("box"), tuple(table.filled_list("levels"))
     if len(box) != 4:
         table.refuse("box", "is not [south, west, north, east] in degrees")
@@ -210,7 +210,7 @@ def _encoding(table: MetricTable) -> Encoding:
 
 
 def _params(table: MetricTable, location: Location) -> RapporParams:
-    """Bloom filter (one hash unless said), one bit a cell, or a symbol; and its noise."""
+    """Return the parameters: a Bloom filter, one bit per cell, or a symbol, with its noise."""
     encoding = _encoding(table)
     if not encoding.symbols:
         table.refuse_any(("num_symbols",), "goes with encoding = 'symbol'")
@@ -222,8 +222,11 @@ def _params(table: MetricTable, location: Location) -> RapporParams:
 
 
 def _shape(table: MetricTable, location: Location, encoding: Encoding) -> dict[str, Any]:
-    """Bits, hashes and cohorts: of a Bloom filter as declared, with one hash unless said; of
-    symbols as many bits; or one bit for each cell and reserved value, in one cohort unless said."""
+    """Return the numbers of bits, hashes and cohorts.
+
+    A Bloom filter has the declared numbers, with one hash by default. Symbols have one bit each. A
+    one-hot encoding has one bit for each cell and reserved value, and one cohort by default.
+    """
     if not encoding.own_bits and not encoding.symbols:
         hashes = table.get("num_hashes")
         hashes = 1 if hashes is None else hashes
@@ -246,7 +249,7 @@ def _shape(table: MetricTable, location: Location, encoding: Encoding) -> dict[s
 def _noise(
     table: MetricTable, location: Location, encoding: Encoding, shape: Mapping[str, Any]
 ) -> TwoRoundMechanism:
-    """Return the rounds of a mode: one fresh one, or two where it memoizes."""
+    """Return the rounds of a mode: one fresh round, or two rounds if the mode memoizes."""
     hashes = shape["num_hashes"]
     if not location.rules.memoizes:
         table.refuse_any(NOISE_NAMES, "goes with mode = 'memo'; give epsilon, of one report")
@@ -265,6 +268,6 @@ LOCATION = LocationKind()
 
 
 def middle_of(cells: Sequence[str]) -> Sequence[str]:
-    """Cells that an invented fleet visits, from the middle of a grid on."""
+    """Return cells for a simulated fleet, starting in the middle of the grid."""
     middle = len(cells) // 2
     return [*cells[middle:], *cells][:EXAMPLE_CELLS]

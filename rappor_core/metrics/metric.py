@@ -1,4 +1,4 @@
-"""`Metric`: one thing that devices report, declared once in `metrics.toml`. Public, frozen."""
+"""`Metric`: one item that devices report, declared once in `metrics.toml`."""
 
 from __future__ import annotations
 
@@ -37,54 +37,49 @@ _OPTIONAL = {
 
 
 class Metric(Frozen):
-    """A declared metric: what is collected, its parameters, and its limits.
-
-    kind: a name of `rappor_core.metrics.kinds`: `string` (Bloom filter), `category` (one bit each
-        of `categories`), `boolean` (one bit) or
-        `location` (a cell of a grid; one slot and level of a declared metric, `name/slot/level`).
-    expires: the last day on which it is collected.
-    fallback: what is encoded past the cap on memoized values; it has its own place in the cap.
-    no_data: what a device that has used the metric sends for a period in which nothing was recorded
-        (a silence would tell); a value like any other in the cap. None: nothing is sent.
-    max_memoized_values: distinct values for life.  max_reports: reports for life, None = no cap.
-    period, max_reports_per_period: at most so many reports in each period.
-    min_reports: a day with fewer is merged with the next before it is served.
-    min_reports_per_cohort: likewise a day with fewer in a cohort that is not empty; None: 100, or
-        `min_reports` if that is less (see `cohort_floor`).
-    details: the public tables of a kind that has some, frozen, with `to_dict()`; part of the
-        meaning of its reports.
-    platforms: where it may run: `app` (the storage lasts as long as the app is installed), `web` (a
-        browser, which may delete it).
-    lives: of the storage of a browser that the declaration accounts for; with `web` only.
-    accept_days: how long a day takes reports.  keep_raw_days: 0 = raw reports are never kept.
+    """A declared metric: the data it collects, its parameters, and its limits.
 
     Raises MetricsFileError that names the metric, the key and the value.
     """
 
-    name: str
+    name: str  # the name; a sub-metric of a location is `name/slot/level`
+    # The name of a kind in `rappor_core.metrics.kinds`, such as `string` (Bloom filter), `category`
+    # (one bit for each of `categories`), `boolean` (one bit) or `location` (a cell).
     kind: str
     description: str
     owner: str
-    expires: date
+    expires: date  # the last day on which the metric is collected
     params: RapporParams
-    max_memoized_values: int
+    max_memoized_values: int  # the maximum number of distinct values over the device's lifetime
     categories: tuple[str, ...] = ()
+    # The value that is encoded past the cap on memoized values; it counts in the cap.
     fallback: str | None = None
+    # The maximum number of reports over the device's lifetime; None = no cap.
     max_reports: int | None = None
+    # period, max_reports_per_period: The maximum number of reports in each period.
     period: Period = "day"
     max_reports_per_period: int = 1
+    # A day with fewer reports is merged with the next before it is served.
     min_reports: int = DEFAULT_MIN_REPORTS
-    accept_days: int = DEFAULT_ACCEPT_DAYS
-    keep_raw_days: int = 0
+    accept_days: int = DEFAULT_ACCEPT_DAYS  # the number of days for which a day accepts reports
+    keep_raw_days: int = 0  # the number of days for which raw reports are stored; 0 = never
     location: Location | None = None
+    # The value that a device which has used the metric sends for a period without a recording,
+    # because sending nothing would reveal it. It counts in the cap. None: nothing is sent.
     no_data: str | None = None
+    # The same for each cohort that is not empty; None: 100, or `min_reports` if that is less (see
+    # `cohort_floor`).
     min_reports_per_cohort: int | None = None
+    # The public tables of the kind, if any, immutable, with `to_dict()`; part of the meaning of
+    # reports.
     details: Any = None
+    # Where the metric may run: `app` (storage lasts as long as the app is installed) or `web` (a
+    # browser, which may delete its storage).
     platforms: tuple[Platform, ...] = (APP,)
+    # The number of browser storage lifetimes that the declaration covers; for `web` only.
     lives: int | None = None
 
     def __post_init__(self) -> None:
-        """Bring categories into the one form of strings; check each key alone, then together."""
         platforms: object = self.platforms  # a file has a list
         if isinstance(platforms, list):
             object.__setattr__(self, "platforms", tuple(platforms))
@@ -92,10 +87,9 @@ class Metric(Frozen):
         check_definition(self)
 
     def __str__(self) -> str:
-        """In short: name, kind, epsilons, last day."""
         return (
-            f"{self.name} ({self.kind}): epsilon {self.epsilon_one:.2f} a report, "
-            f"{self.lifetime_epsilon:.2f} for life, until {self.expires}"
+            f"{self.name} ({self.kind}): epsilon {self.epsilon_one:.2f} per report, "
+            f"{self.lifetime_epsilon:.2f} over a device's lifetime, until {self.expires}"
         )
 
     @cached_property
@@ -105,58 +99,58 @@ class Metric(Frozen):
 
     @property
     def spaced(self) -> bool:
-        """Whether the time between two reports bounds them, by the declared name (a location)."""
+        """Return whether a minimum time between reports limits them (mode `window`)."""
         return self.location is not None and self.location.window > 0
 
     @property
     def num_values(self) -> int | None:
-        """Number of values that the metric can take; None where there is no list of them."""
+        """Return the number of values that the metric can have; None if not listed."""
         return self.rules.num_values(self)
 
     @property
     def base_name(self) -> str:
-        """The declared name (up to `/`): of ledger, cohort and permanent response of all parts."""
+        """Return the declared name (up to `/`), the key of ledger, cohort and responses."""
         return self.name.partition("/")[0]
 
     @property
     def max_permanent_responses(self) -> int:
-        """Number of permanent responses that a device can come to hold; of symbols at most g."""
+        """Return the maximum number of permanent responses on a device; for symbols at most g."""
         return self.params.scheme.max_permanent_responses(self.params, self.max_memoized_values)
 
     @property
     def lifetime_epsilon(self) -> float:
-        """Bound of all reports that a device ever sends about this metric, nats.
+        """Return the epsilon of all reports that a device ever sends about this metric, in nats.
 
-        In a browser: in one life of its storage; see `lifetime_epsilon_on`.
+        In a browser, the bound holds for one lifetime of its storage; see `lifetime_epsilon_on`.
         """
         most = self.max_reports
         by_reports = math.inf if most is None else most * self.epsilon_per_report
         return min(self.max_permanent_responses * self.params.epsilon_infinity, by_reports)
 
     def lifetime_epsilon_on(self, platform: Platform) -> float:
-        """Bound as `lifetime_epsilon`, nats; in a browser, over all the declared lives."""
+        """Return `lifetime_epsilon` in nats; in a browser, summed over all declared lifetimes."""
         return self.lifetime_epsilon * ((self.lives or 1) if platform == WEB else 1)
 
     @property
     def cohort_floor(self) -> int:
-        """Least number of reports in each non-empty cohort of a served block."""
+        """Return the minimum number of reports in each non-empty cohort of a served block."""
         if self.min_reports_per_cohort is None:
             return min(DEFAULT_MIN_REPORTS_PER_COHORT, self.min_reports)
         return self.min_reports_per_cohort
 
     @property
     def epsilon_one(self) -> float:
-        """Bound of one report, nats."""
+        """Return the epsilon of one report, in nats."""
         return self.params.epsilon_one
 
     @property
     def epsilon_per_report(self) -> float:
-        """Nats that each of `max_reports` reports counts; `epsilon_one` without that limit."""
+        """Return the nats that each of `max_reports` reports costs; `epsilon_one` if no limit."""
         return self.params.epsilon_per_report(self.max_reports or 1)
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """The fields that change what a report means; `params_id` is their digest."""
+        """Return the fields that change what a report means; `params_id` is their digest."""
         meaning = {
             "meaning_version": MEANING_VERSION,
             "kind": self.kind,
@@ -175,9 +169,9 @@ class Metric(Frozen):
 
     @cached_property
     def params_id(self) -> str:
-        """32 hexadecimal digits: the first half of SHA-256 over `meaning` as canonical JSON.
+        """Return the ID of the meaning: the first 32 hexadecimal digits of its SHA-256.
 
-        Canonical: keys sorted, no spaces, ASCII with \\u escapes.
+        The input is `meaning` as canonical JSON: keys sorted, no spaces, ASCII with \\u escapes.
         """
         canonical = json.dumps(self.meaning, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode("ascii")).hexdigest()[:32]
@@ -186,8 +180,8 @@ class Metric(Frozen):
         """Encode a value in a cohort as the bits B.
 
         Args:
-            value: Private: it never leaves the device.
-            cohort: From 0.
+            value: The value. Private: it never leaves the device.
+            cohort: The cohort, from 0.
 
         Returns:
             B as an integer of k bits. Private.
@@ -198,7 +192,7 @@ class Metric(Frozen):
         return self.params.scheme.value_bits(self, value, cohort)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the definition in plain values, for JSON; `from_dict` is the inverse."""
+        """Return the definition as plain values, for JSON; `from_dict` reads them."""
         definition = self.to_fields()
         definition["expires"] = self.expires.isoformat()
         definition["categories"] = list(self.categories)
@@ -215,7 +209,7 @@ class Metric(Frozen):
 
     @classmethod
     def from_dict(cls, definition: Mapping[str, Any]) -> Metric:
-        """Read `to_dict`'s form. Raises MetricsFileError that names what is wrong."""
+        """Read the plain values that `to_dict` returns. Raises MetricsFileError."""
         expected = set(cls.field_names)
         expected -= _OPTIONAL - definition.keys()
         if definition.keys() != expected:
@@ -229,7 +223,7 @@ class Metric(Frozen):
             if "platforms" in fields:
                 fields["platforms"] = tuple(definition["platforms"])
             if "location" in fields:
-                from rappor_core.metrics.location import Location  # only where there is one
+                from rappor_core.metrics.location import Location  # imported only if needed
 
                 fields["location"] = Location.from_dict(definition["location"])
             if "details" in fields:
@@ -240,7 +234,6 @@ class Metric(Frozen):
 
 
 def _details(kind: object, fields: Mapping[str, Any]) -> Frozen:
-    """Read the details of a definition. Raises ParameterError."""
     details: Any = kind_named(kind).details
     if details is None:
         raise ParameterError(f"kind {kind!r} has no details: {shown(fields)}")

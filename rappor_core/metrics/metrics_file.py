@@ -1,4 +1,4 @@
-"""`MetricsFile`: all metrics of an app, and what they may cost a device."""
+"""`MetricsFile`: all metrics of an app, and their privacy cost for a device."""
 
 from collections.abc import Mapping
 
@@ -10,22 +10,21 @@ from rappor_core.params import is_positive
 
 
 class MetricsFile(Frozen):
-    """All metrics of an app, by name, and the device-wide budget.
+    """All metrics of an app, by name, and the device-wide budget."""
 
-    metrics: a metric of kind `location` appears as its sub-metrics, `name/slot/level`.
-    budget: nats for one device, over all metrics and for life; None = no bound declared.
-    """
-
-    metrics: Mapping[str, Metric]
-    budget: float | None = None
+    metrics: Mapping[str, Metric]  # a location appears as its sub-metrics, `name/slot/level`
+    budget: float | None = None  # nats per device over all metrics and its lifetime; None: no bound
 
     @property
     def lifetime_epsilon(self) -> float:
-        """Nats: the sum of what all declared metrics may cost a device, where it is largest."""
+        """Return the lifetime cost of all declared metrics, in nats, on the costlier platform."""
         return max(self.lifetime_epsilon_on(platform) for platform in (APP, WEB))
 
     def lifetime_epsilon_on(self, platform: Platform) -> float:
-        """Nats: the sum over the metrics that may run on a platform; of `web`, over all lives."""
+        """Return the lifetime cost, in nats, of all metrics on a platform.
+
+        For `web` it covers all declared lifetimes of the browser's storage.
+        """
         return sum(
             metric.lifetime_epsilon_on(platform)
             for metric in self.declared
@@ -34,19 +33,18 @@ class MetricsFile(Frozen):
 
     @property
     def declared(self) -> tuple[Metric, ...]:
-        """One metric for each declared name: of a location, the first of its sub-metrics."""
+        """Return one metric per declared name; for a location, its first sub-metric."""
         first: dict[str, Metric] = {}
         for metric in self.metrics.values():
             first.setdefault(metric.base_name, metric)
         return tuple(first.values())
 
     def __str__(self) -> str:
-        """In short: names and budget."""
         names = ", ".join(metric.base_name for metric in self.declared)
         return f"metrics {names}; budget {'none' if self.budget is None else f'{self.budget:g}'}"
 
     def parts(self, name: str) -> tuple[Metric, ...]:
-        """Return the sub-metrics of a declared name, in order; the metric itself if it has none.
+        """Return the sub-metrics of a declared name, in order, or the metric itself if it has none.
 
         Raises MetricsFileError for a name that is not declared.
         """
@@ -59,7 +57,7 @@ class MetricsFile(Frozen):
 
 
 def read_budget(value: object) -> float | None:
-    """Check a declared budget, in nats; None where there is none. Raises MetricsFileError."""
+    """Check a declared budget, in nats; None if absent. Raises MetricsFileError."""
     if value is None:
         return None
     if not is_positive(value):
@@ -77,7 +75,7 @@ def check_budget(file: MetricsFile) -> None:
     lives = f", lives = {worst.lives}" if on == WEB else ""
     raise MetricsFileError(
         f"budget = {file.budget:g} is below the {file.lifetime_epsilon:.3f} that the metrics may "
-        f"cost a device in its life; {worst.base_name!r} alone may cost "
+        f"cost a device over its lifetime; {worst.base_name!r} alone may cost "
         f"{worst.lifetime_epsilon_on(on):.3f} (max_memoized_values = {worst.max_memoized_values}, "
         f"epsilon_infinity = {worst.params.epsilon_infinity:.3f}{lives}): "
         "lower its cap or its epsilon, or raise the budget"

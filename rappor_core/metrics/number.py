@@ -1,7 +1,7 @@
-"""`Number`: the declared settings of a metric of kind `number`. Public, frozen.
+"""`Number`: the declared settings of a metric of kind `number`. Public and immutable.
 
-A cohort is a public cut of the number line: its devices say on which side of the cut, or between
-which of a few cuts, the number of their period lies.
+Each cohort has a public threshold, or a few, on the number line. Its devices report on which side
+of the threshold, or between which thresholds, the number of their period lies.
 """
 
 from __future__ import annotations
@@ -22,38 +22,36 @@ NoData = Literal["apart", "zero"]
 NumberMode = Literal["memo", "once"]
 
 MAX_EDGES = 1_000
-LARGEST = float(1 << 53)  # of an edge
+LARGEST = float(1 << 53)  # the largest absolute value of an edge
 MAX_SPREAD = 1_000
-NO_CUT = -math.inf  # the question "is there any data?", below every number
+NO_CUT = -math.inf  # the question "is there any data?", a threshold below every number
 
 
 class Number(Frozen):
     """The settings by which a number becomes one of g symbols.
 
-    unit: for people.  of_period: the one number that a device makes of what it recorded in it.
-    edges: rising, whole where numbers are; of `ask = "mean"` the ends of the strata.
-    scale: how they were declared; of `log` a mean is that of logarithms.  whole: numbers are whole.
-    ask: `edges` (each cohort compares with one of them) or `mean` (each device with a constant of
-        its own within a stratum, which makes means exact).
-    none: a period without data is an answer `apart`, or the number `zero`.
-    mode: `memo` (two answers for life, a report each period) or `once` (one fresh answer for life).
-    spread: of mode `once`: over so many periods devices spread their one report; 1 for `memo`.
-
     Raises ParameterError that repeats the bad value.
     """
 
-    unit: str
+    unit: str  # the unit, for people
+    # The statistic that a device computes from the numbers it recorded in a period.
     of_period: OfPeriod
+    # The edges, rising, and whole if numbers are; for `ask = "mean"` the ends of the strata.
     edges: tuple[float, ...]
-    scale: Scale
-    whole: bool
+    scale: Scale  # how the edges were declared; with `log`, a mean is one of logarithms
+    whole: bool  # whether numbers are whole
+    # `edges` (each cohort compares with one of them) or `mean` (each device compares with its own
+    # constant within a stratum, which makes means exact).
     ask: Ask
+    # How a period without data is treated: as an answer `apart`, or as the number `zero`.
     none: NoData
+    # `memo` (two answers over the device's lifetime, a report each period) or `once` (one fresh
+    # answer over the device's lifetime).
     mode: NumberMode
+    # The number of periods over which devices spread their one report in mode `once`; 1 for `memo`.
     spread: int = 1
 
     def __post_init__(self) -> None:
-        """Check each field alone, then together."""
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ParameterError(
@@ -97,22 +95,23 @@ class Number(Frozen):
 
     @property
     def negative(self) -> bool:
-        """Whether numbers below 0 are allowed, which is so if an edge is below 0."""
+        """Return whether numbers below 0 are allowed, which is true if an edge is below 0."""
         return self.edges[0] < 0
 
     @property
     def questions(self) -> tuple[float, ...]:
-        """The cuts, rising: NO_CUT for "any data?", then the edges; of strata their lower ends.
+        """Return the thresholds, rising: NO_CUT ("any data?") if `apart`, then the edges.
 
-        With `ask = "mean"` the last edge is a separate cut, without jitter.
+        For `ask = "mean"` these are the lower ends of the strata; the last edge is a separate
+        threshold without jitter.
         """
         return (NO_CUT, *self.edges) if self.none == "apart" else self.edges
 
     @property
     def asked(self) -> tuple[float, ...]:
-        """`questions` without a lowest one that every device would answer alike.
+        """Return `questions` without one that every device with data would answer alike.
 
-        Whoever has data answers yes to the lowest edge of a scale from 0 without negatives.
+        On a scale from 0 without negative numbers, every number reaches the lowest edge.
         """
         questions = self.questions
         certain = 1 if self.none == "apart" else 0
@@ -121,40 +120,39 @@ class Number(Frozen):
         return questions
 
     def stride(self, num_symbols: int) -> int:
-        """Return the number of different sets of cuts: cohort c has the set c modulo this
-        number."""
+        """Return the number of distinct threshold sets; cohort c has set c modulo this number."""
         return -(-len(self.asked) // (num_symbols - 1))
 
     def cuts(self, cohort: int, num_symbols: int) -> range:
-        """List the questions that a cohort answers; each is asked of as many cohorts as any other.
+        """Return the questions that a cohort answers, shared evenly among the cohorts.
 
         Args:
-            cohort: From 0.
-            num_symbols: g.
+            cohort: The cohort, from 0.
+            num_symbols: The number of symbols g.
 
         Returns:
-            Rising indices, g - 1 of them or one less.
+            The rising indices, g - 1 of them or one less.
         """
         stride = self.stride(num_symbols)
         return range(cohort % stride, len(self.asked), stride)
 
     def thresholds(self, cohort: int, num_symbols: int, jitter: float = 0.0) -> list[float]:
-        """List the cuts with which a device of a cohort compares.
+        """Return the thresholds with which a device of a cohort compares.
 
         Args:
-            cohort: From 0.
-            num_symbols: g.
+            cohort: The cohort, from 0.
+            num_symbols: The number of symbols g.
             jitter: The device's constant, in [0, 1). Private.
 
         Returns:
-            The cuts, rising, in the metric's unit. Private if jittered.
+            The thresholds, rising, in the metric's unit. Private if jittered.
         """
         all_cuts = self.asked
         cuts = [all_cuts[question] for question in self.cuts(cohort, num_symbols)]
         return cuts if self.ask == "edges" else [self._jittered(cut, jitter) for cut in cuts]
 
     def _jittered(self, cut: float, jitter: float) -> float:
-        """Move a stratum's lower end by a part of its width; logarithms on their own scale."""
+        """Shift a stratum's lower end by a fraction of its width; in logarithms on a log scale."""
         if cut in (NO_CUT, self.edges[-1]):
             return cut
         upper = self.edges[self.edges.index(cut) + 1]
@@ -166,12 +164,12 @@ class Number(Frozen):
     def symbol(
         self, number: float | None, cohort: int, num_symbols: int, jitter: float = 0.0
     ) -> int:
-        """Count how many of a device's cuts are at or below a number.
+        """Return how many of a device's thresholds are at or below a number.
 
         Args:
-            number: In the metric's unit, None for no data. Private.
-            cohort: From 0.
-            num_symbols: g.
+            number: The number in the metric's unit, or None for no data. Private.
+            cohort: The cohort, from 0.
+            num_symbols: The number of symbols g.
             jitter: The device's constant, in [0, 1). Private.
 
         Returns:
@@ -189,7 +187,7 @@ class Number(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Number:
-        """Read `to_dict`'s form. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError."""
         if fields.keys() != set(cls.field_names):
             raise ParameterError(f"a number has unknown or missing keys: {sorted(fields)}")
         return cls(**{**fields, "edges": as_edges(fields["edges"])})
@@ -215,7 +213,7 @@ def as_edges(numbers: object) -> tuple[float, ...]:
 
 
 def check_rising(edges: Sequence[float]) -> None:
-    """Check that edges are finite, not immense, and rise. Raises ParameterError."""
+    """Check that edges are finite, at most 2^53 in size, and rising. Raises ParameterError."""
     for edge in edges:
         if not abs(edge) <= LARGEST:
             raise ParameterError(f"edge {edge!r} is not a number of at most 2^53")
@@ -227,7 +225,8 @@ def check_rising(edges: Sequence[float]) -> None:
 def made_edges(scale: str, first: float, last: float, bins: int) -> tuple[float, ...]:
     """Return the `bins` + 1 edges of a linear or logarithmic scale, from `first` to `last`.
 
-    Those of logarithms are rounded to six significant digits, so that every computer has the same.
+    Logarithmic edges are rounded to six significant digits, so that they are equal on every
+    computer.
     """
     steps: Sequence[float]
     if scale == "log":
@@ -239,5 +238,5 @@ def made_edges(scale: str, first: float, last: float, bins: int) -> tuple[float,
 
 
 def whole_edges(edges: Sequence[float]) -> tuple[float, ...]:
-    """Edges for whole numbers: rounded up, without doubles, which asks the same questions."""
+    """Round edges up for whole numbers, without duplicates; the questions stay the same."""
     return tuple(dict.fromkeys(float(math.ceil(edge)) for edge in edges))

@@ -1,4 +1,4 @@
-"""The kind `number`: one number a period, compared with public cuts of the line."""
+"""The metric kind `number`: one number per period, compared with public thresholds."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _OF_PERIOD = {
 
 MAX_BINS = 500
 DEFAULT_BINS = {"edges": 32, "mean": 8}
-DEFAULT_REPLICATES = 4  # cohorts of each question: two or more measure what memoized noise does
-SYMBOLS_BY_EPSILON = ((1.5, 4), (3.0, 6), (math.inf, 8))  # of mode `once`: up to so many nats
+DEFAULT_REPLICATES = 4  # cohorts for each question: two or more show the effect of memoized noise
+SYMBOLS_BY_EPSILON = ((1.5, 4), (3.0, 6), (math.inf, 8))  # mode `once`: (largest epsilon, symbols)
 EDGE_KEYS = {"scale", "from", "to", "bins"}
 NUMBER_KEYS = (
     Key("unit", TEXT, None, "For people: `ms`, `EUR`, `crashes`.", ALWAYS),
@@ -67,7 +67,7 @@ NUMBER_KEYS = (
 
 
 class NumberKind(Kind):
-    """The kind of metric whose value is a finite number (duration, counter, size), or no data."""
+    """The metric kind whose value is a finite number (duration, counter, size), or no data."""
 
     name = "number"
     encodings = ("ordered",)
@@ -93,7 +93,7 @@ class NumberKind(Kind):
         yield {**declared, "params": params, "details": number, "max_memoized_values": symbols}
 
     def check(self, metric: Metric) -> None:
-        """Require one report a period, cohorts that share the cuts evenly, noise of the mode."""
+        """Require one report per period, evenly shared thresholds, and the mode's noise."""
         number = metric.details
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one number a period")
@@ -124,21 +124,21 @@ class NumberKind(Kind):
             refuse_field(metric, "params", why)
 
     def cohort_step(self, metric: Metric) -> int:
-        """Number that `num_cohorts` must be a multiple of: the number of sets of questions."""
+        """Return the number that must divide `num_cohorts`: the number of question sets."""
         return int(metric.details.stride(metric.params.num_bits))
 
     def fewer_cohorts(self, metric: Metric) -> str:
-        """Advice to declare fewer edges, since cohorts are a multiple of the sets of questions."""
+        """Return a hint to declare fewer edges, which need fewer cohorts."""
         what = "bins" if metric.details.scale != "list" else "edges"
         num_questions, cohorts = len(metric.details.asked), self.cohort_step(metric)
         return f"fewer {what} (its {num_questions} questions take {cohorts} cohorts)"
 
     def turns(self, metric: Metric) -> int:
-        """Periods over which the one report is spread."""
+        """Return the number of periods over which devices spread their one report."""
         return int(metric.details.spread)
 
     def examples(self, metric: Metric) -> Sequence[Hashable]:
-        """Its edges from the middle on, where most numbers are."""
+        """Return the edges from the middle outwards, since most numbers lie near the middle."""
         edges = metric.details.edges
         return sorted(edges, key=lambda edge: abs(edges.index(edge) - len(edges) // 2))
 
@@ -147,17 +147,17 @@ class NumberKind(Kind):
         return bool(metric.details.of_period == "sum")
 
     def jittered(self, metric: Metric) -> bool:
-        """Return whether devices move their cuts by a secret constant: with `ask = "mean"`."""
+        """Return whether a secret device constant shifts thresholds (`ask = "mean"`)."""
         return bool(metric.details.ask == "mean")
 
     def num_values(self, metric: Metric) -> int | None:
-        """Return the number of symbols, which are all that a device can come to say."""
+        """Return the number of symbols, which are all that a device can report."""
         return metric.params.num_bits
 
     def all_values(self, metric: Metric) -> Sequence[object]:
-        """Numbers that together give every answer of every cohort; None is no data.
+        """Return numbers that together produce every answer of every cohort; None is no data.
 
-        None of mode `once`, which memoizes nothing.
+        Return no numbers in mode `once`, which memoizes nothing.
         """
         number = metric.details
         if number.mode == "once":
@@ -186,7 +186,7 @@ class NumberKind(Kind):
         return number
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """What is made of a period, and how little of it a device says."""
+        """Return the question as text, with the little that a device reports, and the edges."""
         number = metric.details
         edges = tuple(f"{edge:g}" for edge in number.edges)
         answer = (
@@ -221,7 +221,7 @@ def _number(table: MetricTable) -> Number:
 
 
 def _edges(table: MetricTable, ask: object) -> tuple[str, tuple[float, ...]]:
-    """Return the scale and the edges: a list, or a table of scale, from, to and bins."""
+    """Return the scale and the edges, from a list or a table of scale, from, to and bins."""
     edges = table["edges"]
     if isinstance(edges, list):
         listed = as_edges(edges)
@@ -250,7 +250,7 @@ def _edges(table: MetricTable, ask: object) -> tuple[str, tuple[float, ...]]:
 
 
 def _noise(table: MetricTable, number: Number) -> tuple[int, TwoRoundMechanism]:
-    """How many symbols there are, and both rounds."""
+    """Return the number of symbols, and both rounds."""
     if number.mode == "memo":
         table.refuse_any(("epsilon", "num_symbols"), "goes with mode = 'once'")
         pair = table.positive("epsilon_infinity"), table.positive("epsilon_one")

@@ -1,4 +1,4 @@
-"""The kind `pair`: a value from each of two lists, encoded as one."""
+"""The metric kind `pair`: a value from each of two lists, encoded as one value."""
 
 from __future__ import annotations
 
@@ -34,17 +34,13 @@ Values = tuple[str | bool, ...]
 class Pair(Frozen):
     """The names of the two sides of a pair metric, and the values of each side. Public.
 
-    of: the two names, in the order of the values of a pair.
-    values: two lists, each of text (in NFC, without `|`) or of false and true, two or more.
-
-    Raises ParameterError that names what is wrong.
+    Raises ParameterError that names the problem.
     """
 
-    of: tuple[str, str]
-    values: tuple[Values, Values]
+    of: tuple[str, str]  # the two names, in the order of the values of a pair
+    values: tuple[Values, Values]  # two or more each: text (NFC, without `|`), or false and true
 
     def __post_init__(self) -> None:
-        """Bring text into its one form; check names and lists."""
         names, lists = self.of, self.values
         if len(names) != 2 or len(lists) != 2 or names[0] == names[1]:
             raise ParameterError(f"of = {shown(list(names))}: a pair has two sides, with two names")
@@ -61,23 +57,23 @@ class Pair(Frozen):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of values of each side: rows and columns of the table."""
+        """Return the number of values of each side: rows and columns of the table."""
         return len(self.values[0]), len(self.values[1])
 
     @property
     def num_pairs(self) -> int:
-        """Number of cells of the table."""
+        """Return the number of pairs, the cells of the table."""
         return len(self.values[0]) * len(self.values[1])
 
     def side_index(self, side: int, value: object) -> int | None:
-        """Find a value in the list of a side.
+        """Return the index of a value in the list of a side.
 
         Args:
-            side: 0 or 1.
-            value: Private.
+            side: The side, 0 or 1.
+            value: The value. Private.
 
         Returns:
-            Its index, None if it is not in the list. Private.
+            The index, or None if the value is not in the list. Private.
         """
         if isinstance(value, str):
             value = canonical(value) if len(value) <= MAX_VALUE_CHARS else None
@@ -87,16 +83,15 @@ class Pair(Frozen):
         return None
 
     def labels(self, side: int) -> tuple[str, ...]:
-        """Return the values of a side as text: `true` and `false` of a list of truth values."""
+        """Return the values of a side as text; truth values become `true` and `false`."""
         return tuple(map(label, self.values[side]))
 
     def texts(self) -> list[str]:
-        """All pairs as text, `first | second`; the second side changes fastest."""
+        """Return all pairs as text, `first | second`; the second side changes fastest."""
         return [first + SEPARATOR + second for first in self.labels(0) for second in self.labels(1)]
 
     def split(self, text: str) -> tuple[int, int] | None:
-        """Return the indices of both values of a pair given as text; None if it is none of the
-        pairs."""
+        """Return the indices of both values of a pair given as text; None if not a pair."""
         if len(text) > 2 * MAX_VALUE_CHARS:
             return None
         first, separator, second = canonical(text).partition(SEPARATOR)
@@ -105,12 +100,12 @@ class Pair(Frozen):
         return self.labels(0).index(first), self.labels(1).index(second)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sides as plain values for JSON; `from_dict` reads them."""
+        """Return the sides as plain values; `from_dict` reads them."""
         return {"of": list(self.of), "values": [list(values) for values in self.values]}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Pair:
-        """Read `to_dict`'s form. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError."""
         if set(fields) != {"of", "values"}:
             raise ParameterError(f"a pair has of and values, not {sorted(map(str, fields))}")
         of, values = fields["of"], fields["values"]
@@ -139,19 +134,19 @@ def _checked(name: str, values: Any) -> Values:
     for value in map(label, checked):
         if FORBIDDEN in value or not value.strip() or len(value) > MAX_VALUE_CHARS:
             raise ParameterError(
-                f"values.{name}: {shown(value)} is empty, too long, or holds '{FORBIDDEN}', which "
-                "is between the two values of a pair"
+                f"values.{name}: {shown(value)} is empty, too long, or contains '{FORBIDDEN}', "
+                "which separates the two values of a pair"
             )
     return checked
 
 
-MAX_ONE_HOT = 256  # pairs with a bit each; more are hashed
-_MAX_LISTED = 12  # values of a side that are named one by one
+MAX_ONE_HOT = 256  # the maximum number of pairs with one bit each; more are hashed
+_MAX_LISTED = 12  # the maximum number of values of a side that a description lists
 _ONE_HOT, _BLOOM = "one_hot", "bloom"
 
 
 class PairKind(Kind):
-    """A pair, one value from each of two lists, encoded as one."""
+    """The metric kind whose value is a pair: one value from each of two lists, encoded as one."""
 
     name = "pair"
     encodings = (_ONE_HOT, _BLOOM)
@@ -169,10 +164,10 @@ class PairKind(Kind):
     client_part = "pairs"
 
     def completed(self, table: Mapping[str, Any], tables: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Take a list that `values` does not hold from the metric of that name, in this file."""
+        """Copy each list that is missing in `values` from the file's metric of that name."""
         names, lists = table.get("of"), table.get("values", {})
         if not isinstance(names, list) or not isinstance(lists, dict):
-            return table  # `read_details` says what is wrong
+            return table  # `read_details` reports the problem
         declared = {side: _declared(tables.get(side)) for side in names if isinstance(side, str)}
         return {**table, "values": {k: v for k, v in declared.items() if v is not None} | lists}
 
@@ -186,7 +181,7 @@ class PairKind(Kind):
         missing = [side for side in names if side not in lists]
         if missing:
             raise ParameterError(
-                f"of names {shown(missing[0])}, which is neither a list of `values` nor a metric "
+                f"of names {shown(missing[0])}, which is neither a list in `values` nor a metric "
                 "with a list of values (kind 'category' or 'boolean') in this file"
             )
         unknown = sorted(set(lists) - set(names))
@@ -195,7 +190,7 @@ class PairKind(Kind):
         return Pair((names[0], names[1]), (lists[names[0]], lists[names[1]]))
 
     def encoding(self, table: MetricTable) -> str:
-        """Return the encoding: a Bloom filter where `num_bits` is declared, else one bit a pair."""
+        """Return a Bloom filter if `num_bits` is declared, or else one bit per pair."""
         return _BLOOM if "num_bits" in table else _ONE_HOT
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
@@ -218,7 +213,7 @@ class PairKind(Kind):
         return {"num_bits": bits, "num_hashes": 1, "num_cohorts": cohorts}
 
     def check(self, metric: Metric) -> None:
-        """Require two lists, and as many bits as pairs where each pair has its own bit."""
+        """Require one hash, and the same number of bits as pairs if each pair has its own bit."""
         params, pairs = metric.params, metric.details.num_pairs
         if params.scheme.own_bits and params.num_bits != pairs:
             refuse_field(metric, "params", f"do not have one bit for each of the {pairs} pairs")
@@ -235,14 +230,14 @@ class PairKind(Kind):
         return int(metric.details.num_pairs)
 
     def text(self, metric: Metric, value: object) -> str:
-        """Return the pair as `first | second`, which is what is hashed."""
+        """Return the pair as `first | second`, the text that is hashed."""
         first, second = self._places(metric, value)
         pair = metric.details
         text: str = pair.texts()[first * pair.shape[1] + second]
         return text
 
     def index(self, metric: Metric, value: object) -> int:
-        """Return the place of the pair, the second side running fastest."""
+        """Return the index of the pair; the second side changes fastest."""
         first, second = self._places(metric, value)
         return first * int(metric.details.shape[1]) + second
 
@@ -278,16 +273,16 @@ class PairKind(Kind):
         return lists
 
     def all_values(self, metric: Metric) -> Sequence[object]:
-        """Every pair, as text."""
+        """Return every pair as text."""
         texts: list[str] = metric.details.texts()
         return texts
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """All pairs as text, by index."""
+        """Return all pairs as text, by index."""
         return Pair.from_dict(definition["details"]).texts()
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """Sentences on the two lists of values, without the single answers."""
+        """Return a description of the two lists of values, without the single answers."""
         pair = metric.details
         listed = [f"{len(labels)} values" if len(labels) > _MAX_LISTED else ", ".join(labels)
                   for labels in map(pair.labels, (0, 1))]  # fmt: skip
@@ -296,10 +291,9 @@ class PairKind(Kind):
 
 
 def _declared(table: Any) -> Any:
-    """Return the list of a metric that has one, as declared; None for any other."""
     try:
         return kind_named(table["kind"]).declared_values(table)
-    except (ParameterError, LookupError, TypeError):  # no metric, or not one of a known kind
+    except (ParameterError, LookupError, TypeError):  # not a metric, or of an unknown kind
         return None
 
 

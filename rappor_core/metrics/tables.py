@@ -1,4 +1,4 @@
-"""`MetricTable`: a `[metrics.NAME]` table of `metrics.toml`, read by the keys of its kind."""
+"""`MetricTable`: a `[metrics.NAME]` table of `metrics.toml`, read with the keys of its kind."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ _AS_DECLARED = {key.name for key in COMMON_KEYS} | {
 
 
 class MetricTable:
-    """A table of a metric. `table[key]` is the value given, or else the key's default.
+    """A table of a metric; `table[key]` is the declared value, or else the key's default.
 
-    name: of the metric.  table: keys and values as in the file.
-
-    Raises MetricsFileError for a key that its kind does not have, and for a missing one.
+    `name` is the metric's name; `table` contains the keys and values as in the file. Raises
+    MetricsFileError for a missing key, and for a key that the kind does not have.
     """
 
     def __init__(self, name: str, table: Mapping[str, Any], kind: Kind) -> None:
-        """Check the names of the keys."""
         self.name, self.given = name, table
         self._keys = {key.name: key for key in (*COMMON_KEYS, *kind.keys)}
         for key in kind.fixed_keys:
@@ -41,12 +39,9 @@ class MetricTable:
                 self[entry.name]
 
     def __contains__(self, key: str) -> bool:
-        """Return whether the table has a key."""
         return key in self.given
 
     def __getitem__(self, key: str) -> Any:
-        """Return the value of a key. Raises MetricsFileError where it is missing without a
-        default."""
         value = self.get(key)
         if value is None:
             raise MetricsFileError(f"metric {self.name!r}: {key} is missing")
@@ -57,21 +52,21 @@ class MetricTable:
         return self.given.get(key, self._keys[key].default)
 
     def declared(self) -> dict[str, Any]:
-        """Return the values that go into a `Metric` as they are."""
+        """Return the values that become fields of a `Metric` unchanged."""
         return {key: value for key, value in self.given.items() if key in _AS_DECLARED}
 
     def positive(self, key: str) -> float:
-        """Read a positive number of nats."""
+        """Read a positive number of nats. Raises MetricsFileError."""
         value = self[key]
         if not is_positive(value):
             self.refuse(key, "is not a positive number of nats")
         return float(value)
 
     def filled_list(self, key: str) -> list[Any]:
-        """Read a list that holds something."""
+        """Read a list that is not empty. Raises MetricsFileError."""
         value = self[key]
         if not isinstance(value, list) or not value:
-            self.refuse(key, "is not a list with something in it")
+            self.refuse(key, "is not a list with at least one item")
         return value
 
     def refuse(self, key: str, why: str) -> NoReturn:
@@ -79,24 +74,24 @@ class MetricTable:
         raise MetricsFileError(f"metric {self.name!r}: {key} = {shown(self.get(key))} {why}")
 
     def refuse_any(self, keys: Iterable[str], why: str) -> None:
-        """Refuse the first of some keys that the table has."""
+        """Raise MetricsFileError for the first of some keys that the table contains."""
         for key in keys:
             if key in self.given:
                 self.refuse(key, why)
 
     def refuse_unknown_part(self, key: str, names: Set[str]) -> None:
-        """Refuse a key that the inline table of a key does not have."""
+        """Raise MetricsFileError for an unknown key in the inline table of a key."""
         refuse_unknown(f"metric {self.name!r}: {key}", self[key], names)
 
     def mechanism(self, num_hashes: Any, *, single_bit: bool) -> TwoRoundMechanism:
         """Read both rounds from three probabilities, or solve them from two epsilons.
 
         Args:
-            num_hashes: among which an epsilon is divided.
-            single_bit: whether two values differ in one bit, not two.
+            num_hashes: The number of hashes that share each epsilon.
+            single_bit: Whether two values differ in one bit, not two.
 
         Raises:
-            MetricsFileError: If both are given, or neither.
+            MetricsFileError: Both are given, or neither.
         """
         epsilons = [key for key in ("epsilon_infinity", "epsilon_one") if key in self]
         probabilities = [key for key in ("prob_f", "prob_p", "prob_q") if key in self]
@@ -122,23 +117,23 @@ class MetricTable:
         return TwoRoundMechanism.symmetric(*(value * share for value in pair))
 
     def check_hashes(self, num_hashes: Any) -> None:
-        """Refuse a number of hashes among which no epsilon can be divided."""
+        """Reject a number of hashes that cannot share an epsilon."""
         if type(num_hashes) is not int or num_hashes < 1:
             self.refuse("num_hashes", "is not a whole number of 1 or more")
 
     def problem(self, error: Exception) -> MetricsFileError:
-        """Name the metric, and the epsilon that keeps nothing where the table declares one."""
+        """Return an error that names the metric, and an epsilon that is too small."""
         if isinstance(error, InformationLostError):
             self.refuse_any(("epsilon_one", "epsilon"), "keeps nothing; use a larger one")
         return MetricsFileError(f"metric {self.name!r}: {error}")
 
 
 def refuse_unknown(where: str, table: Mapping[str, Any], names: Set[str]) -> None:
-    """Raise MetricsFileError for the first key that is not known, with its value."""
+    """Raise MetricsFileError for the first unknown key, with its value."""
     for key in sorted(table.keys() - names):
         value, name = table[key], shown(key)[1:-1]
         what = f"key {name} = {shown(value)}"
-        if isinstance(value, dict) and value:  # [metric.x] for [metrics.x]
+        if isinstance(value, dict) and value:  # such as [metric.x] instead of [metrics.x]
             what = f"table [{name}.{shown(next(iter(value)))[1:-1]}]"
         hint = meant(key, names) or f"; known are {', '.join(sorted(names))}"
         raise MetricsFileError(f"{where}: unknown {what}{hint}")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 Period = Literal["day", "week", "month"]
 Platform = Literal["app", "web"]
-APP: Final = "app"  # the storage lasts as long as the app is installed
-WEB: Final = "web"  # a browser, which may delete it at any time
+APP: Final = "app"  # its storage lasts as long as the app is installed
+WEB: Final = "web"  # a browser, which may delete its storage at any time
 
 MAX_ACCEPT_DAYS = 90
 MAX_REPORTS_FOR_LIFE = 10**9
@@ -26,7 +26,7 @@ NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
 
 
 def check_definition(metric: Metric) -> None:
-    """Check each key alone, then together. Raises MetricsFileError."""
+    """Check each key alone, then all together. Raises MetricsFileError."""
     _check_name(metric)
     _check_choices(metric)
     _check_numbers(metric)
@@ -58,7 +58,7 @@ def _check_choices(metric: Metric) -> None:
             refuse_field(metric, key, f"is not one of {', '.join(choices)}")
     for key in ("description", "owner"):
         if not isinstance(getattr(metric, key), str) or not getattr(metric, key).strip():
-            refuse_field(metric, key, "is empty; say what is collected and who answers for it")
+            refuse_field(metric, key, "is empty; state what is collected and who is responsible")
     if type(metric.fallback) not in (str, type(None)):
         refuse_field(metric, "fallback", "is not a string")
     if type(metric.expires) is not date:
@@ -96,14 +96,13 @@ def _check_cohort_floor(metric: Metric) -> None:
 
 
 def _check_lengths(metric: Metric) -> None:
-    """Require texts that a device encodes."""
     for key in ("categories", "fallback", "no_data"):
         texts = getattr(metric, key)
         for text in texts if isinstance(texts, tuple) else (texts,):
             if isinstance(text, str) and len(text) > MAX_VALUE_CHARS:
                 raise MetricsFileError(
                     f"metric {metric.name!r}: {key} has {shown(text)}, of {len(text):,} characters;"
-                    f" {MAX_VALUE_CHARS:,} are the most that a device encodes"
+                    f" a device encodes at most {MAX_VALUE_CHARS:,}"
                 )
 
 
@@ -130,7 +129,7 @@ def _check_lifetime(metric: Metric) -> None:
         refuse_field(metric, "fallback", "is missing: say what is sent past max_memoized_values")
     reserved = {canonical(v) for v in (metric.fallback, metric.no_data) if v is not None}
     cap, params = metric.max_memoized_values, metric.params
-    all_fit = bool(params.scheme.symbols) and cap >= params.num_bits  # no symbol is past the cap
+    all_fit = bool(params.scheme.symbols) and cap >= params.num_bits  # no symbol exceeds the cap
     if params.mechanism.has_permanent_round and cap <= len(reserved) and not all_fit:
         refuse_field(
             metric,
@@ -149,9 +148,12 @@ def _check_no_data(metric: Metric) -> None:
 
 
 def _check_platforms(metric: Metric) -> None:
-    """Where a browser may delete the ledger only a bound on reports holds, in each of its lives."""
+    """Require a limit on reports for browsers, per storage lifetime.
+
+    A browser may delete the ledger, so only that limit holds, once in each lifetime of its storage.
+    """
     known = get_args(Platform)
-    platforms: object = metric.platforms  # of a file: anything
+    platforms: object = metric.platforms  # can be anything if it comes from a file
     if type(platforms) is not tuple or not _are_different(platforms, known):
         why = f"is not a list of one or more of {', '.join(known)}, each once"
         refuse_field(metric, "platforms", why)
@@ -175,6 +177,5 @@ def _check_platforms(metric: Metric) -> None:
 
 
 def _are_different(names: tuple[object, ...], known: tuple[str, ...]) -> bool:
-    """Return whether there is something given, all of it known, and each once."""
     named = [name for name in names if isinstance(name, str) and name in known]
     return 0 < len(names) == len(named) == len(set(named))

@@ -1,2 +1,4 @@
-"""Oblivious HTTP (RFC 9458): a request that a relay passes on and cannot read, for devices and
-collectors. Needs the library `cryptography` (extra `relay`)."""
+"""Oblivious HTTP (RFC 9458): requests that a relay forwards but cannot read.
+
+Devices and collectors use it. It needs the library `cryptography` (extra `relay`).
+"""

@@ -1,7 +1,7 @@
 """Binary HTTP messages of known length (RFC 9292), with padding.
 
-Both decoders take what the other side may write and refuse everything else; no message of theirs
-repeats what they read.
+Both decoders accept the messages that the other side may send and reject everything else. Error
+messages never repeat the input.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import NamedTuple
 from rappor_core.errors import EncapsulationError
 
 REQUEST, RESPONSE = 0, 1  # framing indicators
-SIZE_STEP = 1024  # messages of devices and collectors are padded to a multiple of so many bytes
+SIZE_STEP = 1024  # devices and collectors pad messages to a multiple of this number of bytes
 MAX_FIELDS = 32
 _BAD_IN_VALUES = (b"\0", b"\r", b"\n")
-_TCHAR = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")  # lower case alone
+_TCHAR = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")  # lower case only
 
 Fields = tuple[tuple[bytes, bytes], ...]  # names in lower case, values
 
 
 class BinaryRequest(NamedTuple):
-    """A request. path: with the query, as in a request line."""
+    """A request; its path includes the query, as in a request line."""
 
     method: bytes
     scheme: bytes
@@ -32,7 +32,7 @@ class BinaryRequest(NamedTuple):
 
 
 class BinaryResponse(NamedTuple):
-    """A final response; informational ones before it are passed over."""
+    """A final response; decoding skips informational ones before it."""
 
     status: int
     fields: Fields = ()
@@ -40,42 +40,36 @@ class BinaryResponse(NamedTuple):
 
 
 def encode_request(request: BinaryRequest, pad_to: int = 0) -> bytes:
-    """Write a request as binary HTTP (RFC 9292).
+    """Encode a request as binary HTTP (RFC 9292).
 
     Args:
         request: The request.
-        pad_to: Zeros follow it up to a multiple of this number of bytes; 0 for none.
-
-    Returns:
-        The bytes.
+        pad_to: The number of bytes to a multiple of which zeros pad the message; 0 for no padding.
     """
     control = b"".join(map(_with_length, request[:4]))
     return _encode(REQUEST, control, request.fields, request.content, pad_to)
 
 
 def encode_response(response: BinaryResponse, pad_to: int = 0) -> bytes:
-    """Write a response as binary HTTP (RFC 9292).
+    """Encode a response as binary HTTP (RFC 9292).
 
     Args:
         response: The response.
-        pad_to: Zeros follow it up to a multiple of this number of bytes; 0 for none.
-
-    Returns:
-        The bytes.
+        pad_to: The number of bytes to a multiple of which zeros pad the message; 0 for no padding.
     """
     control = _integer(response.status)
     return _encode(RESPONSE, control, response.fields, response.content, pad_to)
 
 
 def decode_request(data: bytes) -> BinaryRequest:
-    """Return the inverse of `encode_request`. Raises EncapsulationError."""
+    """Decode a request; the inverse of `encode_request`. Raises EncapsulationError."""
     reader = _begin(data, REQUEST)
     control = reader.part(), reader.part(), reader.part(), reader.part()
     return BinaryRequest(*control, *reader.fields_and_content())
 
 
 def decode_response(data: bytes) -> BinaryResponse:
-    """Return the inverse of `encode_response`. Raises EncapsulationError."""
+    """Decode a response; the inverse of `encode_response`. Raises EncapsulationError."""
     reader = _begin(data, RESPONSE)
     status = reader.integer()
     while 100 <= status < 200:
@@ -99,7 +93,7 @@ def _with_length(part: bytes) -> bytes:
 
 
 def _integer(value: int) -> bytes:
-    """Return a variable-length integer (RFC 9000, section 16), in the shortest form."""
+    """Encode a variable-length integer (RFC 9000, section 16) in its shortest form."""
     for code, size in enumerate((1, 2, 4, 8)):
         if value < 1 << (8 * size - 2):
             return (value | code << (8 * size - 2)).to_bytes(size, "big")
@@ -114,8 +108,10 @@ def _begin(data: bytes, framing: int) -> _Reader:
 
 
 class _Reader:
-    """Reads a message from its first byte on. A part that is not there any more is empty: a
-    sender may cut what is empty at the end (RFC 9292, section 3.8)."""
+    """A reader that returns the parts of a message in order.
+
+    A part past the end is empty: a sender may omit trailing empty parts (RFC 9292, section 3.8).
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -134,7 +130,7 @@ class _Reader:
         return tuple(_fields(section))
 
     def fields_and_content(self) -> tuple[Fields, bytes]:
-        """Return the last parts of a message; what follows them is padding."""
+        """Read the last parts of a message and check that only zero padding follows."""
         fields = self.fields()
         content = b"" if self.is_over else self.part()
         if self.fields():
@@ -156,7 +152,7 @@ class _Reader:
 
 
 def _fields(section: bytes) -> Iterable[tuple[bytes, bytes]]:
-    """Return the field lines of a section."""
+    """Yield the field lines of a section. Raises EncapsulationError for an invalid one."""
     reader = _Reader(section)
     number = 0
     while not reader.is_over:

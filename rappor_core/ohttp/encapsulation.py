@@ -1,7 +1,7 @@
 """Encapsulated requests and responses (RFC 9458, section 4).
 
-A request is one message, answered by one: nothing is remembered between two. A replayed request
-opens again; that its batch is counted once is up to the collector.
+Each request has one response, and no state survives the exchange. A replayed request can be opened
+again; the collector must count its batch only once.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ REQUEST_TYPE, RESPONSE_TYPE = "message/ohttp-req", "message/ohttp-res"
 _SUITE = b"".join(number.to_bytes(2, "big") for number in (KEM_ID, KDF_ID, AEAD_ID))
 _HEADER_BYTES = 1 + len(_SUITE)
 _RESPONSE_NONCE_BYTES = max(KEY_BYTES, NONCE_BYTES)
-OVERHEAD = _HEADER_BYTES + PUBLIC_KEY_BYTES + TAG_BYTES  # bytes by which a request grows
+OVERHEAD = _HEADER_BYTES + PUBLIC_KEY_BYTES + TAG_BYTES  # the bytes that encryption adds
 
 
 class Exchange(NamedTuple):
-    """One request and its answer, on either side. sent: the sender's public value."""
+    """One request and its response, on either side; `sent` is the sender's public value."""
 
     sent: bytes
     context: HpkeContext
@@ -46,20 +46,17 @@ class Exchange(NamedTuple):
     def seal_response(
         self, response: bytes, random_bytes: Callable[[int], bytes] = os.urandom
     ) -> bytes:
-        """Encapsulate the answer, at the collector (RFC 9458, section 4.4).
+        """Encapsulate the response, at the collector (RFC 9458, section 4.4).
 
         Args:
-            response: The answer as binary HTTP.
-            random_bytes: Source of the nonce.
-
-        Returns:
-            The nonce and the encrypted answer.
+            response: The response as binary HTTP.
+            random_bytes: The source of the nonce.
         """
         nonce = random_bytes(_RESPONSE_NONCE_BYTES)
         return nonce + aead_seal(*self._response_key(nonce), response)
 
     def open_response(self, sealed: bytes) -> bytes:
-        """Open the answer, on the device. Raises EncapsulationError."""
+        """Open the response, on the device. Raises EncapsulationError."""
         nonce, ciphertext = sealed[:_RESPONSE_NONCE_BYTES], sealed[_RESPONSE_NONCE_BYTES:]
         return aead_open(*self._response_key(nonce), ciphertext)
 
@@ -79,10 +76,11 @@ def encapsulate(
     Args:
         config: The holder's public key and its id.
         request: The request as binary HTTP.
-        ephemeral: Makes the key pair of this one message; two messages never share one.
+        ephemeral: A function that creates a new key pair for this message; messages never share
+            one.
 
     Returns:
-        The encrypted request, and the exchange that opens its answer.
+        The encrypted request, and the exchange that opens its response.
 
     Raises:
         EncapsulationError: No secret can be agreed with this public key.
@@ -93,8 +91,10 @@ def encapsulate(
 
 
 def key_id_of(encapsulated: bytes) -> int:
-    """Return the key that a request was encrypted for. Raises EncapsulationError for another
-    suite."""
+    """Return the id of the key for which a request was encrypted.
+
+    Raises EncapsulationError if the request uses another cipher suite.
+    """
     if len(encapsulated) < OVERHEAD or encapsulated[1:_HEADER_BYTES] != _SUITE:
         raise EncapsulationError("not an encapsulated request for X25519, HKDF-SHA256, AES-128-GCM")
     return encapsulated[0]
@@ -106,11 +106,11 @@ def decapsulate(
     """Decrypt a request, at the collector.
 
     Args:
-        keys: Private keys by their id.
+        keys: The private keys by their id.
         encapsulated: The encrypted request.
 
     Returns:
-        The request as binary HTTP, and the exchange that seals its answer.
+        The request as binary HTTP, and the exchange that seals its response.
 
     Raises:
         UnknownKeyError: No key has the request's id.
@@ -135,39 +135,35 @@ _OWN_SUITE = (KDF_ID, AEAD_ID)
 
 
 class KeyConfig(NamedTuple):
-    """A public key of a collector. Nothing in it is private.
+    """A public key of a collector, with its id and cipher suites. All of it is public."""
 
-    key_id: 0 to 255, in clear in each request.  public_key: of X25519, 32 bytes.
-    suites: pairs of KDF and AEAD that the holder takes.
-    """
-
-    key_id: int
-    public_key: bytes
-    suites: tuple[tuple[int, int], ...] = (_OWN_SUITE,)
+    key_id: int  # 0 to 255, unencrypted in each request
+    public_key: bytes  # X25519, 32 bytes
+    suites: tuple[tuple[int, int], ...] = (_OWN_SUITE,)  # the accepted pairs of KDF and AEAD
 
 
 def encode_key_config(config: KeyConfig) -> bytes:
-    """Return the bytes of one configuration (RFC 9458, section 3.1)."""
+    """Encode one key configuration (RFC 9458, section 3.1)."""
     suites = b"".join(_two(kdf) + _two(aead) for kdf, aead in config.suites)
     return bytes([config.key_id]) + _two(KEM_ID) + config.public_key + _two(len(suites)) + suites
 
 
 def encode_keys(configs: Iterable[KeyConfig]) -> bytes:
-    """Return the form `application/ohttp-keys`: configurations, the preferred one first."""
+    """Encode key configurations as `application/ohttp-keys`, the preferred one first."""
     encoded = map(encode_key_config, configs)
     return b"".join(_two(len(config)) + config for config in encoded)
 
 
 def decode_keys(data: bytes) -> list[KeyConfig]:
-    """Return the configurations of `application/ohttp-keys` that can be used here, in their order.
+    """Return the usable key configurations of `application/ohttp-keys`, in order.
 
-    Raises EncapsulationError where there is none, or where the bytes are not of this form.
+    Raises EncapsulationError if none is usable, or if the bytes do not have this form.
     """
     usable = [config for part in _parts(data) if (config := _decode(part)) is not None]
     if not usable:
         raise EncapsulationError(
-            f"{len(data)} bytes hold no key for X25519, HKDF-SHA256 and AES-128-GCM; an operator "
-            "writes the file with rappor ohttp-keys create -o FILE"
+            f"{len(data)} bytes contain no key for X25519, HKDF-SHA256 and AES-128-GCM; an "
+            "operator writes the file with rappor ohttp-keys create -o FILE"
         )
     return usable
 
@@ -183,7 +179,7 @@ def _parts(data: bytes) -> Iterator[bytes]:
 
 
 def _decode(part: bytes) -> KeyConfig | None:
-    """None for a configuration of another suite."""
+    """Decode a key configuration; None if it is for another cipher suite."""
     if part[1:3] != _two(KEM_ID):
         return None
     public_key, rest = part[3 : 3 + PUBLIC_KEY_BYTES], part[3 + PUBLIC_KEY_BYTES :]

@@ -1,7 +1,7 @@
 """Hybrid public key encryption in base mode (RFC 9180): X25519, HKDF-SHA256, AES-128-GCM.
 
-A context seals one message. The primitives are those of `cryptography`, whose own HPKE cannot
-export a secret, by which the answers of Oblivious HTTP are encrypted; so the key schedule is here.
+A context seals one message. The primitives come from `cryptography`. Its own HPKE cannot export the
+secret with which Oblivious HTTP encrypts responses, so the key schedule is implemented here.
 """
 
 import hmac
@@ -25,21 +25,18 @@ _SUITE = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in (KEM_ID, KDF
 
 
 class HpkeContext(NamedTuple):
-    """What both sides derive for one message (RFC 9180, section 5.1). All of it is secret.
+    """The secrets that both sides derive for one message (RFC 9180, section 5.1)."""
 
-    key: of AES-128-GCM, 16 bytes.  nonce: of the first message, 12 bytes.
-    """
-
-    key: bytes
-    nonce: bytes
+    key: bytes  # of AES-128-GCM, 16 bytes
+    nonce: bytes  # for the one message, 12 bytes
     exporter_secret: bytes
 
     def seal(self, plaintext: bytes, associated: bytes = b"") -> bytes:
-        """Encrypt the one message; it grows by TAG_BYTES. associated: what is authenticated too."""
+        """Encrypt the one message, which adds TAG_BYTES; `associated` is authenticated only."""
         return aead_seal(self.key, self.nonce, plaintext, associated)
 
     def open(self, ciphertext: bytes, associated: bytes = b"") -> bytes:
-        """Return the inverse of `seal`. Raises EncapsulationError."""
+        """Decrypt the message; the inverse of `seal`. Raises EncapsulationError."""
         return aead_open(self.key, self.nonce, ciphertext, associated)
 
     def export(self, label: bytes, length: int) -> bytes:
@@ -52,8 +49,8 @@ def set_up_sender(
 ) -> tuple[bytes, HpkeContext]:
     """Return the sender's public value, 32 bytes, and the context for the holder of a public key.
 
-    ephemeral: a new key pair, used for this message alone. Raises EncapsulationError for a public
-    key with which no secret can be agreed.
+    `ephemeral` is a new key pair, used for this message only. Raises EncapsulationError for a
+    public key with which no secret can be agreed.
     """
     sent = ephemeral.public_key().public_bytes_raw()
     secret = _agree(ephemeral, public_key)
@@ -61,29 +58,28 @@ def set_up_sender(
 
 
 def set_up_receiver(sent: bytes, private_key: X25519PrivateKey, info: bytes) -> HpkeContext:
-    """Return the receiver's context for a public value that a sender sent. Raises
-    EncapsulationError."""
+    """Return the receiver's context for a sender's public value. Raises EncapsulationError."""
     public = private_key.public_key().public_bytes_raw()
     return _key_schedule(_shared_secret(_agree(private_key, sent), sent + public), info)
 
 
 def extract(salt: bytes, secret: bytes) -> bytes:
-    """HKDF-Extract with SHA-256 (RFC 5869, section 2.2)."""
+    """Compute HKDF-Extract with SHA-256 (RFC 5869, section 2.2)."""
     return hmac.digest(salt, secret, "sha256")
 
 
 def expand(pseudorandom_key: bytes, info: bytes, length: int) -> bytes:
-    """HKDF-Expand with SHA-256 (RFC 5869, section 2.3)."""
+    """Compute HKDF-Expand with SHA-256 (RFC 5869, section 2.3)."""
     return HKDFExpand(SHA256(), length, info).derive(pseudorandom_key)
 
 
 def aead_seal(key: bytes, nonce: bytes, plaintext: bytes, associated: bytes = b"") -> bytes:
-    """AES-128-GCM: the ciphertext with its tag."""
+    """Encrypt with AES-128-GCM; return the ciphertext with its tag."""
     return AESGCM(key).encrypt(nonce, plaintext, associated)
 
 
 def aead_open(key: bytes, nonce: bytes, ciphertext: bytes, associated: bytes = b"") -> bytes:
-    """Return the inverse of `aead_seal`. Raises EncapsulationError."""
+    """Decrypt the output of `aead_seal`. Raises EncapsulationError."""
     try:
         return AESGCM(key).decrypt(nonce, ciphertext, associated)
     except (InvalidTag, ValueError):  # ValueError: shorter than a tag
@@ -98,13 +94,13 @@ def _agree(private_key: X25519PrivateKey, public_key: bytes) -> bytes:
 
 
 def _shared_secret(agreed: bytes, kem_context: bytes) -> bytes:
-    """ExtractAndExpand (RFC 9180, section 4.1)."""
+    """Compute ExtractAndExpand (RFC 9180, section 4.1)."""
     prk = _labeled_extract(_KEM, b"", b"eae_prk", agreed)
     return _labeled_expand(_KEM, prk, b"shared_secret", kem_context, _HASH_BYTES)
 
 
 def _key_schedule(shared_secret: bytes, info: bytes) -> HpkeContext:
-    """KeySchedule in base mode, without a pre-shared key (RFC 9180, section 5.1)."""
+    """Compute KeySchedule in base mode, without a pre-shared key (RFC 9180, section 5.1)."""
     no_psk = _labeled_extract(_SUITE, b"", b"psk_id_hash", b"")
     context = b"\0" + no_psk + _labeled_extract(_SUITE, b"", b"info_hash", info)
     secret = _labeled_extract(_SUITE, shared_secret, b"secret", b"")

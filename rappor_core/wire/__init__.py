@@ -1,1 +1,1 @@
-"""Reports and batches: their fields, and their exact bytes as JSON and in binary."""
+"""Reports and batches: their fields, and their exact bytes in JSON and binary form."""

@@ -1,4 +1,4 @@
-"""A batch in binary, for volume: a run of reports alike in all but cohort and bits is one group."""
+"""The compact binary form of a batch, in groups of similar consecutive reports."""
 
 import struct
 from datetime import date, timedelta
@@ -22,14 +22,14 @@ from rappor_core.wire.report import (
 
 BINARY_MAGIC = b"RAPR"
 HEADER = struct.Struct(">4sB16sH")  # magic, version, batch id, number of groups
-_GROUP = struct.Struct(">16sIHI")  # params_id, day, bytes of bits, number of reports
+_GROUP = struct.Struct(">16sIHI")  # params_id, day, bytes per report, number of reports
 _COHORT = struct.Struct(">H")
 
 
 def encode_binary(batch: Batch) -> bytes:
-    """Write a batch as bytes; a run of reports alike in all but cohort and bits is one group.
+    """Encode a batch as bytes, in groups of reports that differ only in cohort and bits.
 
-    Raises WireFormatError for a batch that no decoder would take.
+    Raises WireFormatError for a batch that no decoder would accept.
     """
     try:
         return _packed(batch)
@@ -50,11 +50,11 @@ def _packed(batch: Batch) -> bytes:
 
 
 def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Read a batch in the binary form.
+    """Decode a batch in binary form.
 
     Args:
         body: The whole body of a request.
-        max_reports: Reports at most.
+        max_reports: The maximum number of reports.
 
     Returns:
         The reports, grouped as they were sent.
@@ -79,7 +79,7 @@ def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatc
 
 
 def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup, int]:
-    """Return the group at `offset`, and where the next one starts."""
+    """Return the group at `offset`, and the offset of the next one."""
     name_end = offset + 1 + byte_at(body, offset)
     metric = check_metric(utf8(body[offset + 1 : name_end]))
     params_id, days, num_bytes, count = unpack(_GROUP, body, name_end)
@@ -99,7 +99,7 @@ def _group_key(report: Report) -> tuple[str, str, date, int]:
 
 
 def day_from_number(days: int) -> date:
-    """Check a day, counted from 1970-01-01, and return it. Raises WireFormatError."""
+    """Return the date of a day number since 1970-01-01. Raises WireFormatError."""
     try:
         return EPOCH + timedelta(days=days)
     except OverflowError:
@@ -107,7 +107,7 @@ def day_from_number(days: int) -> date:
 
 
 def unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
-    """Unpack fields of a body at `offset`. Raises WireFormatError if it is too short."""
+    """Unpack fields of a body at `offset`. Raises WireFormatError if the body is too short."""
     try:
         return layout.unpack_from(body, offset)
     except struct.error:
@@ -115,14 +115,14 @@ def unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
 
 
 def byte_at(body: bytes, offset: int) -> int:
-    """Return the byte of a body at an offset. Raises WireFormatError beyond its end."""
+    """Return the byte of a body at an offset. Raises WireFormatError beyond the end."""
     if offset >= len(body):
         raise WireFormatError(f"the body ends early, at byte {len(body)}")
     return body[offset]
 
 
 def utf8(data: bytes) -> str:
-    """Return the name of a metric. Raises WireFormatError."""
+    """Decode the name of a metric. Raises WireFormatError for invalid UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""A batch as JSON, for any client that speaks HTTP."""
+"""The JSON form of a batch, for any client with HTTP."""
 
 import binascii
 import json
@@ -27,7 +27,7 @@ from rappor_core.wire.report import (
 
 MAX_BASE64_CHARACTERS = 4 * -(-MAX_REPORT_BYTES // 3)
 
-# More than any batch has (6 a report): a parsed value takes up to 30 times its bytes of memory.
+# More than any batch has (6 per report): a parsed value uses up to 30 times its bytes of memory.
 MAX_VALUES = 10 * MAX_REPORTS
 
 _HEX_128 = re.compile(r"[0-9a-f]{32}")
@@ -37,7 +37,7 @@ _REPORT_FIELDS = {"metric", "params_id", "cohort", "day", "bits"}
 
 
 def encode_json(batch: Batch) -> bytes:
-    """Write a batch as compact JSON, UTF-8."""
+    """Encode a batch as compact JSON in UTF-8."""
     reports = [report_fields(report) for report in batch.reports]
     document = {"version": WIRE_VERSION, "batch_id": batch.batch_id, "reports": reports}
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
@@ -55,14 +55,14 @@ def report_fields(report: Report) -> dict[str, Any]:
 
 
 def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Read a batch in the JSON form; what consecutive reports share is checked once.
+    """Decode a batch in JSON form; the shared fields of consecutive reports are checked once.
 
     Args:
         body: The whole body of a request.
-        max_reports: Reports at most.
+        max_reports: The maximum number of reports.
 
     Returns:
-        The reports, grouped where consecutive ones share their metric, day and cohort.
+        The reports, in groups of consecutive ones with the same metric, parameters, day and length.
 
     Raises:
         WireFormatError: The body is not exactly one valid batch.
@@ -71,7 +71,7 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
 
 
 def parse_body(body: bytes) -> Any:
-    """Parse a batch's JSON. Raises WireFormatError, also for more values than a batch has."""
+    """Parse a batch's JSON. Raises WireFormatError, also if it has more values than any batch."""
     _check_values(body)
     return parse_strict_json(body)
 
@@ -104,7 +104,7 @@ def read_json(document: Any, max_reports: int) -> GroupedBatch:
 
 
 def _check_values(body: bytes) -> None:
-    """Bound what parsing takes, before it: values are counted by what opens or parts them."""
+    """Limit the memory for parsing: estimate the number of values from commas and brackets."""
     count = sum(body.count(mark) for mark in (b",", b"[", b"{"))
     if count > MAX_VALUES:
         raise WireFormatError(f"the JSON has about {count} values; no batch has {MAX_VALUES}")
@@ -113,7 +113,7 @@ def _check_values(body: bytes) -> None:
 def _group_from_json(
     index: int, fields: dict[str, Any], num_bytes: int, rows: list[tuple[int, bytes]]
 ) -> ReportGroup:
-    """Return a new group, filled by the caller, from the report that begins it."""
+    """Return a new group for the report that begins it; the caller adds the rows."""
     where = f"report {index}"
     return ReportGroup(
         metric=check_metric(fields["metric"]),
@@ -128,21 +128,18 @@ def bits_from_text(index: int, text: Any) -> bytes:
     """Decode the bits of a report.
 
     Args:
-        index: Number of the report in its batch, for the message.
-        text: Base64 of 1 to `MAX_REPORT_BYTES` bytes, as it was given.
-
-    Returns:
-        The bytes.
+        index: The index of the report in its batch, for the message.
+        text: The base64 of 1 to `MAX_REPORT_BYTES` bytes, as received.
 
     Raises:
-        WireFormatError: It is not base64, or not the only way to write these bytes.
+        WireFormatError: The text is not canonical base64.
     """
     try:
         if type(text) is not str or not 1 <= len(text) <= MAX_BASE64_CHARACTERS:
             raise ValueError
         bits = binascii.a2b_base64(text, strict_mode=True)
         if binascii.b2a_base64(bits, newline=False) != text.encode("ascii"):
-            raise ValueError  # spare bits that are not zero
+            raise ValueError  # unused bits that are not zero
     except (ValueError, binascii.Error):
         raise WireFormatError(
             f"report {index}: bits {shown(text)} is not base64 of 1 to {MAX_REPORT_BYTES} bytes"
@@ -151,17 +148,14 @@ def bits_from_text(index: int, text: Any) -> bytes:
 
 
 def day_from_text(where: str, text: Any) -> date:
-    """Parse an ISO date from 1970 on.
+    """Parse an ISO date that is not before 1970.
 
     Args:
-        where: Name of the field, for the message.
-        text: `YYYY-MM-DD`, as it was given.
-
-    Returns:
-        The date.
+        where: The name of the field, for the message.
+        text: The date `YYYY-MM-DD`, as received.
 
     Raises:
-        WireFormatError: It is not such a date.
+        WireFormatError: The text is not such a date.
     """
     try:
         if type(text) is not str or not _DAY.fullmatch(text):
@@ -186,17 +180,14 @@ def check_fields(where: str, fields: Any, expected: set[str]) -> None:
 
 
 def check_hex_128(what: str, text: Any) -> str:
-    """Check that a text is 32 lower-case hexadecimal digits.
+    """Check that a text is 32 lower-case hexadecimal digits, and return it.
 
     Args:
-        what: Name of the field, for the message.
-        text: The text, as it was given.
-
-    Returns:
-        The text.
+        what: The name of the field, for the message.
+        text: The text, as received.
 
     Raises:
-        WireFormatError: It is something else.
+        WireFormatError: The text has another form.
     """
     if type(text) is not str or not _HEX_128.fullmatch(text):
         raise WireFormatError(f"{what} {shown(text)} is not 32 lower-case hexadecimal digits")
@@ -204,12 +195,12 @@ def check_hex_128(what: str, text: Any) -> str:
 
 
 def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Read a batch in the form that its content type names.
+    """Decode a batch in the form that its content type names.
 
     Args:
         body: The whole body of a request.
-        content_type: Of the request.
-        max_reports: Reports at most.
+        content_type: The content type of the request.
+        max_reports: The maximum number of reports.
 
     Returns:
         The reports, grouped.

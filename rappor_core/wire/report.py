@@ -1,10 +1,10 @@
-"""Reports and batches: what travels from devices to a collector.
+"""Reports and batches: the messages from devices to a collector.
 
-A report is public by construction: its bits have been through both rounds of the mechanism. The
-two forms on the wire are in `wire.json` and `wire.binary`; `docs/protocol.md` writes them out.
-Both are strict: what is not exactly a batch of version 1 raises WireFormatError. Whether a metric
-exists, its parameters match and its day is open is not a matter of form; the collector answers
-those report by report.
+A report is public by construction: its bits have been through both rounds of the mechanism. The two
+wire forms are in `wire.json` and `wire.binary`; `docs/protocol.md` describes them. Both are strict:
+anything but a batch of version 1 raises WireFormatError. The wire format does not check whether a
+metric exists, its parameters match and its day is open. The collector answers those questions for
+each report.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,48 +23,38 @@ MAX_REPORTS = 10_000
 
 
 class Report(NamedTuple):
-    """One message of one device about one metric.
+    """One message from one device about one metric."""
 
-    metric: its name.  params_id: 32 hexadecimal digits.  cohort: 0 to 65,535.
-    day: UTC, as the device states it.  bits: bit i of S is bit i % 8 of byte i // 8.
-    """
-
-    metric: str
-    params_id: str
-    cohort: int
-    day: date
-    bits: bytes
+    metric: str  # the name
+    params_id: str  # 32 hexadecimal digits
+    cohort: int  # 0 to 65,535
+    day: date  # UTC, as the device states it
+    bits: bytes  # bit i of S is bit i % 8 of byte i // 8
 
 
 class Batch(NamedTuple):
-    """Reports that travel together under one random id (32 hexadecimal digits)."""
+    """Reports that are sent together under one random id (32 hexadecimal digits)."""
 
     batch_id: str
     reports: tuple[Report, ...]
 
 
 class ReportGroup(NamedTuple):
-    """Consecutive reports that differ in cohort and bits alone, as a collector counts them.
-
-    num_bytes: length of the bits of each.  rows: (cohort, bits), in the order of the batch.
-    """
+    """Consecutive reports that differ only in cohort and bits, as a collector counts them."""
 
     metric: str
     params_id: str
     day: date
-    num_bytes: int
-    rows: Sequence[tuple[int, bytes]]
+    num_bytes: int  # the length of the bits of each report
+    rows: Sequence[tuple[int, bytes]]  # (cohort, bits), in the order of the batch
 
 
 class GroupedBatch(NamedTuple):
-    """A decoded batch in groups of reports, without an object for each report.
-
-    num_reports: over all groups, 1 or more.
-    """
+    """A decoded batch in groups of reports, without an object for each report."""
 
     batch_id: str
     groups: tuple[ReportGroup, ...]
-    num_reports: int
+    num_reports: int  # over all groups, 1 or more
 
     def ungrouped(self) -> Batch:
         """Return the same batch as single reports."""
@@ -79,14 +69,14 @@ class GroupedBatch(NamedTuple):
 
 
 def make_batch(batch_id: bytes, reports: Iterable[Report]) -> Batch:
-    """Make a batch.
+    """Return a batch of reports under a batch id.
 
     Args:
-        batch_id: 16 random bytes.
-        reports: Of one metric, where a device makes them.
+        batch_id: The id, 16 random bytes.
+        reports: The reports; on a device all of one metric.
 
     Raises:
-        WireFormatError: Another number of bytes.
+        WireFormatError: The id has another number of bytes.
     """
     if len(batch_id) != 16:
         raise WireFormatError(f"a batch id has 16 bytes, not {len(batch_id)}")
@@ -103,17 +93,17 @@ def check_metric(name: Any) -> str:
 
 
 def check_version(version: Any) -> None:
-    """Raises WireFormatError for any version but this one."""
+    """Raise WireFormatError for any version but this one."""
     if type(version) is not int or version != WIRE_VERSION:
         raise WireFormatError(f"version {shown(version)} is not known; this is {WIRE_VERSION}")
 
 
 def check_count(count: int, max_reports: int) -> None:
-    """Check the number of reports of a batch.
+    """Check the number of reports in a batch.
 
     Args:
-        count: Reports of the batch.
-        max_reports: Reports at most.
+        count: The number of reports.
+        max_reports: The maximum number of reports.
 
     Raises:
         WireFormatError: The batch is empty or too large.

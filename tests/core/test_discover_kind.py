@@ -31,11 +31,11 @@ def test_the_usual_report_is_128_bytes() -> None:
     [
         ("num_cohorts = 161", "num_cohorts = 161 is not a multiple of num_levels \\+ 1 = 5"),
         ("hash = 'md5'", "hash = 'md5' is fixed"),
-        ("num_bits = 8", "needs 16 bits or more"),
-        ("num_levels = 5", "80 bits; 64 at most"),
+        ("num_bits = 8", "needs 16 or more bits"),
+        ("num_levels = 5", "80 bits; the limit is 64"),
         ("bits_per_level = 17", "bits_per_level = 17"),
         ("code = 'names'", "code = 'names' is not one of domains"),
-        ("code_table = '{}'", "has the keys"),
+        ("code_table = '{}'", "needs exactly the keys"),
         ("mechanism = 'l-osue'", "epsilon_one is missing"),
     ],
 )

@@ -40,7 +40,10 @@ def test_check_refuses_control_characters_and_empty_fallbacks() -> None:
 
 def test_texts_that_no_device_encodes_are_named() -> None:
     long = "x" * 2_049
-    with pytest.raises(MetricsFileError, match=r"fallback has 'xxx.*of 2,049 characters; 2,048"):
+    with pytest.raises(
+        MetricsFileError,
+        match=r"fallback has 'xxx.*of 2,049 characters; a device encodes at most 2,048",
+    ):
         parse_metrics(STRING.replace('"other"', f'"{long}"') + EPSILONS)
     with pytest.raises(MetricsFileError, match="categories has 'xxx"):
         parse_metrics(

@@ -51,7 +51,7 @@ def test_a_list_comes_from_the_named_metric() -> None:
     assert pair(THEME + short).params_id == pair().params_id
     other = pair(THEME.replace('"light"', '"pale"') + short)
     assert other.params_id != pair().params_id
-    with pytest.raises(MetricsFileError, match="'theme', which is neither a list of `values`"):
+    with pytest.raises(MetricsFileError, match="'theme', which is neither a list in `values`"):
         parse_metrics(short)
 
 
@@ -62,7 +62,7 @@ def test_a_list_comes_from_the_named_metric() -> None:
         ('of = ["theme", "crashed"]', 'of = ["theme", "theme"]', "theme"),
         ('of = ["theme", "crashed"]', "of = 3", "of = 3 is not a list of two names"),
         ("[false, true]", "[false, 1]", "give text alone, or false and true"),
-        ('"dark"', '"a | b"', r"holds '\|'"),
+        ('"dark"', '"a | b"', r"contains '\|'"),
         ('"dark"', '"light"', "two or more different values"),
         ("values.crashed", "values.x = [false, true]\nvalues.crashed", "values.x is not one of"),
         ('"other | false"', '"other"', "not one of the pairs, written as 'other | true'"),

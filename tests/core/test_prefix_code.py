@@ -89,8 +89,8 @@ def test_tables_are_read_strictly() -> None:
         "an incomplete prefix code": {"contexts": {"": "1" + lengths[1:]}},
         "more than 2 bytes": {"contexts": {"": lengths, "616161": lengths}},
         "no code for|a code for the empty": {"contexts": {"61": lengths}},
-        "different symbols": {"symbols": document["symbols"][:2] * 2},
-        "no symbol A to Z": {"symbols": CODE.symbols.replace(b"a", b"A").hex()},
+        "different, increasing bytes": {"symbols": document["symbols"][:2] * 2},
+        "must not list symbols A to Z": {"symbols": CODE.symbols.replace(b"a", b"A").hex()},
         "version 2": {"version": 2},
         "order = 4": {"order": 4},
         "name 'a b'": {"name": "a b"},
@@ -98,7 +98,7 @@ def test_tables_are_read_strictly() -> None:
     for message, change in wrong.items():
         with pytest.raises(ParameterError, match=message):
             read_code(json.dumps(document | change))
-    with pytest.raises(ParameterError, match="has the keys"):
+    with pytest.raises(ParameterError, match="needs exactly the keys"):
         read_code("{}")
     with pytest.raises(ParameterError, match="not a code table"):
         read_code("[")
