@@ -1,1 +1,1 @@
-"""The `rappor` command. Each sub-command imports its own package only when it is called."""
+"""The `rappor` command; each subcommand imports its own package only when it is called."""

@@ -1,7 +1,8 @@
-"""`python -m rappor_cli`, and the console script `rappor`.
+"""The entry point for `python -m rappor_cli` and the console script `rappor`.
 
-Imports no command before `run` has taken over Ctrl-C: that takes seconds on a busy machine.
-A process that `multiprocessing` starts imports this module first, and so finds our packages, too.
+`run` takes over Ctrl-C before any command is imported, because imports take seconds on a busy
+machine. Processes that `multiprocessing` starts import this module first, so they find our
+packages.
 """
 
 import io
@@ -11,7 +12,7 @@ import sys
 
 from rappor_core.own_packages import prefer_own_packages
 
-_STOPPED = 130  # what shells give for a program that Ctrl-C ended
+_STOPPED = 130  # the exit code that shells report for a program ended by Ctrl-C
 
 prefer_own_packages()
 
@@ -24,27 +25,27 @@ def run() -> None:
     from rappor_core.failures import failure_sentence
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # values in letters that it cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")  # for letters outside its encoding
     try:
         code = main(started=_let_commands_stop)
         sys.stdout.flush()
-    except BrokenPipeError:  # its reader has gone, as in `rappor ... | head`: not worth a word
+    except BrokenPipeError:  # its reader has gone, as in `rappor ... | head`: not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that exit can flush
         code = 1
     except OSError as error:  # standard output is full
         print(f"rappor: {failure_sentence(error)}", file=sys.stderr)
-        os._exit(1)  # a normal exit would try to flush again, and complain again
+        os._exit(1)  # a normal exit would flush again, and print another error
     sys.exit(code)
 
 
 def _stop(_number: int, _frame: object) -> None:
-    """Leave at once: nothing has begun, and an import may swallow an exception."""
+    """Exit at once: no work has started, and an import might swallow an exception."""
     os.write(2, b"rappor: stopped\n")
     os._exit(_STOPPED)
 
 
 def _let_commands_stop() -> None:
-    """Commands clean up after themselves, for which Ctrl-C is an exception."""
+    """Make Ctrl-C raise an exception again, so that commands can clean up."""
     if signal.getsignal(signal.SIGINT) is _stop:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,7 +1,7 @@
-"""`rappor decode`, `density`, `flows`, `discover`, `compare`: from counts to results.
+"""The commands that turn counts into results: `decode`, `density`, `flows`, `discover`, `compare`.
 
-Each command is its options and one call: the decoder of the metric's kind decodes, and writes and
-prints what it found.
+Each command parses its options and makes one call. The decoder of the metric's kind then decodes
+the counts, and writes and prints the results.
 """
 
 import json
@@ -63,14 +63,12 @@ from rappor_core.errors import shown
 from rappor_core.params import HashFamily
 
 MethodOption = Annotated[Method, typer.Option(help="Estimator.")]
-CorrectionOption = Annotated[Correction, typer.Option(help="What is promised about the list.")]
+CorrectionOption = Annotated[Correction, typer.Option(help="Guarantee for the detected values.")]
 MetricOption = Annotated[str | None, typer.Option(help="Metric to fetch from it.")]
 MetricArgument = Annotated[str, typer.Argument(help="Its declared name.")]
 ParamsFile = Annotated[Path | None, typer.Option(help="google/rappor's params.csv.", exists=True)]
 CountsFile = Annotated[Path | None, typer.Option(help="google/rappor's counts.csv.", exists=True)]
-MapFile = Annotated[
-    Path | None, typer.Option("--map", help="google/rappor's map.csv.", exists=True)
-]
+MapFile = Annotated[Path | None, typer.Option("--map", help="google/rappor map.csv.", exists=True)]
 Hash = Annotated[HashFamily, typer.Option("--hash", help="Hash of the reports behind --counts.")]
 CandidatesOption = Annotated[
     str | None,
@@ -119,9 +117,7 @@ TilesCredit = Annotated[
     str,
     typer.Option("--tiles-credit", envvar="RAPPOR_TILES_CREDIT", help="Whom to name for --tiles."),
 ]
-RegionFile = Annotated[
-    Path | None, typer.Option(help="GeoJSON polygon: show only cells in it.", exists=True)
-]
+RegionFile = Annotated[Path | None, typer.Option(help="GeoJSON of the visible area.", exists=True)]
 PointsFile = Annotated[
     Path | None, typer.Option(help="CSV with latitude and longitude, to be marked.", exists=True)
 ]
@@ -132,7 +128,7 @@ AreasFile = Annotated[
 KnownFile = Annotated[
     Path | None,
     typer.Option(
-        help="CSV of a known matrix: origin,destination,count, such as the last census.",
+        help="CSV of a known matrix, such as a census: origin,destination,count.",
         exists=True,
     ),
 ]
@@ -160,7 +156,7 @@ def decode(
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Recover frequencies from an aggregate, with a report that can be shown."""
+    """Recover frequencies from an aggregate, and write a report to share."""
     question = _question(candidates, settings, map_file, method, correction, alpha)
     if params or counts:
         if aggregate or collector or first or last:
@@ -235,9 +231,9 @@ def density(
     database: shared.Database = None,
     first: shared.FirstDay = None,
     last: shared.LastDay = None,
-    split: Annotated[SplitName, typer.Option("--by", help="One map a part.")] = SplitName.WHOLE,
+    split: Annotated[SplitName, typer.Option("--by", help="One map per part.")] = SplitName.WHOLE,
     slot: Annotated[list[str] | None, typer.Option(help="Only these slots.")] = None,
-    method: Annotated[MapMethod, typer.Option(help="Of the map.")] = DEFAULT_MAP_METHOD,
+    method: Annotated[MapMethod, typer.Option(help="Estimator of the map.")] = DEFAULT_MAP_METHOD,
     level: shared.Level = DEFAULT_LEVEL,
     alpha: shared.Alpha = DEFAULT_ALPHA,
     repeats: shared.Repeats = None,
@@ -245,9 +241,7 @@ def density(
     points: PointsFile = None,
     base: BaseFile = None,
     areas: AreasFile = None,
-    area_name: Annotated[
-        str, typer.Option(help="Property of --areas that names them.")
-    ] = DEFAULT_AREA_NAME,
+    area_name: Annotated[str, typer.Option(help="Name property in --areas.")] = DEFAULT_AREA_NAME,
     output: shared.OutputFolder = None,
     every_window: Annotated[
         bool, typer.Option(help="All windows in the GeoJSON too, not only each slot's last.")
@@ -262,7 +256,7 @@ def density(
     if area_name != DEFAULT_AREA_NAME and not areas:
         raise typer.BadParameter("--area-name goes with --areas FILE")
     if split is not SplitName.WHOLE and aggregate:
-        raise typer.BadParameter("--by asks a collector; each file is a separate window")
+        raise typer.BadParameter("--by needs a collector; each file is a separate window")
     maps = MapOptions(method, tuple(slot or ()), region, points, base, areas,
                       area_name, every_window)  # fmt: skip
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
@@ -271,7 +265,7 @@ def density(
     question = Question(options=options, maps=maps)
     _decode("decode", [counts], metric, question, output, as_json, "density", behind)
     if not as_json:
-        from privacy_audit.findings import trackability_text  # half a second of libraries
+        from privacy_audit.findings import trackability_text  # its libraries load in half a second
 
         print_note(trackability_text(location_of(counts[0])[0]))
 
@@ -285,11 +279,9 @@ def flows(
     last: shared.LastDay = None,
     prior: KnownFile = None,
     min_km: Annotated[
-        float, typer.Option(min=0, help="Show no flow between centers nearer than that.")
+        float, typer.Option(min=0, help="Hide flows between centers closer than this.")
     ] = DEFAULT_MIN_KM,
-    top: Annotated[
-        int, typer.Option(min=0, help="Show so many flows in addition to those detected.")
-    ] = DEFAULT_TOP,
+    top: Annotated[int, typer.Option(min=0, help="Undetected flows to show, too.")] = DEFAULT_TOP,
     base: BaseFile = None,
     alpha: shared.Alpha = DEFAULT_ALPHA,
     level: shared.Level = DEFAULT_LEVEL,
@@ -300,7 +292,7 @@ def flows(
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Flows between usual cells: tables, GeoJSON lines, a page with a map.
+    """Estimate flows between usual cells: tables, GeoJSON lines, a page with a map.
 
     rappor flows commute --collector URL --from 2026-11-01 --to 2027-10-31 -o out
 
@@ -323,7 +315,7 @@ def discover(
     alpha: shared.Alpha = DEFAULT_ALPHA,
     level: shared.Level = DEFAULT_LEVEL,
     crowd: Annotated[
-        int, typer.Option(min=1, help="Name no string with fewer estimated reports.")
+        int, typer.Option(min=1, help="Hide strings with fewer estimated reports.")
     ] = DEFAULT_CROWD,
     repeats: shared.Repeats = None,
     approved: Annotated[
@@ -361,7 +353,6 @@ def _run(
     command: str = "",
     tiles: Tiles | None = None,
 ) -> None:
-    """Read the counts, decode, write and print; otherwise as `_decode`."""
     started = time.monotonic()
     counts = source.windows(each, print_note) if each else source.read(print_note)
     operation: Operation = "series" if each else "decode"
@@ -382,7 +373,7 @@ def _decode(
 ) -> dict[str, Any]:
     """Decode, write and print; return the summary in results.json, if there is one.
 
-    command: the one that is typed, if it is for the kinds alone that name it.
+    `command` is the command that was typed, if it is only for the kinds that name it.
     """
     kind = kind_of(groups[0])
     if command and kind.command != command:
@@ -410,12 +401,12 @@ def _source(
     last: str | None,
     split: SplitName | None = None,
 ) -> AggregateSource:
-    """Files, or the days of a collector or its database; without days all that it serves."""
+    """Return the source: files, or days of a collector or its database (default: all)."""
     need_one(collector, database, aggregate or ())
     days = read_day(first), read_day(last)
     if aggregate:
         if any(days):
-            raise typer.BadParameter("--from and --to ask a collector; a file is its own window")
+            raise typer.BadParameter("--from and --to need a collector; a file has its own window")
         return AggregateFiles(tuple(aggregate))
     if days[0] and days[1] and days[0] > days[1]:
         raise typer.BadParameter(f"--from {days[0]} is after --to {days[1]}")
@@ -448,7 +439,6 @@ def _question(
     correction: Correction,
     alpha: float,
 ) -> Question:
-    """What is asked of a list of candidates."""
     choices = dict(map(_setting, settings or ()))
     choice = _candidates(candidates, choices.pop("column", None), map_file)
     options = DecodeOptions(method=method, correction=correction, alpha=alpha, **choices)
@@ -456,7 +446,7 @@ def _question(
 
 
 def _candidates(text: str | None, column: str | None, map_file: Path | None) -> CandidateChoice:
-    """Make the choice of candidates: a file, a range of numbers or days, or google's map."""
+    """Return the candidates: a file, a range of numbers or days, or google's map."""
     if text is not None and map_file is not None:
         raise typer.BadParameter("give one of --candidates and --map")
     match = None if text is None or Path(text).exists() else _RANGE.fullmatch(text)
@@ -470,7 +460,6 @@ def _candidates(text: str | None, column: str | None, map_file: Path | None) -> 
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Read NAME=VALUE of --set."""
     name, _, value = text.partition("=")
     if name not in _SETTINGS:
         raise typer.BadParameter(f"--set {shown(text)}: the names are {', '.join(_SETTINGS)}")
@@ -502,14 +491,14 @@ _SETTINGS: dict[str, Callable[[str], Any]] = {
 
 
 def _write_approved(folder: Path, output: Path | None) -> None:
-    from decoder.kinds.discover import approved_strings  # needs libraries that others do without
+    from decoder.kinds.discover import approved_strings  # its libraries load slowly
 
     if output is None:
         raise typer.BadParameter("--approved needs -o FILE for the candidates")
     strings = approved_strings(folder)
     as_json = output.suffix == ".json"
     if not as_json and any(text_problem(string) for string in strings):
-        raise DecodeError("a string begins or ends with a blank: give -o FILE.json, which keeps it")
+        raise DecodeError("a string begins or ends with a space: use -o FILE.json, which keeps it")
     text = json.dumps(strings) if as_json else "".join(f"{string}\n" for string in strings)
     with replacing(output) as part:
         part.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`rappor archive`: move raw reports into Parquet files, sum and verify them."""
+"""`rappor archive`: move raw reports into Parquet files, and sum and verify them."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ app = command_group(
     "rappor archive verify archive",
 )
 
-FEW_REPORTS = 20_000_000  # summed here sooner than processes start
+FEW_REPORTS = 20_000_000  # summing fewer here is faster than starting processes
 Archive = Annotated[str, typer.Argument(help="Folder, or URL such as s3://bucket/archive.")]
 
 
@@ -40,13 +40,13 @@ def export(
     database: Annotated[
         str, typer.Option(envvar="RAPPOR_DATABASE", help="The collector's, as for rappor serve.")
     ],
-    metric: Annotated[str | None, typer.Option(help="One metric; all where none is named.")] = None,
+    metric: Annotated[str | None, typer.Option(help="One metric; all by default.")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Move raw reports of served days out of the collector's database. Each moves once.
 
-    Only metrics with keep_raw_days have any. Run it again after a failure: it continues. A block
-    that is damaged is set aside with the reason, the others move, and the command ends with 1.
+    Only metrics with keep_raw_days have any. After a failure, run it again to continue. A damaged
+    block is set aside with the reason, the others move, and the command exits with 1.
     """
     from collector.domain.operations import COMMAND_LINE  # the other commands need no database
 
@@ -89,11 +89,11 @@ def sum_(
     on: shared.Engine = None,
     output: shared.FileOrScreen = None,
 ) -> None:
-    """Sum the reports of METRIC: the same aggregate that the collector gives for those days."""
+    """Sum the reports of METRIC: the same aggregate that the collector returns for those days."""
     if params is not None:
         if params_id or first or last or cohorts or on:
             raise typer.BadParameter("--params goes with a report CSV and -o alone")
-        from decoder.formats.google_rappor import read_params  # needs the decoder's libraries
+        from decoder.formats.google_rappor import read_params  # loads the decoder's libraries
 
         whole = sum_report_file(Path(archive), metric, read_params(params))
     else:
@@ -110,7 +110,7 @@ def sum_(
 
 @app.command()
 def verify(archive: Archive, on: shared.Engine = None) -> None:
-    """Read every part whole, and hold it against its digest and its sums."""
+    """Read every part whole, and check it against its digest and its sums."""
     parts = list(read_entries(open_store(archive)))
     total = sum(part.num_reports for part in parts)
     with _executor(on, total) as executor, progress_bar("reports", total) as advance:
@@ -133,20 +133,19 @@ def _verify(archive: str, part: ArchivedPart) -> None:
 
 
 def _executor(on: str | None, num_reports: int) -> AbstractContextManager[Executor | None]:
-    """Open an engine; without one, few reports are read here, sooner than processes start."""
+    """Open an engine; without one, read few reports in this process, which starts faster."""
     if on is None and num_reports < FEW_REPORTS:
         return nullcontext()
     return open_executor(on or "local", [SpanTask.__module__])
 
 
 def _numbers(text: str) -> set[int]:
-    """Parse a list of numbers and ranges such as `0-3,7` into a set."""
     numbers: set[int] = set()
     for piece in text.split(","):
         low, _, high = piece.strip().partition("-")
         if not (low.isdecimal() and (high or low).isdecimal() and len(high + low) < 16):
-            raise typer.BadParameter(f"--cohorts {text!r}: numbers and spans such as 0-3,7")
+            raise typer.BadParameter(f"--cohorts {text!r}: give numbers and ranges such as 0-3,7")
         if int(high or low) - int(low) > 1 << 20:
-            raise typer.BadParameter(f"--cohorts {text!r}: there are never so many")
+            raise typer.BadParameter(f"--cohorts {text!r}: the range is too long")
         numbers |= set(range(int(low), int(high or low) + 1))
     return numbers

@@ -1,4 +1,4 @@
-"""`rappor audit`: check that a client keeps what its metrics promise."""
+"""`rappor audit`: check that a client keeps the promises of its metrics."""
 
 import json
 import os
@@ -33,7 +33,7 @@ MAX_PROCESSES = 8
 def audit(
     metrics: Annotated[
         Path | None,
-        typer.Argument(help="metrics.toml, or compiled; without it one metric of each kind."),
+        typer.Argument(help="metrics.toml, or compiled; by default one metric of each kind."),
     ] = None,
     metric: Annotated[
         list[str] | None, typer.Option("--metric", help="A metric of the file; may be repeated.")
@@ -41,7 +41,7 @@ def audit(
     command: Annotated[
         str | None,
         typer.Option(
-            "--command", "--client", help="Audit this program (docs/audit.md) in place of the SDK."
+            "--command", "--client", help="Audit this program (docs/audit.md), not the SDK."
         ),
     ] = None,
     app: Annotated[
@@ -50,19 +50,17 @@ def audit(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option(min=2_000, help=f"Devices of a metric; {TRIALS:,} over all if left out."),
+        typer.Option(min=2_000, help=f"Devices per metric; {TRIALS:,} in total by default."),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(min=1e-6, max=0.5, help="Rate of false alarms of the whole audit.")
+        float, typer.Option(min=1e-6, max=0.5, help="False alarm rate of the whole audit.")
     ] = 0.01,
     processes: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Programs that run at the same time; one a processor if left out."
-        ),
+        typer.Option(min=1, help="Parallel programs; by default one per processor."),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write all that was found to this file.")
+        Path | None, typer.Option("--json", help="JSON file for all findings.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write a page for the privacy officer.")
@@ -70,7 +68,8 @@ def audit(
 ) -> None:
     """Attack a client, reopened between reports; exit code 1 if a claim is broken.
 
-    Figures are printed as they come. Ctrl-C ends it: what has run is judged, printed and written.
+    Figures are printed as they are measured. After Ctrl-C, the completed part is judged, printed
+    and written.
     """
     file = load_metrics(metrics or DEFAULT_METRICS)
     names = tuple(metric or ())
@@ -89,7 +88,7 @@ def audit(
             if line:
                 print(line, file=sys.stderr)  # above the bar
 
-        progress("", 0, 1)  # the time is taken from here
+        progress("", 0, 1)  # the elapsed time starts here
         result = run_audit(file, options, names=names, command=command, app=app, progress=progress)
     today, audited = datetime.now(UTC).date(), identity(command)
     if json_file is not None:

@@ -1,5 +1,7 @@
-"""`rappor migrate`, `backup` and `restore`, for the databases of the collector and of the decoder
-service alike: its tables say whose a database is."""
+"""`rappor migrate`, `backup` and `restore`, for databases of collector and decoder service.
+
+The tables of a database show which of the two owns it.
+"""
 
 import os
 import sqlite3
@@ -26,24 +28,22 @@ from rappor_server.errors import SettingsError
 from rappor_server.schema import migrate as run_migrations
 
 _URLS = ["RAPPOR_DATABASE", "RAPPOR_DECODER_DATABASE"]
-_STEMS = {COLLECTOR.name: "rappor-collector", SERVICE.name: "rappor-decoder"}  # of backups' names
+_STEMS = {COLLECTOR.name: "rappor-collector", SERVICE.name: "rappor-decoder"}  # backup file names
 DatabaseOption = Annotated[
     str | None,
-    typer.Option("--database", envvar=_URLS, help="That of the settings by default."),
+    typer.Option("--database", envvar=_URLS, help="By default, the one in the settings."),
 ]
 
 
 def backup(
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", help="A new file; or a folder, which gets one with its date."
-        ),
+        typer.Option("--output", "-o", help="A new file, or a folder for a dated file."),
     ],
     database: DatabaseOption = None,
     keep: Annotated[
         int | None,
-        typer.Option(min=1, help="In a folder: delete all but so many of the latest backups."),
+        typer.Option(min=1, help="In a folder: the number of latest backups to keep."),
     ] = None,
 ) -> None:
     """Write a consistent copy of an SQLite database while it is in use."""
@@ -55,11 +55,11 @@ def backup(
 
 def restore(
     context: typer.Context,
-    database: Annotated[str, typer.Option("--database", envvar=_URLS, help="A new one.")],
+    database: Annotated[str, typer.Option("--database", envvar=_URLS, help="A new database.")],
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="A file that `rappor backup` wrote; none for a PostgreSQL database that its own "
+            help="A file that `rappor backup` wrote; omit for a PostgreSQL database that its own "
             "tools have restored."
         ),
     ] = None,
@@ -67,17 +67,17 @@ def restore(
         bool | None,
         typer.Option(
             "--keep-open-days/--discard-open-days",
-            help="What becomes of days that were not served at the time of a collector's backup; "
+            help="Keep or discard days that were not served at the time of a collector's backup; "
             "asked on a terminal. Keep them only if nothing was served since.",
         ),
     ] = None,
 ) -> None:
     """Make an SQLite database from FILE, or settle the open days of a restored PostgreSQL one.
 
-    The file of the database must not exist yet, and nothing may be running on the database.
+    The file of the database must not exist yet, and no program may be using the database.
 
-    A collector's days that were not served at the time of the backup may have been served since,
-    with reports that the backup lacks; two answers must not differ by those.
+    Days that a collector had not served at the time of the backup may have been served since, with
+    reports that the backup lacks. Serving them again could reveal those reports as a difference.
     """
     source = context.get_parameter_source("database")
     is_named = source is not None and source.name == "COMMANDLINE"
@@ -108,7 +108,7 @@ def restore(
 
 
 def _ask_for_open_days() -> bool:
-    """Ask, on a terminal. Elsewhere nobody can answer: wrong usage (exit 2)."""
+    """Ask on a terminal. Without a terminal, report wrong usage (exit 2)."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(
             "give --discard-open-days, which is always safe, or --keep-open-days if no day was "
@@ -135,7 +135,7 @@ def migrate(database: DatabaseOption = None) -> None:
 
 
 def owner_of(url: str) -> Program:
-    """Return whose database this is, by its tables: the collector's if it has none."""
+    """Return the owner of a database by its tables: the collector if there are none."""
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
         return COLLECTOR
@@ -148,18 +148,17 @@ def _has_table(url: str, table: str) -> bool:
 
 
 def _owner_of_file(file: Path) -> Program:
-    """Return whose database a backup is; the collector's for a file that is not a database."""
+    """Return the owner of a backup: the collector if the file is not a database."""
     tables = "SELECT count(*) FROM sqlite_master WHERE name = ?"
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as opened:
             (number,) = opened.execute(tables, (SERVICE.table,)).fetchone()
     except sqlite3.Error:
-        return COLLECTOR  # `restore` refuses it by name
+        return COLLECTOR  # `restore` rejects the file and names it
     return SERVICE if number else COLLECTOR
 
 
 def _database_of_settings() -> str:
-    """Return the database that the settings of the program name which has some here."""
     if "RAPPOR_DECODER_SETTINGS" in os.environ:
         return service_settings().database
     return collector_settings().database
@@ -168,17 +167,17 @@ def _database_of_settings() -> str:
 def write_backup(
     output: Path, stem: str, keep: int | None, copy: Callable[[Path], int], now: datetime
 ) -> str:
-    """Write a backup and delete those that are too old; return a sentence that says so.
+    """Write a backup, delete those that are too old, and return a sentence on both.
 
     Args:
-        output: a new file, or a folder that exists.
-        stem: beginning of the names of this program's backups.
-        keep: how many stay in a folder, None for all.
-        copy: writes a file and returns its size in bytes.
-        now: the time, UTC.
+        output: A new file, or a folder that exists.
+        stem: The beginning of the names of this program's backups.
+        keep: The number of backups to keep in a folder, or None for all.
+        copy: A function that writes a file and returns its size in bytes.
+        now: The time, UTC.
 
     Raises:
-        BadParameter: `keep` for a file.
+        BadParameter: `keep` is given for a file.
     """
     if not output.is_dir():
         if keep is not None:

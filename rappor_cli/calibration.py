@@ -19,20 +19,20 @@ from simulations.outcome import ExperimentOutcome
 
 def decoder_calibration(
     run: ExperimentRun,
-    runs: Annotated[int, typer.Option(min=0, help="Small runs by cell (25 cells).")] = 20,
-    medium_runs: Annotated[int, typer.Option(min=0, help="Medium runs by cell.")] = 8,
-    large_runs: Annotated[int, typer.Option(min=0, help="Large runs by cell.")] = 0,
+    runs: Annotated[int, typer.Option(min=0, help="Small runs per cell (25 cells).")] = 20,
+    medium_runs: Annotated[int, typer.Option(min=0, help="Medium runs per cell.")] = 8,
+    large_runs: Annotated[int, typer.Option(min=0, help="Large runs per cell.")] = 0,
     paper_runs: Annotated[
         int, typer.Option(min=0, help="Runs of each list of the paper's exponential experiment.")
     ] = 0,
     few_rows_runs: Annotated[
-        int, typer.Option(min=0, help="Runs by cell at 16 cohorts of 8 bits (10 cells).")
+        int, typer.Option(min=0, help="Runs per cell at 16 cohorts of 8 bits (10 cells).")
     ] = 0,
     stress_runs: Annotated[
         int,
         typer.Option(
             min=0,
-            help="Runs of each setting that is hard: a dominant value, several candidates a row, "
+            help="Runs of each hard setting: a dominant value, several candidates per row, "
             "more values than rows, one cohort, nothing true.",
         ),
     ] = 0,
@@ -41,10 +41,10 @@ def decoder_calibration(
     ] = 0,
     method: MethodOption = DEFAULT_METHOD,
 ) -> ExperimentOutcome:
-    """Recall, false discoveries, coverage and null scores in the reference settings.
+    """Measure recall, false discoveries, coverage and null scores in the reference settings.
 
-    Means over the distributions with their standard errors. The settings and the columns are
-    explained in docs/evaluation/lists.md.
+    The table shows means over the distributions with their standard errors.
+    docs/evaluation/lists.md explains the settings and the columns.
     """
     sizes = {
         "small": runs,

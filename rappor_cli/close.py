@@ -1,4 +1,4 @@
-"""`rappor close` closes days permanently; `rappor clock` says by which clock."""
+"""The commands `rappor close`, which closes days permanently, and `rappor clock`."""
 
 import json
 import sys
@@ -20,14 +20,14 @@ def close(
     day: Annotated[str, typer.Argument(help="YYYY-MM-DD, UTC; today or earlier.")],
     metric: Annotated[str | None, typer.Option(help="Only the days of this metric.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be closed, and close nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be closed, and close nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; for scripts.")] = False,
     collector: shared.Collector = None,
     database: shared.Database = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Close DAY and every day before it: no more reports, and they can be served. For good."""
+    """Close DAY and every day before it permanently: no more reports; the days can be served."""
     need_one(collector, database)
     parsed = read_day(day)
     if dry_run or not yes:
@@ -35,7 +35,7 @@ def close(
         if dry_run:
             _show(would, as_json, "would close through")
             return
-        if not sys.stdin.isatty():  # nobody can answer: wrong usage (exit 2)
+        if not sys.stdin.isatty():  # no one can answer: wrong usage (exit 2)
             raise typer.BadParameter(
                 "closing days cannot be undone; give --yes to close them, --dry-run to see which"
             )
@@ -86,9 +86,9 @@ def clock(
     ] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Show by which day the collector closes days, or confirm this machine's clock.
+    """Show the date by which the collector closes days, or confirm this machine's clock.
 
-    A collector holds closing and deletion while its clock is ahead of the last day seen by more
+    A collector stops closing and deleting while its clock is ahead of the last day seen by more
     than has elapsed.
     """
     if database is None:

@@ -1,4 +1,4 @@
-"""The commands of `rappor` by role: named at once, and imported when they run."""
+"""The commands of `rappor` by role; they are listed at once and imported when they run."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,8 +20,8 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
         "serve": ("rappor_cli.serve", "serve", "Run the collector."),
         "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
-        "ohttp-keys": ("rappor_cli.ohttp_keys", "app", "Keys of devices that send by a relay."),
-        "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
+        "ohttp-keys": ("rappor_cli.ohttp_keys", "app", "Keys of devices that send via a relay."),
+        "close": ("rappor_cli.close", "close", "Close a day permanently, to serve it."),
         "consume": ("rappor_cli.serve", "consume", "Count the reports that a broker holds."),
     },
     "analyze": {
@@ -31,11 +31,11 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "discover": ("rappor_cli.analyze", "discover", "Find frequent strings without a list."),
         "compare": ("rappor_cli.analyze", "compare", "What changed between two windows."),
         "aggregate": ("rappor_cli.reports", "aggregate", "Fetch the counts of closed days."),
-        "reports": ("rappor_cli.reports", "app", "Get raw reports out, where a metric keeps them."),
+        "reports": ("rappor_cli.reports", "app", "Export raw reports, if a metric keeps them."),
         "decoder": ("rappor_cli.decoder_service", "app", "Run the decoder service; its keys."),
     },
     "plan and prove": {
-        "plan": ("rappor_cli.plan", "plan", "Choose parameters: what will be seen, what it costs."),
+        "plan": ("rappor_cli.plan", "plan", "Choose parameters; predict results and cost."),
         "audit": ("rappor_cli.audit", "audit", "Attack a client: does it keep its promises?"),
         "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
     },
@@ -43,7 +43,7 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "release": ("rappor_cli.release", "app", "Judge, make and verify what is published."),
     },
     "operate": {
-        "clock": ("rappor_cli.close", "clock", "Confirm a collector's clock that is suspect."),
+        "clock": ("rappor_cli.close", "clock", "Confirm a collector's suspect clock."),
         "migrate": ("rappor_cli.backup", "migrate", "Bring a database to this version."),
         "backup": ("rappor_cli.backup", "backup", "Copy a database while it is in use."),
         "restore": ("rappor_cli.backup", "restore", "Make a database from a copy."),
@@ -58,7 +58,7 @@ COMMANDS = {name: entry for commands in ROLES.values() for name, entry in comman
 
 
 def root_command() -> Any:
-    """Make the click group of all commands, none of which is imported yet."""
+    """Return the click group of all commands, without importing them."""
     app = typer.Typer(cls=LazyGroup, no_args_is_help=True)
     app.callback(context_settings={"help_option_names": ["-h", "--help"]})(_root)
     root: Any = typer.main.get_command(app)
@@ -71,11 +71,11 @@ def root_command() -> Any:
 class LazyGroup(TyperGroup):
     """A group that imports a command when it runs, or when a shell completes its options.
 
-    The context's `obj`, if there is one, is called when the command is loaded and may run.
+    If the context has an `obj`, it is called once the command is loaded and may run.
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that is named first in the arguments."""
+        """Return the command that is named first in the arguments."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is None or command is None:
             return name, command, rest
@@ -86,7 +86,7 @@ class LazyGroup(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """Import and return the click command of a name in COMMANDS."""
+    """Import the click command with a name in COMMANDS."""
     module, attribute, _ = COMMANDS[name]
     return _as_command(getattr(import_module(module), attribute))
 
@@ -110,7 +110,6 @@ def _root(
 
 
 def _as_command(target: Any) -> Any:
-    """Return the click command of a typer application, or of a plain function."""
     if not isinstance(target, typer.Typer):
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         app.command()(target)
@@ -121,7 +120,7 @@ def _as_command(target: Any) -> Any:
 
 
 def _name_bad_values(command: Any) -> None:
-    """Let wrong usage name the value that was given, which some versions of typer leave out."""
+    """Make usage errors repeat the bad value, which some versions of typer omit."""
     for below in getattr(command, "commands", {}).values():
         _name_bad_values(below)
     for parameter in command.params:

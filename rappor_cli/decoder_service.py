@@ -1,4 +1,4 @@
-"""`rappor decoder`: the service with jobs, stored results and people."""
+"""`rappor decoder`: run the decoder service and manage its keys."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ _COLUMNS = {
     "key id": "key_id", "role": "role", "created": "created", "revoked": "revoked",
     "person": "name", "label": "label",
 }  # fmt: skip
-Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once.")]
+Slots = Annotated[int | None, typer.Option("--slots", help="Jobs that run at once.")]
 
 
 @app.command()
@@ -46,10 +46,10 @@ def serve(
     port: shared.Port = None,
     collector: CollectorUrl = None,
     slots: Annotated[
-        int | None, typer.Option("--slots", help="Jobs at once; 0: workers run elsewhere.")
+        int | None, typer.Option("--slots", help="Jobs that run at once; 0: workers run elsewhere.")
     ] = None,
 ) -> None:
-    """Run the web and a worker. Every setting can come as RAPPOR_DECODER_<NAME>."""
+    """Run the website and a worker. Every setting can come as RAPPOR_DECODER_<NAME>."""
     settings = _settings(
         database=database, host=host, port=port, collector=collector, job_slots=slots
     )
@@ -60,25 +60,25 @@ def serve(
 def worker(
     database: shared.ServedDatabase = None, collector: CollectorUrl = None, slots: Slots = None
 ) -> None:
-    """Run a worker alone, on any machine that reaches the database."""
+    """Run only a worker, on any machine that reaches the database."""
     work(_settings(database=database, collector=collector, job_slots=slots))
 
 
 @keys.command()
 def create(
-    role: Annotated[Role, typer.Option(help="What it is good for.")],
-    name: Annotated[str, typer.Option(help="Whose it is: the name of a person.")],
-    label: Annotated[str, typer.Option(help="For which of their programs.")] = "",
+    role: Annotated[Role, typer.Option(help="What the key permits.")],
+    name: Annotated[str, typer.Option(help="The person who owns the key.")],
+    label: Annotated[str, typer.Option(help="The program that uses the key.")] = "",
     database: shared.ServedDatabase = None,
 ) -> None:
-    """Make a key and print it. It is stored as a hash and cannot be shown again."""
+    """Create a key and print it. Only a hash is stored, so it cannot be shown again."""
     with _opened(_settings(database=database), may_be_new=True) as service:
         print(service.access.create_key(COMMAND_LINE, name, role, label).text)
 
 
 @keys.command("list")
 def list_(database: shared.ServedDatabase = None, as_json: shared.Json = False) -> None:
-    """List keys: id, role, person, label, when made, when revoked."""
+    """List keys: id, role, person, label, creation, revocation."""
     with _opened(_settings(database=database)) as service:
         rows = [shown_key(row) for row in service.access.list_keys(COMMAND_LINE)]
     print_records(rows, _COLUMNS, as_json=as_json)
@@ -89,7 +89,7 @@ def revoke(
     key_id: shared.KeyId,
     database: shared.ServedDatabase = None,
 ) -> None:
-    """Revoke a key permanently, and end the sessions that were made from it."""
+    """Revoke a key permanently, and end the sessions that were opened with it."""
     with _opened(_settings(database=database)) as service:
         service.access.revoke_key(COMMAND_LINE, key_id)
     print(f"revoked {key_id}")
@@ -101,7 +101,7 @@ def _settings(**chosen: Any) -> ServiceSettings:
 
 @contextmanager
 def _opened(settings: ServiceSettings, *, may_be_new: bool = False) -> Iterator[DecoderService]:
-    """The operations on a database, for one command; only one that may be new is made."""
+    """Open the service's database for one command; it is created only if `may_be_new`."""
     if not may_be_new:
         check_is_there(settings.database)
     service = make_service(settings)

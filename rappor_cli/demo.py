@@ -1,7 +1,8 @@
 """`rappor demo` and `rappor quickstart`: a whole deployment on this machine.
 
-A collector, virtual devices with the real encoder and transport, a closed day, decoded tables. The
-demo has values whose true shares are known; a quickstart has the metrics of your file.
+Both run a collector and virtual devices with the real encoder and transport, close a day, and
+decode tables. The demo uses values with known true shares; a quickstart uses the metrics of your
+file.
 """
 
 import random
@@ -53,8 +54,8 @@ from simulations.experiments.demo import (
 )
 from simulations.populations.fleet import encode_fleet
 
-DEFAULT_CLIENTS = 100_000  # the first table within 20 s of processor
-DEFAULT_DEVICES = 12_000  # of three values: by their errors, 1 in 1,000 runs has another order
+DEFAULT_CLIENTS = 100_000  # the first table appears within 20 s of processor time
+DEFAULT_DEVICES = 12_000  # three values appear in the wrong order in 1 of 1,000 runs
 DEFAULT_PORT = 8100  # of the decoder service
 MAX_ROWS = 24
 _DATABASE = "collector.sqlite"
@@ -66,25 +67,23 @@ def demo(
         int | None, typer.Option(min=0, help="Repeat a run exactly. Never for real devices.")
     ] = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the reports; made if missing.")
+        Path, typer.Option("-o", "--output", help="Folder for the reports; created if missing.")
     ] = Path("demo-output"),
     epsilon_infinity: Annotated[
-        float, typer.Option(help="Nats for a memoized value, for life.")
+        float, typer.Option(help="Nats for a memoized value over a device's lifetime.")
     ] = 1.6,
     epsilon_one: Annotated[float, typer.Option(help="Nats for one report.")] = 1.2,
     serve: Annotated[
         bool,
-        typer.Option(
-            "--serve", help="Then run the decoder service on two weeks of reports, until Ctrl-C."
-        ),
+        typer.Option("--serve", help="Then serve two decoded weeks of reports until Ctrl-C."),
     ] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the decoder service; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port of the decoder service; 0 picks a free one.")
     ] = DEFAULT_PORT,
 ) -> None:
     """Run a fleet of devices, a collector and the decoder on this machine, and show the result."""
     with listening(HOST, port) if serve else nullcontext():
-        pass  # a port that is taken is refused before the minutes that all the rest takes
+        pass  # an occupied port is an error now, not after minutes of work
     console = Console(markup=False)
     rng, today = np.random.default_rng(seed), datetime.now(UTC).date()
     plan = plan_words(clients, (epsilon_infinity, epsilon_one), today, rng)
@@ -138,14 +137,14 @@ def _show_metric(question: DemoMetric, url: str, folder: Path, console: Console)
 
 
 def _table(question: DemoMetric, decoding: Decoding) -> Table:
-    """Return the most frequent true values, and whatever was found that nobody holds."""
+    """Return a table of the most frequent true values, and of detected values that are false."""
     name, truth = question.metric.name, question.true_shares
     detected = {row.value: row for row in decoding.detected}
     ranked = sorted(truth, key=lambda value: -truth[value])
     rows = ranked[:MAX_ROWS] + [value for value in detected if value not in truth]
     summary = decoding.summary
     title = (
-        f"{name}: {summary.num_detected} found of {len(truth):,} held, "
+        f"{name}: {summary.num_detected} found of {len(truth):,} values, "
         f"{summary.num_candidates:,} candidates, {summary.num_reports:,} reports; shares of about "
         f"{percent(summary.detectable_share)} and more are detectable"
     )
@@ -166,21 +165,19 @@ def _table(question: DemoMetric, decoding: Decoding) -> Table:
 
 def quickstart(
     file: shared.MetricsFile,
-    devices: Annotated[
-        int, typer.Option(min=100, max=10**6, help="Virtual devices.")
-    ] = DEFAULT_DEVICES,
+    devices: Annotated[int, typer.Option(min=100, max=10**6, help="Devices.")] = DEFAULT_DEVICES,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for files; made if missing.")
+        Path, typer.Option("--output", "-o", help="Folder for files; created if missing.")
     ] = Path("quickstart"),
     seed: shared.Seed = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Take reports of your app, too, until Ctrl-C.")
+        bool, typer.Option("--serve", help="Accept reports of your app, too, until Ctrl-C.")
     ] = False,
 ) -> None:
     """See the metrics of FILE at work: a collector, virtual devices, a closed day, decoded tables.
 
-    Devices hold invented values with falling shares (1, 1/2, 1/3, ...). The commands that are
-    printed are those for real data.
+    Devices have invented values with falling shares (1, 1/2, 1/3, ...). The printed commands also
+    work with real data.
     """
     metrics, today = load_metrics(file), datetime.now(UTC).date()
     for metric in metrics.declared:
@@ -201,7 +198,7 @@ def quickstart(
         print(f"collector: {url}; {devices:,} devices sent {sent:,} reports of invented values")
         print("its floors (min_reports, min_reports_per_cohort) are lowered for so few devices")
         if serve:
-            from rappor_cli.metrics import watch  # what checks metrics takes a while
+            from rappor_cli.metrics import watch  # the import takes a while
 
             print(f"send reports of your app to {url}, without a key; Ctrl-C closes and decodes")
             with suppress(KeyboardInterrupt):
@@ -217,7 +214,6 @@ def quickstart(
 def _reports(
     metrics: MetricsFile, devices: int, today: date, rng: np.random.Generator
 ) -> Iterator[Report]:
-    """Yield the reports of virtual devices, of the last period of each metric."""
     by_day = defaultdict[date, dict[str, Metric]](dict)
     for name, metric in metrics.metrics.items():
         by_day[report_day(metric, today)][name] = metric
@@ -226,7 +222,6 @@ def _reports(
 
 
 def _commands(metrics: MetricsFile, url: str, output: Path) -> Iterator[Sequence[str]]:
-    """Yield the command that shows each declared metric."""
     for metric in metrics.declared:
         name, command = metric.base_name, decoder_of(metric.kind).command
         words = ["--metric", name] if command == "decode" else [name]
@@ -235,12 +230,11 @@ def _commands(metrics: MetricsFile, url: str, output: Path) -> Iterator[Sequence
 
 
 def _lists_itself(metric: Metric) -> bool:
-    """Return whether its values need no list of candidates."""
     return not has_candidates(metric.kind) or bool(metric.rules.all_values(metric))
 
 
 def _candidates(metric: Metric, output: Path) -> str:
-    """Return a file of what the devices hold, and of as many values that nobody holds."""
+    """Return a file with the devices' values and the same number of unused values."""
     values = list(map(str, held_values(metric)))
     path = output / f"{metric.base_name}-candidates.txt"
     write_whole(path, "\n".join([*values, *(f"nobody-{value}" for value in values)]) + "\n")
@@ -248,7 +242,7 @@ def _candidates(metric: Metric, output: Path) -> str:
 
 
 def _run_shown(words: Sequence[str]) -> bool:
-    """Print a command and run it. A refusal of one metric leaves the others to be shown."""
+    """Print a command and run it. Print an error of one metric, so that the others follow."""
     print(f"\n$ rappor {shlex.join(words)}")
     try:
         load(words[0])(args=list(words[1:]), standalone_mode=False)

@@ -1,4 +1,4 @@
-"""The end of `rappor demo`: a decoder service with results to click through, and its collector."""
+"""The last step of `rappor demo`: a decoder service with results to browse, and its collector."""
 
 import json
 import threading
@@ -82,7 +82,7 @@ def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, *_args: object) -> None:
-            """Write no line of each request to stderr."""
+            """Suppress the log line of each request."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -97,28 +97,31 @@ def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
 def prepared_service(
     output: Path, today: date, collector: str, say: Say, *, port: int
 ) -> Iterator[tuple[str, str, str]]:
-    """Run a service with a new database: a list, jobs that are done, a schedule that has
-    decoded each closed day, an alarm that was sent, and a release that waits for approval.
+    """Run a service with a new database that is filled for the demo.
+
+    The database contains a candidate list, completed jobs, a schedule that has decoded each closed
+    day, an alarm that was sent, and a release that waits for approval.
 
     Args:
-        output: folder of the database.
-        today: the day that is open, UTC.
-        collector: its URL.
-        say: prints a line.
-        port: of the service; 0 takes a free one.
+        output: The folder of the database.
+        today: The open day, UTC.
+        collector: The URL of the collector.
+        say: A function that prints a line.
+        port: The port of the service; 0 picks a free one.
 
     Yields:
-        Its URL, a key to sign in with, and the key of another person, who approves the release
-        that the first one has proposed.
+        The URL of the service, a key to sign in with, and the key of another person, who approves
+        the
+        release that the first one has proposed.
 
     Raises:
-        DemoError: a job did not end as it should.
+        DemoError: A job did not end as it should.
     """
     for leftover in output.glob(f"{FILE}*"):
         leftover.unlink()
     with ExitStack() as stack:
         hook = stack.enter_context(listening_alarms(say))
-        settings = load_settings(  # named, so that a shell set up for an operator changes nothing
+        settings = load_settings(  # all set here, so that the operator's environment has no effect
             database=f"sqlite:///{output / FILE}",
             host=HOST,
             port=port,
@@ -161,15 +164,15 @@ def show_service(
     console: Console,
     port: int,
 ) -> None:
-    """Serve two weeks of reports, decoded, until Ctrl-C.
+    """Serve two weeks of decoded reports until Ctrl-C.
 
     Args:
-        output: folder of the databases, which are replaced.
-        today: the day that is open, UTC.
-        rng: of the values.
-        randomness: of the devices.
-        console: where addresses, keys and alarms are printed.
-        port: of the service; 0 takes a free one.
+        output: The folder of the databases, which are replaced.
+        today: The open day, UTC.
+        rng: The generator of the values.
+        randomness: The randomness of the devices.
+        console: The console for addresses, keys and alarms.
+        port: The port of the service; 0 picks a free one.
     """
 
     def say(text: str) -> None:
@@ -191,11 +194,11 @@ def show_service(
 
 
 def collector_settings(database: Path, metrics: Path | None = None) -> Settings:
-    """Return the settings of a collector for this machine alone, whatever the shell is set up for.
+    """Return the settings of a local collector, whatever the environment says.
 
     Args:
-        database: its file, which is replaced.
-        metrics: a metrics.toml to declare at start.
+        database: The database file, which is replaced.
+        metrics: A metrics.toml to declare at start.
     """
     for leftover in database.parent.glob(f"{database.name}*"):  # its WAL is next to it
         leftover.unlink()
@@ -216,7 +219,7 @@ def send(
     randomness: Randomness,
     advance: Callable[[int], None],
 ) -> FleetDelivery:
-    """Send reports in batches. Raises DemoError where the collector refuses one."""
+    """Send reports in batches. Raises DemoError if the collector rejects one."""
     delivery = deliver(reports, transport, randomness=randomness, progress=advance)
     if delivery.refused:
         raise DemoError(f"the collector refused reports: {dict(delivery.refused)}")
@@ -227,7 +230,7 @@ def send(
 def filled_collector(
     output: Path, today: date, rng: np.random.Generator, randomness: Randomness, say: Say
 ) -> Iterator[str]:
-    """Run a collector whose last two weeks are closed and whose today is open; yield its URL."""
+    """Run a collector with two closed weeks and an open day; yield its URL."""
     metrics, database = output / "service-metrics.toml", output / "service-collector.sqlite"
     metrics.write_text(weeks.metrics_text(today), encoding="utf-8")
     total, accepted = (weeks.DAYS + 1) * (weeks.DAILY + weeks.THEMES_DAILY) + weeks.PLACES, 0
@@ -251,8 +254,7 @@ def filled_collector(
 
 
 def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> ScheduleRow:
-    """Return a schedule that decodes each closed day, with an alarm, and one that makes a
-    series."""
+    """Return a new schedule that decodes each closed day, with an alarm; add one for a series."""
     daily = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
         options=Choices(correction="bonferroni"),
@@ -267,7 +269,7 @@ def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> S
 
 
 def _specs(today: date, listed: CandidateSpec) -> list[JobSpec]:
-    """Two decodings, their comparison and a map."""
+    """Return the specifications of two decodings, their comparison and a map."""
 
     def days(first: int, last: int) -> CountSource:
         ends = (today - timedelta(days=weeks.DAYS - number) for number in (first, last))
@@ -303,8 +305,11 @@ def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, 
 
 
 def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow) -> bool:
-    """Return whether the schedule has decoded each closed day and its alarm was sent, and the
-    series by day of two metrics are there."""
+    """Return whether the demo's schedules are complete.
+
+    The schedule has decoded each closed day, its alarm was sent, and the daily series of two
+    metrics exist.
+    """
     series = service.results.all(person, ResultRow.operation == "series")
     windows = service.schedules.windows(person, schedule.id)
     events = service.alarms.events(person, schedule.id)

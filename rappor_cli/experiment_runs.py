@@ -1,4 +1,7 @@
-"""Run an experiment of `rappor simulate`: a table, a manifest with seed and figures, files."""
+"""Runs of an experiment of `rappor simulate`, with a table, a manifest and files.
+
+The manifest contains the seed and all figures.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,28 +21,28 @@ from rappor_cli import options as shared
 from rappor_cli.text import text_table
 from simulations.outcome import ExperimentOutcome
 
-_WIDTH = 320  # columns: no table of figures has more
+_WIDTH = 320  # columns; no table of figures is wider
 DEFAULT_OUTPUT = Path("simulation-output")
 
 
 @dataclass(frozen=True)
 class ExperimentRun:
-    """One run of an experiment: its seed, and the generator made from that."""
+    """One run of an experiment: its seed, and the generator for that seed."""
 
     seed: int
     rng: np.random.Generator
 
 
-Experiment = Callable[..., ExperimentOutcome]  # takes a run and the experiment's settings
+Experiment = Callable[..., ExperimentOutcome]  # arguments: a run and the experiment's settings
 
 
 def command_of(name: str, experiment: Experiment, small: Mapping[str, Any]) -> Callable[..., None]:
-    """Make the command of an experiment: its own settings, then the options that all share.
+    """Return the command of an experiment: its own settings, then the shared options.
 
     Args:
-        name: of the command.
-        experiment: a function whose parameters after the run are options of typer.
-        small: settings of `--small` and of `make simulate`.
+        name: The name of the command.
+        experiment: A function whose parameters after the run are options of typer.
+        small: The settings of `--small` and of `make simulate`.
     """
 
     def command(
@@ -47,7 +50,7 @@ def command_of(name: str, experiment: Experiment, small: Mapping[str, Any]) -> C
         **settings: Any,
     ) -> None:  # fmt: skip
         settings |= small if is_small else {}
-        probe_folder(output)  # before anything is drawn
+        probe_folder(output)  # before the work starts
         number = randbits(32) if seed is None else seed
         run = ExperimentRun(number, np.random.default_rng(number))
         _present(name, experiment(run, **settings), settings, number, output, as_json, as_markdown)
@@ -62,14 +65,14 @@ def command_of(name: str, experiment: Experiment, small: Mapping[str, Any]) -> C
 
 def _shared(
     is_small: Annotated[
-        bool, typer.Option("--small", help="A quick look in place of the settings; figures rough.")
+        bool, typer.Option("--small", help="Use small settings for a quick, rough result.")
     ] = False,
     seed: shared.Seed = None,
     output: shared.ExperimentFolder = DEFAULT_OUTPUT,
     as_json: shared.Json = False,
     as_markdown: shared.Markdown = False,
 ) -> None:
-    """The options of every experiment."""
+    """Define the options that all experiments share."""
 
 
 def _present(
@@ -103,8 +106,10 @@ def _present(
 def manifest_of(
     name: str, outcome: ExperimentOutcome, settings: Mapping[str, Any], seed: int
 ) -> dict[str, Any]:
-    """Return the manifest of an experiment: settings, versions and every figure; null where one is
-    not defined."""
+    """Return the manifest of an experiment: settings, versions and every figure.
+
+    A figure that is not defined is null.
+    """
     return {
         "experiment": name,
         "seed": seed,
@@ -117,6 +122,6 @@ def manifest_of(
 
 
 def markdown_lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table as in the docs."""
+    """Return the lines of a table in Markdown, as in the docs."""
     lines = [headings, ("---",) * len(headings), *rows]
     return [f"| {' | '.join(line)} |" for line in lines]

@@ -1,7 +1,7 @@
-"""Experiments of `rappor simulate` on lists of values: each with its settings and columns.
+"""The experiments of `rappor simulate` on lists of values, with their settings and columns.
 
-A function here takes a run and the settings as options, and returns what it has measured and how
-that is shown. The experiments themselves are in `simulations`.
+Each function accepts a run and the settings as options, and returns the measurements and their
+presentation. The experiments themselves are in `simulations`.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from simulations.experiments import poisoning as forging
 from simulations.experiments import processes as machines
 from simulations.outcome import ExperimentOutcome, outcome_of
 
-MONDAY = date(2026, 11, 2)  # of the first week of a fleet, unless rows_with_warnings
+MONDAY = date(2026, 11, 2)  # the first week of a fleet, unless the option --from is given
 Runs = Annotated[int, typer.Option(min=2, help="Draws of each setting.")]
 
 
@@ -39,7 +39,7 @@ def normal(
     correction: CorrectionOption = "bonferroni",
     alpha: shared.Alpha = DEFAULT_ALPHA,
 ) -> ExperimentOutcome:
-    """Basic one-time RAPPOR on a normal variable (mean 50, sd 10), p = .5, q = .75."""
+    """Run basic one-time RAPPOR on a normal variable (mean 50, sd 10), p = .5, q = .75."""
     options = DecodeOptions(correction=correction, alpha=alpha)
     return _paper(run, [partial(paper.normal, number, options=options) for number in reports])
 
@@ -53,7 +53,7 @@ def exponential(
     correction: CorrectionOption = "bonferroni",
     alpha: shared.Alpha = DEFAULT_ALPHA,
 ) -> ExperimentOutcome:
-    """100 exponentially falling shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
+    """Decode 100 exponential shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
     options = DecodeOptions(method=method, correction=correction, alpha=alpha)
     return _paper(run, [partial(paper.exponential, reports, options=options)])
 
@@ -73,10 +73,10 @@ def processes(
     run: ExperimentRun,
     runs: Runs = 25,
     devices: Annotated[
-        int, typer.Option(min=100, help="Machines, of more than 18 reports each.")
+        int, typer.Option(min=100, help="Machines, with more than 18 reports each.")
     ] = machines.DEVICES,
 ) -> ExperimentOutcome:
-    """Ten processes among the reports of machines that report often; the variance it really has."""
+    """Decode ten processes of machines that report often, with the real variance."""
     with progress_bar("collections", runs * len(machines.WAYS)) as advance:
         rows = machines.processes(runs, devices, run.rng, advance=advance)
     return outcome_of(rows, machines.COLUMNS)
@@ -85,14 +85,15 @@ def processes(
 def homepages(
     run: ExperimentRun,
     reports: Annotated[
-        int, typer.Option(min=100_000, help="Devices, one report each where nothing else is said.")
+        int, typer.Option(min=100_000, help="Devices, one report each by default.")
     ] = home.REPORTS,
     runs: Annotated[int, typer.Option(min=1, help="Draws of each distribution.")] = 5,
-    repeated: Annotated[
-        int, typer.Option(min=2, help="Reports of each device where devices repeat.")
-    ] = 30,
+    repeated: Annotated[int, typer.Option(min=2, help="Reports per device if repeated.")] = 30,
 ) -> ExperimentOutcome:
-    """Which home pages honest rules name, alongside the 31 of the paper: 8,616 candidates."""
+    """Show which home pages are detected with valid error rates, next to the paper's 31.
+
+    There are 8,616 candidates.
+    """
     with progress_bar("draws", runs * (len(home.DISTRIBUTIONS) + 1)) as advance:
         rows = home.homepages(runs, reports, run.rng, repeated, advance)
     distance = home.PAPER_SMALLEST / home.first_order_error(reports, 1)
@@ -103,10 +104,10 @@ def homepages(
 def longitudinal(
     run: ExperimentRun,
     devices: Annotated[
-        int, typer.Option(min=1_000, help="Attacked, for each mode and number of periods.")
+        int, typer.Option(min=1_000, help="Attacked devices, for each mode and number of periods.")
     ] = 400_000,
 ) -> ExperimentOutcome:
-    """What an adversary with all reports of a device learns over a year of days, by mode."""
+    """Measure what an adversary learns from all reports of a device over a year, by mode."""
     with progress_bar("attacks", len(over_time.modes()) * len(over_time.PERIODS)) as advance:
         rows = over_time.longitudinal(devices, run.rng, over_time.PERIODS, advance)
     return outcome_of(rows, over_time.COLUMNS)
@@ -115,11 +116,11 @@ def longitudinal(
 def poisoning(
     run: ExperimentRun,
     reports: Annotated[
-        int, typer.Option(min=100_000, help="Of each draw, forged ones among them.")
+        int, typer.Option(min=100_000, help="Reports of each draw, including fabricated ones.")
     ] = forging.REPORTS,
     runs: Runs = 10,
 ) -> ExperimentOutcome:
-    """How far forged reports move an estimate, and whether bound, warnings and checks see them."""
+    """Measure how far fabricated reports move an estimate, and which checks detect them."""
     number = 1 + len(forging.WAYS) * len(forging.FRACTIONS)
     with progress_bar("ways and parts", number) as advance:
         rows = forging.poisoning(runs, reports, run.rng, forging.FRACTIONS, advance)
@@ -135,22 +136,22 @@ def fleet(
     devices: Annotated[int, typer.Option(min=1, help="Devices in each week.")] = 100_000_000,
     weeks: Annotated[int, typer.Option(min=1, max=104, help="Weeks, each with reports.")] = 12,
     turnover: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of devices that a week replaces.")
+        float, typer.Option(min=0, max=1, help="Share of devices that are replaced each week.")
     ] = 0.02,
     reports: Annotated[int, typer.Option(min=1, help="Reports of a device in a week.")] = 1,
-    values: Annotated[int, typer.Option(min=1, help="Values that are held.")] = 200,
+    values: Annotated[int, typer.Option(min=1, help="Values that devices have.")] = 200,
     zipf: Annotated[float, typer.Option(help="Exponent of their shares.")] = 1.0,
     shares: Annotated[
-        Path | None, typer.Option(help="Shares instead, largest first.", exists=True)
+        Path | None, typer.Option(help="File with shares instead, largest first.", exists=True)
     ] = None,
-    absent: Annotated[int, typer.Option(min=0, help="Listed values that nobody holds.")] = 200,
+    absent: Annotated[int, typer.Option(min=0, help="Listed values that no device has.")] = 200,
     metrics: Annotated[Path | None, typer.Option(help="metrics.toml of --metric.")] = None,
     metric: Annotated[str | None, typer.Option(help="Its metric; else strings, k=128.")] = None,
     correction: CorrectionOption = "bonferroni",
     alpha: shared.Alpha = DEFAULT_ALPHA,
     first: Annotated[str | None, typer.Option("--from", help="Monday of the first week.")] = None,
 ) -> ExperimentOutcome:
-    """Draw weeks of a fleet of any size, exactly in law, and decode 1, 2, 4, ... weeks of it.
+    """Simulate weeks of a fleet of any size, exactly in law, and decode 1, 2, 4, ... of them.
 
     The counts of each week are written as an aggregate file.
     """
@@ -173,7 +174,7 @@ def _monday(first: str | None) -> date:
     if start.weekday():
         before = start - timedelta(days=start.weekday())
         raise typer.BadParameter(
-            f"{start} is not a Monday, as weeks are; the one before is {before}",
+            f"{start} is not a Monday, on which weeks begin; try {before}",
             param_hint="--from",
         )
     return start

@@ -25,12 +25,12 @@ _COLUMNS = {
 
 @app.command()
 def create(
-    scope: Annotated[Scope, typer.Option(help="What it is good for.")],
-    label: Annotated[str, typer.Option(help="For whom or what.")] = "",
+    scope: Annotated[Scope, typer.Option(help="What the key permits.")],
+    label: Annotated[str, typer.Option(help="The user or purpose of the key.")] = "",
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
-    """Make a key and print it. It is stored as a hash and cannot be shown again."""
+    """Create a key and print it. Only a hash is stored, so it cannot be shown again."""
     need_one(collector, database)
     if collector is not None:
         body = json.dumps({"scope": scope.value, "label": label}).encode()
@@ -47,7 +47,7 @@ def list_(
     database: shared.Database = None,
     as_json: shared.Json = False,
 ) -> None:
-    """List keys: id, scope, label, when made, when revoked."""
+    """List keys: id, scope, label, creation, revocation."""
     need_one(collector, database)
     if collector is not None:
         keys: list[dict[str, Any]] = ask_json(collector, "/v1/keys", "keys")["keys"]

@@ -1,6 +1,6 @@
-"""Entry point of `rappor`: runs a command, and turns errors into one line.
+"""The entry point of `rappor`, which runs a command and reports errors in one line.
 
-Exit codes: 0 done, 1 refused or failed with a one-line reason, 2 wrong usage, 130 Ctrl-C.
+Exit codes: 0 done, 1 rejected or failed with a one-line reason, 2 wrong usage, 130 Ctrl-C.
 """
 
 import sys
@@ -18,15 +18,15 @@ _LIBRARY_ERRORS = (
     ("zlib", "error"),
     ("tomllib", "TOMLDecodeError"),
 )
-_STOPPED = 130  # what shells give for a program that Ctrl-C ended
+_STOPPED = 130  # the exit code that shells report for a program ended by Ctrl-C
 
 
 def main(arguments: list[str] | None = None, started: Callable[[], None] | None = None) -> int:
     """Run `rappor` and return its exit code.
 
     Args:
-        arguments: the words of the command line; the process's own by default.
-        started: called when a command is loaded and may run.
+        arguments: The words of the command line; by default those of the process.
+        started: A function that is called when a command is loaded and may run.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     name = next((word for word in arguments if not word.startswith("-")), "")
@@ -57,9 +57,12 @@ def main(arguments: list[str] | None = None, started: Callable[[], None] | None 
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What files, databases and memory raise; all else is a defect, and keeps its traceback."""
+    """Return the errors that files, databases and memory raise.
+
+    Any other error is a defect, and keeps its traceback.
+    """
     kinds = [OSError, EOFError, UnicodeError, MemoryError, RecursionError]
     for module, kind in _LIBRARY_ERRORS:
-        if module in sys.modules:  # what is not loaded has raised nothing
+        if module in sys.modules:  # a library that is not loaded has raised nothing
             kinds.append(getattr(sys.modules[module], kind))
     return tuple(kinds)

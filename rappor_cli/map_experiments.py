@@ -1,4 +1,4 @@
-"""Experiments of `rappor simulate` on maps and flows."""
+"""The experiments of `rappor simulate` on maps and flows."""
 
 from dataclasses import asdict
 from itertools import product
@@ -33,26 +33,27 @@ from simulations.outcome import ExperimentOutcome
 def location_coverage(
     run: ExperimentRun,
     metrics: shared.MetricsFile,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Only these metrics; may be repeated.")
-    ] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; repeatable.")] = None,
     devices: Annotated[
-        list[int], typer.Option(min=1_000, help="Sizes of crowds; may be repeated.")
+        list[int], typer.Option(min=1_000, help="Number of devices; may be repeated.")
     ] = [20_000, 100_000, 1_000_000],  # noqa: B006 - typer copies it
     maps: Annotated[int, typer.Option(min=1, help="Maps of each metric and size.")] = 20,
 ) -> ExperimentOutcome:
-    """How often intervals of single cells hold the truth, on drawn maps of a file's metrics."""
+    """Measure how often intervals of single cells contain the truth, on simulated maps.
+
+    The maps are those of a file's metrics.
+    """
     declared = [one for one in load_metrics(metrics).declared if has_map(one)]
     chosen = [one for one in declared if not metric or one.base_name in metric]
     if not chosen:
-        raise ParameterError(f"{metrics} has no metric of kind 'location' with a map so named")
+        raise ParameterError(f"{metrics} has no such metric of kind 'location' with a map")
 
     rows = []
     with progress_bar("maps", len(chosen) * len(devices) * maps) as advance:
         for one, size in product(chosen, devices):
             result = asdict(map_coverage(one, size, maps, run.rng, advance))
             rows.append({"metric": one.base_name, "devices": size} | result.pop("parts") | result)
-    note = "by map: mean over the maps, those that find no cell counted as 1"
+    note = "by map: mean over the maps; a map without a detected cell counts as 1"
     return ExperimentOutcome(rows, COVERAGE_HEADINGS, list(map(coverage_line, rows)), [note])
 
 
@@ -60,34 +61,32 @@ def flow_coverage(
     run: ExperimentRun,
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(min=0.5, max=6, help="Nats of a device, for life; may repeat."),
+        typer.Option(min=0.5, max=6, help="Lifetime nats of a device; may be repeated."),
     ] = None,
     devices: Annotated[
         list[int], typer.Option(min=1_000, help="Number of devices; may repeat.")
     ] = [100_000],  # noqa: B006
     world: Annotated[
-        list[FlowWorld] | None, typer.Option(help="How people move; may be repeated.")
+        list[FlowWorld] | None, typer.Option(help="How people move; repeatable.")
     ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Draws of each setting.")] = 10,
     cohorts: Annotated[
-        int | None, typer.Option(min=10, help="Of the made-up city, a multiple of 10.")
+        int | None, typer.Option(min=10, help="Cohorts of the simulated city, a multiple of 10.")
     ] = None,
-    side: Annotated[
-        int, typer.Option(min=2, max=7, help="Zones along a side, two cells each.")
-    ] = 5,
+    side: Annotated[int, typer.Option(min=2, max=7, help="Zones per side, two cells each.")] = 5,
     metrics: Annotated[
         Path | None,
         typer.Option(help="metrics.toml with your metric of kind flow, in place of the city's."),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="Which one of that file.")] = None,
+    metric: Annotated[str | None, typer.Option(help="The name of the metric in that file.")] = None,
     flows: Annotated[
         Path | None,
         typer.Option(help="CSV of the true matrix: origin,destination,count by names of cells."),
     ] = None,
 ) -> ExperimentOutcome:
-    """How often intervals of flows, zones, cells and bands hold, on drawn counts."""
+    """Measure how often intervals of flows, zones, cells and bands hold, on simulated counts."""
     if metrics and (epsilon or cohorts):
-        raise typer.BadParameter("--epsilon and --cohorts are of the city; yours has its own")
+        raise typer.BadParameter("--epsilon and --cohorts go with the simulated city")
     settings = list(product(epsilon or [2.0], devices, world or [FlowWorld.AS_IS]))
     more = {} if cohorts is None else {"num_cohorts": cohorts}
 
@@ -112,8 +111,7 @@ def flow_coverage(
 
 
 def _flow_metric(path: Path, name: str | None) -> Metric:
-    """Return the metric of flows of a file. Raises ParameterError where there is none, or
-    several."""
+    """Return the flow metric of a file. Raises ParameterError unless exactly one matches."""
     found = [metric for metric in load_metrics(path).declared if isinstance(metric.details, Flow)]
     found = [one for one in found if name in (None, one.name)]
     if len(found) != 1:

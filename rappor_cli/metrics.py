@@ -1,4 +1,4 @@
-"""`rappor metrics`: check, compile, publish, list, push, pause and retire what devices report."""
+"""`rappor metrics`: check, compile, publish, list, push, pause and retire metrics."""
 
 import json
 import re
@@ -65,23 +65,21 @@ def check(
     ] = None,
     periods: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=10**6, help="Periods that maps are made of; until a metric expires."
-        ),
+        typer.Option(min=1, max=10**6, help="Periods in a map; by default until a metric expires."),
     ] = None,
     places: Annotated[
         int | None,
         typer.Option(
-            min=1, max=10**6, help="Distinct cells of a device in its life; its cap's, or 3."
+            min=1, max=10**6, help="Lifetime distinct cells per device; default: cap or 3."
         ),
     ] = None,
     relay: shared.BehindRelay = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print each finding whole, with its remedy.")
+        bool, typer.Option("--explain", help="Print each finding in full, with its remedy.")
     ] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Say of each metric of FILE: ship, think, or do not. Exit code 1 for errors, else 0."""
+    """Print a verdict for each metric of FILE: ship, think, or do not. Exit code 1 for errors."""
     if relay and population is None:
         raise typer.BadParameter("needs --population: a relay hides devices among each other")
     metrics, refused = load_for_devices(file)
@@ -107,7 +105,7 @@ def check(
 
 
 def _print_verdicts(metrics: Sequence[Metric], findings: Sequence[Finding]) -> None:
-    """Print a line for each metric: the verdict, two figures, and what it rests on."""
+    """Print a line for each metric: the verdict, two figures, and the reasons."""
     headings = ("metric", "verdict", f"{100 * PRIOR:g} % sure: after a report", "after all", "why")
     rows = []
     for metric in metrics:
@@ -121,7 +119,7 @@ def _print_verdicts(metrics: Sequence[Metric], findings: Sequence[Finding]) -> N
 def _shared_sentences(
     metrics: Sequence[Metric], population: int | None, *, guess: bool
 ) -> Iterator[str]:
-    """Yield what each metric reveals; a sentence that several share appears once."""
+    """Yield what each metric reveals; a sentence that several metrics share appears once."""
     holders: dict[str, list[str]] = {}
     for metric in metrics:
         text = risk_text(metric, crowd_of(metric, population) if guess else None)
@@ -132,7 +130,7 @@ def _shared_sentences(
 
 
 def _by_platform(metrics: MetricsFile) -> str:
-    """What each platform may cost, where the file names more than the usual one."""
+    """Return the cost on each platform, unless the file names only the usual one."""
     if all(metric.platforms == (APP,) for metric in metrics.declared):
         return ""
     app, web = metrics.lifetime_epsilon_on(APP), metrics.lifetime_epsilon_on(WEB)
@@ -144,16 +142,12 @@ def compile_(
     file: shared.MetricsFile,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", help="Where to write; its name ends in .json, or .ts, or .py."
-        ),
+        typer.Option("--output", "-o", help="Output file; its name ends in .json, .ts or .py."),
     ],
     typescript: Annotated[
         bool, typer.Option("--typescript", help="Typed accessors for the TypeScript client.")
     ] = False,
-    python: Annotated[
-        bool, typer.Option("--python", help="Typed accessors for the Python client.")
-    ] = False,
+    python: Annotated[bool, typer.Option("--python", help="Typed Python accessors.")] = False,
 ) -> None:
     """Write FILE as JSON that a device reads without a TOML parser, or as typed accessors."""
     if typescript and python:
@@ -167,7 +161,7 @@ def compile_(
     if output.suffix != ending:
         by_which = "device" if ending == COMPILED_ENDING else "compiler"
         raise typer.BadParameter(
-            f"{output} does not end in {ending}, by which a {by_which} knows the form",
+            f"{output} does not end in {ending}, by which a {by_which} detects the form",
             param_hint="--output",
         )
     metrics, refused = load_for_devices(file)
@@ -178,7 +172,7 @@ def compile_(
 
 
 def _say_refused(sentences: str) -> None:
-    """Say alongside the result what other devices than the one at hand would not take."""
+    """Print which other devices would not accept the result."""
     if sentences:
         print(f"note: {sentences}", file=sys.stderr)
 
@@ -187,10 +181,10 @@ def _say_refused(sentences: str) -> None:
 def publish(
     file: shared.MetricsFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")],
-    contact: Annotated[str, typer.Option(help="Whom people can ask; shown as it is.")] = "",
+    contact: Annotated[str, typer.Option(help="A contact for questions; shown as given.")] = "",
 ) -> None:
-    """Write a public page of FILE: what is collected, by whom, until when, with which epsilon."""
-    from decoder.output.dictionary import entries_of, write_site  # its templates take a while
+    """Write a public page on FILE: what is collected, by whom, until when, at which epsilon."""
+    from decoder.output.dictionary import entries_of, write_site  # its templates load slowly
 
     entries = entries_of(load_metrics(file).declared, datetime.now(UTC).date())
     page = write_site(entries, output, contact)
@@ -202,11 +196,9 @@ def list_(
     collector: shared.Collector = None,
     database: shared.Database = None,
     as_json: shared.Json = False,
-    watching: Annotated[
-        bool, typer.Option("--watch", help="Show reports as they come, until Ctrl-C.")
-    ] = False,
+    watching: Annotated[bool, typer.Option("--watch", help="Watch until Ctrl-C.")] = False,
 ) -> None:
-    """List what a collector collects: versions, totals, days served, epsilons, owners, ends."""
+    """List the metrics of a collector: versions, totals, days served, epsilons, owners, ends."""
     need_one(collector, database)
     if watching and as_json:
         raise typer.BadParameter("give one of --watch and --json")
@@ -233,7 +225,7 @@ def list_(
 
 
 def watch(read: Callable[[], list[dict[str, Any]]]) -> None:
-    """Print a line for each version now, and again when reports have come, until Ctrl-C."""
+    """Print a line for each version now, and again when reports arrive, until Ctrl-C."""
     shown: dict[tuple[str, str], str] = {}
     while True:
         for metric in read():
@@ -245,10 +237,10 @@ def watch(read: Callable[[], list[dict[str, Any]]]) -> None:
 
 
 def arrivals(listed: Mapping[str, Any]) -> str:
-    """Say how many reports of a version have come, and when the next days can be decoded."""
+    """Return a line on the reports of a version, and when the next days can be decoded."""
     state = "" if listed["state"] == "current" else f" ({listed['params_id']}, {listed['state']})"
     text = f"{listed['name']}{state}: {counted(listed['accepted'], 'report')} accepted"
-    coming = listed.get("next")  # a collector of an earlier version does not say
+    coming = listed.get("next")  # missing from collectors of an earlier version
     if "today" in listed:
         text += f", {listed['today']:,} today"
     if listed["served"]:
@@ -268,9 +260,7 @@ def push(
     weaken: Annotated[
         bool, typer.Option("--weaken", help="Allow changes that weaken privacy; audited.")
     ] = False,
-    revive: Annotated[
-        bool, typer.Option("--revive", help="Collect again what was retired.")
-    ] = False,
+    revive: Annotated[bool, typer.Option("--revive", help="Collect retired ones again.")] = False,
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
@@ -309,7 +299,7 @@ def retire(
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
-    """Take no more reports of METRIC. What was collected is served as before."""
+    """Accept no more reports of METRIC. The collected reports are served as before."""
     need_one(collector, database)
     if collector is not None:
         path = f"/v1/metrics/{metric}/retire"
@@ -324,13 +314,14 @@ def retire(
 @app.command()
 def pause(
     metric: shared.Metric,
-    resume: Annotated[bool, typer.Option("--resume", help="Take reports again.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Accept reports again.")] = False,
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
-    """Take no reports of METRIC for now: devices then record nothing of it for a day.
+    """Accept no reports of METRIC for now; devices then stop recording it for a day.
 
-    Then it records and sends one report, and waits another day where the metric is still paused.
+    After that day, a device records and sends one report. If the metric is still paused, the device
+    waits another day.
     """
     need_one(collector, database)
     if collector is not None:
@@ -343,10 +334,10 @@ def pause(
 
 
 def metric_row(listed: Mapping[str, Any]) -> list[str]:
-    """Make the row of a version of a metric that a collector lists.
+    """Return the row of a metric version that a collector lists.
 
-    What a suspicion of `PRIOR` can become by one report and for life is "?" of a kind that this
-    program does not know.
+    The two figures on a suspicion of `PRIOR`, after one report and after all, are "?" for a kind
+    that this program does not know.
     """
     definition, served = listed["definition"], listed["served"]
     try:

@@ -1,4 +1,4 @@
-"""Read numbers as people write them (1e6, 5M, 20k, 2 %), and days."""
+"""Parsers of numbers as people write them (1e6, 5M, 20k, 2 %), and of days."""
 
 import re
 from datetime import date
@@ -11,8 +11,8 @@ _THOUSANDS = re.compile(r"\A[1-9]\d{0,2}([, ]\d{3})+(?![\d, ]*\d)")
 
 
 def number(text: str | float) -> float:
-    """Read 1e6, 1_000_000, 1,000,000, 5M, 20k or 2 %; a comma before decimals is refused."""
-    if isinstance(text, float):  # a default
+    """Parse 1e6, 1_000_000, 1,000,000, 5M, 20k or 2 %; reject a decimal comma."""
+    if isinstance(text, float):  # the default of an option
         return text
     plainly = text.strip().replace("_", "").lower()
     plainly = _THOUSANDS.sub(lambda match: re.sub("[, ]", "", match.group()), plainly)
@@ -25,14 +25,14 @@ def number(text: str | float) -> float:
     try:
         return round(float(plainly) * scale, 12)
     except (ValueError, OverflowError):
-        point = "; write a point, not a comma, before decimals" if "," in plainly else ""
+        point = "; use a decimal point, not a comma" if "," in plainly else ""
         raise typer.BadParameter(
             f"{text!r} is not a number such as 0.01, 1%, 1e6 or 5M{point}"
         ) from None
 
 
 def people(text: str | int) -> int:
-    """Read a number of people or devices, from 1 to 10^12."""
+    """Parse a number of people or devices, from 1 to 10^12."""
     count = number(float(text) if isinstance(text, int) else text)
     if not (1 <= count <= 1e12 and count == int(count)):
         raise typer.BadParameter(f"{text!r} is not a whole number from 1 to 10^12")

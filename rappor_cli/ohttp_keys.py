@@ -25,9 +25,7 @@ app = command_group(
 )
 FileOption = Annotated[
     Path,
-    typer.Option(
-        "--keys", envvar="RAPPOR_OHTTP_KEYS", help="The collector's file of private keys."
-    ),
+    typer.Option("--keys", envvar="RAPPOR_OHTTP_KEYS", help="The collector's private key file."),
 ]
 
 
@@ -38,8 +36,8 @@ def create(
 ) -> None:
     """Add a key to the file, and write its public part, which ships with the app's next release.
 
-    A collector that runs knows it within a second. The file holds secrets: copy it to every host
-    and to a store of secrets; `rappor backup` does not hold it.
+    A running collector detects it within a second. The file contains secrets: copy it to every host
+    and to a secret store; `rappor backup` does not include it.
     """
     if output.exists():
         raise typer.BadParameter(f"{output} exists; name a new file")
@@ -52,11 +50,11 @@ def create(
 def list_(
     file: FileOption,
     max_age_days: Annotated[
-        int, typer.Option(help="A newest key older than this is due.", min=1)
+        int, typer.Option(help="Age at which the newest key is due for renewal.", min=1)
     ] = 90,
     as_json: shared.Json = False,
 ) -> None:
-    """List keys: number, when made, days since, whether a newer one is due, when retired."""
+    """List keys: number, creation, age in days, whether a newer one is due, retirement."""
     rows, today = read_relay_keys(file), _today()
     newest = max((row.created for row in rows if row.private is not None), default=None)
     if as_json:
@@ -75,12 +73,13 @@ def retire(
     file: FileOption,
     key_id: Annotated[int | None, typer.Argument(help="The number of the key.")] = None,
     older_than: Annotated[
-        int | None, typer.Option(help="All that were made more than so many days ago.", min=1)
+        int | None, typer.Option(help="All keys older than this number of days.", min=1)
     ] = None,
 ) -> None:
     """Delete the private part of a key permanently.
 
-    Releases that carry it can then send nothing more; what was recorded for it stays closed.
+    Releases with that key can then send nothing more. Reports encrypted with it can never be
+    opened.
     """
     if (key_id is None) == (older_than is None):
         raise typer.BadParameter("name one key, or --older-than DAYS")
@@ -96,7 +95,7 @@ def retire(
 
 
 def _fields(row: RelayKey) -> dict[str, object]:
-    """What a list shows of a key: nothing private."""
+    """Return the fields of a key that a list shows, none of which is private."""
     public = None if row.private is None else b64encode(encode_keys([row.config])).decode()
     retired = None if row.retired is None else row.retired.isoformat()
     created = row.created.isoformat()

@@ -1,6 +1,6 @@
-"""Options and arguments that several commands have, each with one name, one type and one sentence.
+"""The options and arguments that several commands share, each with one name, type and help text.
 
-A command that needs one takes it from here: the same word is the same option everywhere.
+Commands use these definitions, so that the same name is the same option everywhere.
 """
 
 from pathlib import Path
@@ -12,11 +12,11 @@ from rappor_core.aggregate import MAX_COUNT
 
 
 def command_group(text: str, example: str) -> typer.Typer:
-    """Make a group whose help ends with an example that works as it is.
+    """Return a command group whose help ends with a working example.
 
     Args:
-        text: what its commands are for.
-        example: a whole line, from `rappor` on.
+        text: The purpose of its commands.
+        example: A whole command line that begins with `rappor`.
     """
     return typer.Typer(
         help=text,
@@ -35,31 +35,31 @@ def between(level: float) -> float:
 
 
 def bounded_repeats(repeats: float | None) -> float | None:
-    """Refuse fewer than one report of a device, and more than an aggregate can count."""
+    """Reject less than one report per device, and more than an aggregate can count."""
     if repeats is not None and not 1 <= repeats <= MAX_COUNT:
         raise typer.BadParameter(
-            f"{repeats:g} reports of a device are not from 1 to the {MAX_COUNT:,} that an "
+            f"{repeats:g} reports per device are not from 1 to the {MAX_COUNT:,} that an "
             "aggregate can count; give sum r^2 / sum r, where device i sent r_i of them"
         )
     return repeats
 
 
-# What is printed, and where files go.
+# Output: what is printed, and where files go.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Markdown = Annotated[bool, typer.Option("--markdown", help="As in the docs.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 FileOrScreen = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; else standard output.")
 ]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
 OutputCsv = Annotated[Path, typer.Option("--output", "-o", help="CSV file to write.")]
 OutputFolder = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Folder for files; made if missing.")
+    Path | None, typer.Option("--output", "-o", help="Folder for files; created if missing.")
 ]
 ExperimentFolder = Annotated[Path, typer.Option("--output", "-o", help="Folder for the manifest.")]
 NewFile = Annotated[Path, typer.Option("--output", "-o", help="A new file.")]
 NewFolder = Annotated[Path, typer.Option("--output", "-o", help="A folder that does not exist.")]
 
-# Where counts come from.
+# Sources of counts.
 AggregateFiles = Annotated[
     list[Path] | None,
     typer.Option("--aggregate", help="Aggregate file of the metric; may be repeated.", exists=True),
@@ -72,7 +72,9 @@ DATABASE_VARIABLE = "RAPPOR_DATABASE"
 Database = Annotated[
     str | None,
     typer.Option(
-        "--database", envvar=DATABASE_VARIABLE, help="Its database, e.g. sqlite:///rappor.sqlite."
+        "--database",
+        envvar=DATABASE_VARIABLE,
+        help="A collector's database, e.g. sqlite:///rappor.sqlite.",
     ),
 ]
 ServedDatabase = Annotated[
@@ -80,26 +82,24 @@ ServedDatabase = Annotated[
     typer.Option("--database", help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME."),
 ]
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
-Port = Annotated[int | None, typer.Option(help="Port; 0 takes a free one.")]
+Port = Annotated[int | None, typer.Option(help="Port; 0 picks a free one.")]
 KeyId = Annotated[str, typer.Argument(help="The 16 digits in the middle of the key.")]
 
-# Which metric, which days.
+# Metrics and days.
 MetricsFile = Annotated[Path, typer.Argument(help="A metrics.toml.")]
-Metric = Annotated[str, typer.Argument(help="Its name.")]
-ParamsId = Annotated[str | None, typer.Option(help="Version; the current one if none.")]
+Metric = Annotated[str, typer.Argument(help="Name of the metric.")]
+ParamsId = Annotated[str | None, typer.Option(help="Version; default: the current one.")]
 FirstDay = Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")]
 LastDay = Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")]
 
-# How it is decoded, and experiments.
+# Decoding and experiments.
 Alpha = Annotated[float, typer.Option(callback=between, help="Level of the correction.")]
 Level = Annotated[float, typer.Option(callback=between, help="Level of the intervals.")]
 Repeats = Annotated[
     float | None,
-    typer.Option(callback=bounded_repeats, help="Reports of a device: sum r^2 / sum r, 1 for one."),
+    typer.Option(callback=bounded_repeats, help="Reports per device: sum r^2 / sum r."),
 ]
-Seed = Annotated[
-    int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
-]
+Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a run exactly; default: random.")]
 Engine = Annotated[
     str | None,
     typer.Option(
@@ -109,29 +109,23 @@ Engine = Annotated[
         "package.module:name that returns an Executor.",
     ),
 ]
-BehindRelay = Annotated[
-    bool, typer.Option("--relay", help="Say what devices gain by sending through a relay.")
-]
+BehindRelay = Annotated[bool, typer.Option("--relay", help="Show the effect of a relay.")]
 
 # Releases.
 Release = Annotated[Path, typer.Argument(help="Folder of a release.")]
 Policy = Annotated[Path, typer.Option(help="release.toml.")]
-SigningKey = Annotated[
-    Path | None, typer.Option("--signing-key", help="Private key to sign with, PEM.")
-]
+SigningKey = Annotated[Path | None, typer.Option("--signing-key", help="Private signing key, PEM.")]
 PublicKeys = Annotated[
     list[Path] | None,
-    typer.Option("--public-key", help="A public key of the owner, PEM; again for a second one."),
+    typer.Option("--public-key", help="A public key of the owner, PEM; may be repeated."),
 ]
 EarlierReleases = Annotated[
     list[Path] | None,
-    typer.Option(help="An earlier release, oldest first; give all that came before."),
+    typer.Option(help="Earlier releases, all of them, oldest first."),
 ]
 UnsignedEarlier = Annotated[
     bool, typer.Option(help="Earlier releases are not signed: check their digests only.")
 ]
-Issued = Annotated[
-    str | None, typer.Option(help="Day of issue, YYYY-MM-DD; today (UTC) if not given.")
-]
-Ledger = Annotated[Path, typer.Option(help="Of the data set: rappor release ledger.")]
-Table = Annotated[Path, typer.Argument(help="A CSV file with a header, a row a person.")]
+Issued = Annotated[str | None, typer.Option(help="Day of issue, YYYY-MM-DD; default: today (UTC).")]
+Ledger = Annotated[Path, typer.Option(help="Ledger of the data set: rappor release ledger.")]
+Table = Annotated[Path, typer.Argument(help="A CSV file with a header, and one row per person.")]

@@ -1,4 +1,4 @@
-"""`rappor plan`: choose parameters of a metric, and predict what they show and cost."""
+"""`rappor plan`: choose parameters of a metric, and predict its results and cost."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ from rappor_core.whole_files import write_whole
 
 
 class ModeName(StrEnum):
-    """How often devices report (`--mode`)."""
+    """The reporting modes of a device (`--mode`)."""
 
     AUTO = "auto"
     MEMO = "memo"
@@ -38,7 +38,7 @@ class ModeName(StrEnum):
 
 
 class PeriodName(StrEnum):
-    """Names of reporting periods (`--period`)."""
+    """The names of reporting periods (`--period`)."""
 
     DAY = "day"
     WEEK = "week"
@@ -55,39 +55,37 @@ def _number(*names: str, text: str) -> Any:
 
 Kind = Annotated[
     str,
-    typer.Option(help="string, category, boolean, number, location, flow or discover."),
+    typer.Option(help="string, category, boolean, number, location, flow, discover."),
 ]
 Devices = Annotated[Number, _number("--devices", "--population", text="Devices that report.")]
-Mode = Annotated[ModeName, typer.Option(help="once: one report for life; memo: one each period.")]
-Period = Annotated[PeriodName | None, typer.Option(help="Of a report; day unless given.")]
-Values = Annotated[
-    int | None, typer.Option(help="Values that a device may hold for life; 3 unless given.")
-]
+Mode = Annotated[ModeName, typer.Option(help="once: one report per device; memo: one per period.")]
+Period = Annotated[PeriodName | None, typer.Option(help="Reporting period; default: day.")]
+Values = Annotated[int | None, typer.Option(help="Lifetime values per device; default: 3.")]
 Shares = Annotated[
     Path | None,
-    typer.Option(help="Shares expected: results.csv or .json of last month, or a list."),
+    typer.Option(help="Expected shares: results.csv or .json of last month, or a list."),
 ]
 Keys = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="A decided key of metrics.toml, of kinds without a list of values; may repeat.",
+        help="A fixed key of metrics.toml, for kinds without a list of values; may repeat.",
     ),
 ]
-Known = Annotated[Path | None, typer.Option(help="metrics.toml that the device has already.")]
+Known = Annotated[Path | None, typer.Option(help="metrics.toml with the device's present metrics.")]
 
 
 def plan(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the metric.")] = "planned",
     kind: Kind = DEFAULT_KIND,
-    share: Annotated[Number, _number(text="Smallest share to see, as 0.01 or 1%.")] = None,
-    error: Annotated[Number, _number(text="How far off the mean, curve or map may be.")] = None,
+    share: Annotated[Number, _number(text="Smallest share to detect, as 0.01 or 1%.")] = None,
+    error: Annotated[Number, _number(text="Largest error of the mean, curve or map.")] = None,
     devices: Devices = None,
-    epsilon: Annotated[Number, _number(text="Of all that a device ever sends, at most.")] = None,
-    candidates: Annotated[Number, _number(text="Values looked for; 1,000 unless given.")] = None,
-    periods: Annotated[Number, _number(text="Periods decoded together; 1 unless given.")] = None,
+    epsilon: Annotated[Number, _number(text="Lifetime maximum for a device, in nats.")] = None,
+    candidates: Annotated[Number, _number(text="Values on your list; default: 1,000.")] = None,
+    periods: Annotated[Number, _number(text="Periods decoded together; default: 1.")] = None,
     mode: Mode = ModeName.AUTO,
     period: Period = None,
     values: Values = None,
@@ -97,10 +95,11 @@ def plan(
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Solve for the number that is missing, and say what will be seen and what it costs.
+    """Solve for the number that is missing, and predict the results and their cost.
 
-    Give two of: what to see (--share or --error), devices, an epsilon. The third is solved for;
-    with all three, candidates or periods. On a terminal, without options, it asks.
+    Give two of these three: what to detect (--share or --error), devices, an epsilon. The command
+    solves for the third; with all three, for candidates or periods. On a terminal, without options,
+    it asks.
     """
     existing = None if metrics is None else load_metrics(metrics)
     table = _table(kind, period, keys or ())
@@ -125,7 +124,7 @@ def plan(
     with stage_bars() as show:
         result = make_plan(question, existing, whole_check, show)
         findings = _findings(result.file_text, existing, result.budget, result.question.people)
-        if listed and result.metric.params.num_bits > 1:  # two patterns tell nobody apart
+        if listed and result.metric.params.num_bits > 1:  # a single bit identifies no device
             crowd = result.question.people // result.metric.params.num_cohorts
             findings.append(trackability_text(result.metric, crowd))
     document = result.to_dict() | {"findings": findings}
@@ -149,12 +148,11 @@ def plan(
 
 
 def _options(kind: str) -> tuple[str, ...]:
-    """Return the numbers that a plan of a kind has a use for; none of an unknown one."""
     return kind_design(kind).options if kind in DESIGNS else ()
 
 
 def _refuse_given(context: typer.Context, names: Iterable[str], what: str) -> None:
-    """Raise PlanError if a parameter was given that `what` has no use for."""
+    """Raise PlanError if the user gave a parameter that `what` does not use."""
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)
@@ -163,7 +161,7 @@ def _refuse_given(context: typer.Context, names: Iterable[str], what: str) -> No
 
 
 def _table(kind: str, period: PeriodName | None, keys: Iterable[str]) -> dict[str, Any]:
-    """Return the keys of `metrics.toml` that are decided. Raises PlanError for a bad --set."""
+    """Return the fixed keys of `metrics.toml`. Raises PlanError for an invalid --set."""
     table: dict[str, Any] = {
         "kind": kind,
         "description": "Planned metric",
@@ -184,18 +182,17 @@ def _table(kind: str, period: PeriodName | None, keys: Iterable[str]) -> dict[st
 
 
 def _expected(shares: Path | None) -> ExpectedShares | None:
-    """Return the shares of a file."""
     if shares is None:
         return None
     return given_population(read_shares(shares), f"the shares of {shares.name}")
 
 
 def _ask() -> list[Number]:
-    """Ask for share, devices, epsilon, candidates and periods; blank: not known, or the default."""
+    """Ask for share, devices, epsilon, candidates and periods; blank for unknown or default."""
     questions = (
-        ("Smallest share to see (as 1%; blank: solve for it)", None),
+        ("Smallest share to detect (as 1%; blank: solve for it)", None),
         ("Devices that report (as 1M; blank: solve for it)", None),
-        ("Epsilon of a device's life (as 6; blank: solve for it)", None),
+        ("Lifetime epsilon of a device (as 6; blank: solve for it)", None),
         ("Values on your list (blank: 1,000)", 1_000.0),
         ("Periods decoded together (blank: 1)", 1.0),
     )
@@ -209,13 +206,13 @@ def _ask() -> list[Number]:
 def _findings(
     text: str, existing: MetricsFile | None, budget: Number, population: int
 ) -> list[str]:
-    """Warnings and errors of the whole check as lines.
+    """Return the warnings and errors of the whole check as lines.
 
     Args:
-        text: a `metrics.toml` with the planned metric alone.
-        existing: metrics that the device has already.
-        budget: of both together.
-        population: devices that report.
+        text: A `metrics.toml` with only the planned metric.
+        existing: The metrics that the device already has.
+        budget: The budget for both together.
+        population: The number of devices that report.
     """
     before = {} if existing is None else dict(existing.metrics)
     whole = MetricsFile(before | dict(parse_metrics(text).metrics), budget)

@@ -1,4 +1,4 @@
-"""Progress bars on stderr; silent where stderr is not a terminal."""
+"""Progress bars on stderr; silent if stderr is not a terminal."""
 
 import sys
 import time
@@ -18,12 +18,12 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-EARLY = 0.03  # of a job, after which the rest can be estimated
+EARLY = 0.03  # the completed fraction of a job from which the rest can be estimated
 
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar; yield the function to call with each further amount that is done."""
+    """Show a progress bar; yield a function to call with each additional completed amount."""
     with _bars(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as progress:
         task = progress.add_task(what, total=total)
         yield lambda done: progress.advance(task, done)
@@ -31,11 +31,13 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def stage_bars() -> Iterator[Callable[[str, float, float], None]]:
-    """Show a progress bar for each stage of a job, or where stderr is not a terminal a line with an
-    estimate for one of a minute or more; yield the function to call with (stage, done, total)."""
+    """Show a progress bar for each stage; yield a function to call with (stage, done, total).
+
+    If stderr is not a terminal, print an estimate for a stage of a minute or more.
+    """
     with _bars(BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()) as progress:
         bars: dict[str, TaskID] = {}
-        began: dict[str, float] = {}  # of stages without an estimate
+        began: dict[str, float] = {}  # start times of stages without an estimate
 
         def show(stage: str, done: float, total: float) -> None:
             if stage not in bars:
@@ -52,7 +54,7 @@ def stage_bars() -> Iterator[Callable[[str, float, float], None]]:
 
 @contextmanager
 def spinner(what: str) -> Iterator[None]:
-    """Show that something of unknown length is running."""
+    """Show that work of unknown length is in progress."""
     with _bars(SpinnerColumn(), TimeElapsedColumn(), transient=True) as progress:
         progress.add_task(what, total=None)
         yield

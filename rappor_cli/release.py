@@ -1,4 +1,4 @@
-"""`rappor release`: what may leave the house."""
+"""`rappor release`: check, build and verify publications."""
 
 import json
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from rappor_cli.text import print_columns
 from rappor_core.whole_files import replacing
 
 app = command_group(
-    "Judge, make and verify what is published.",
+    "Check, build and verify publications.",
     "rappor release risk table.csv --columns plan,age --domain domain.toml",
 )
 app.command()(build)
@@ -49,7 +49,7 @@ app.add_typer(rows_app, name="synthesize")
 def risk(
     table: shared.Table,
     columns: Annotated[str, typer.Option(help="Identifying columns, separated by commas.")],
-    domain: Annotated[Path, typer.Option(help="domain.toml: what each column may hold.")],
+    domain: Annotated[Path, typer.Option(help="domain.toml: the possible values of each column.")],
     method: Annotated[Method, typer.Option(help="How missing values count.")] = "pesa",
     k: Annotated[int, typer.Option(min=1, help="Exit code 1 if a key has fewer rows.")] = 1,
     as_json: shared.Json = False,
@@ -73,24 +73,24 @@ def risk(
 
 @app.command()
 def measure(
-    original: Annotated[Path, typer.Argument(help="The rows as they were: CSV with a header.")],
-    published: Annotated[Path, typer.Argument(help="The rows as they are published, likewise.")],
+    original: Annotated[Path, typer.Argument(help="The original rows: CSV with a header.")],
+    published: Annotated[Path, typer.Argument(help="The published rows: CSV with a header.")],
     columns: Annotated[str, typer.Option(help="Columns to compare, separated by commas.")],
-    numbers: Annotated[str, typer.Option(help="Those of them that are numbers.")] = "",
+    numbers: Annotated[str, typer.Option(help="The columns among them that are numeric.")] = "",
     hierarchy: Annotated[
         list[str] | None,
-        typer.Option(help="COLUMN=FILE: its tree; what was generalized is spread over its leaves."),
+        typer.Option(help="COLUMN=FILE: its tree; generalized values are spread over its leaves."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of queries, folds and spread values.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of queries, folds and spread values.")] = 0,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A CSV file to write, too.")
+        Path | None, typer.Option("-o", "--output", help="An extra CSV file.")
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Measure what PUBLISHED keeps of ORIGINAL, and what it reveals of its persons.
+    """Measure how much of ORIGINAL remains in PUBLISHED, and what it reveals about its persons.
 
-    Distances, counting queries, rows equal to an original, the origin test, the missing person and
-    record linkage: docs/publication.md, "Measures".
+    The measures are distances, counting queries, rows equal to an original, the origin test, the
+    missing person and record linkage: docs/publication.md, "Measures".
     """
     names = columns.split(",")
     trees = trees_of(hierarchy, names)
@@ -114,20 +114,20 @@ def measure(
 
 @app.command()
 def series(
-    visits: Annotated[Path, typer.Argument(help="CSV, a row an event: who, and in which slot.")],
+    visits: Annotated[Path, typer.Argument(help="CSV, one row per event: person and slot.")],
     slots: Annotated[int, typer.Option(min=1, help="Slots of the series, from 0.")],
-    most: Annotated[int, typer.Option(min=1, help="Slots that one person counts in at most.")],
-    kept: Annotated[int, typer.Option(min=1, help="Coefficients to keep; not by looking at it.")],
-    epsilon: Annotated[float, typer.Option(help="What the series may reveal about one, in nats.")],
+    most: Annotated[int, typer.Option(min=1, help="Maximum number of slots per person.")],
+    kept: Annotated[int, typer.Option(min=1, help="Coefficients to keep; choose them first.")],
+    epsilon: Annotated[float, typer.Option(help="Nats that it may reveal about a person.")],
     ledger: shared.Ledger,
     output: shared.OutputCsv,
     person: Annotated[str, typer.Option(help="Column of the person.")] = "person",
     slot: Annotated[str, typer.Option(help="Column of the slot, from 0 to --slots - 1.")] = "slot",
 ) -> None:
-    """Publish how many persons were there in each slot, with differential privacy.
+    """Publish how many persons were present in each slot, with differential privacy.
 
-    Each person counts in --most slots, drawn at random. The charge is in the ledger before noise is
-    drawn.
+    Each person counts in at most --most slots, drawn at random. The charge is recorded in the
+    ledger before noise is drawn.
     """
     events = read_columns(visits, [person, slot])
     persons = np.unique(np.array(events[person]), return_inverse=True)[1].ravel()
@@ -152,4 +152,4 @@ def _whole_numbers(file: Path, column: str, values: Sequence[str]) -> np.ndarray
     try:
         return np.array([int(value) for value in values], dtype=np.int64)
     except (ValueError, OverflowError):
-        raise TableError(f"{file}: column {column!r} must hold whole numbers") from None
+        raise TableError(f"{file}: column {column!r} must contain whole numbers") from None

@@ -50,13 +50,13 @@ def build(
     public_key: shared.PublicKeys = None,
     unsigned_earlier: shared.UnsignedEarlier = False,
     hierarchy: Annotated[
-        list[str] | None, typer.Option(help="METRIC=FILE: the tree of a roll-up without one.")
+        list[str] | None, typer.Option(help="METRIC=FILE: the tree for a roll-up that lacks one.")
     ] = None,
     issued: shared.Issued = None,
 ) -> None:
-    """Make a release of decoded tables: rounded, suppressed, signed.
+    """Build a release of decoded tables: rounded, suppressed, signed.
 
-    Earlier releases must be signed by a --public-key, unless --unsigned-earlier is said.
+    Earlier releases must be signed by a --public-key, unless --unsigned-earlier is given.
     """
     rules = load_policy(policy)
     sign, name = load_signer(key)
@@ -68,7 +68,7 @@ def build(
         release = build_release(tables, rules, day, earlier=before, hierarchies=trees)
     files = write_release(release, output, sign, name)
     _print_tables(release)
-    for note in release.notes[1:]:  # the first says what a release is
+    for note in release.notes[1:]:  # the first one explains releases
         print(visible(note))
     print(f"{'signed' if sign else 'not signed'}; files in {output}: {', '.join(files)}")
 
@@ -77,13 +77,13 @@ def audit(
     folder: shared.Release,
     earlier: shared.EarlierReleases = None,
     policy: Annotated[
-        Path | None, typer.Option(help="Judge by this release.toml, not by that of each release.")
+        Path | None, typer.Option(help="Use this release.toml, not the one of each release.")
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Show what a reader can infer from published tables that their policies promise to hide.
 
-    Exit code 1 if a number that is not shown is known more closely than promised.
+    Exit code 1 if a hidden number is known more closely than promised.
     """
     releases = [read_release(item) for item in (*(earlier or []), folder)]
     if policy is not None:
@@ -111,11 +111,11 @@ def audit(
 
 def diff(
     old: Annotated[Path, typer.Argument(help="Folder of a release.")],
-    new: Annotated[Path, typer.Argument(help="Folder of another one.")],
+    new: Annotated[Path, typer.Argument(help="Folder of another release.")],
     public_key: shared.PublicKeys = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Show what NEW publishes that OLD does not, and what has changed, for whoever approves it."""
+    """Show for approval what NEW publishes that OLD does not, and what has changed."""
     trusted = [load_public_key(path) for path in public_key or []]
     first, second = (read_release(folder, trusted) for folder in (old, new))
     changes, rules = compare_releases(first, second), policy_changes(first, second)
@@ -136,16 +136,16 @@ def verify(
     ] = False,
     latest: Annotated[
         Path | None,
-        typer.Option(help="A file that remembers what was verified: an old release is refused."),
+        typer.Option(help="A file that records verified releases, to reject older ones."),
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Check the signature of a release, and every file against its manifest. Exit code 1 if not."""
+    """Check a release's signature, and every file against its manifest; exit code 1 on failure."""
     if (not public_key) != digests_only:
         raise typer.BadParameter("give --public-key FILE, or --digests-only")
     if latest is not None and digests_only:
         raise typer.BadParameter(
-            "--latest remembers what a signature vouches for, and anybody can write digests: give "
+            "--latest records signed releases, and anyone can write digests: give "
             "--public-key FILE with it"
         )
     release = verify_release(folder, [load_public_key(path) for path in public_key or []])
@@ -154,7 +154,7 @@ def verify(
     if as_json:
         print(json.dumps(asdict(release)))
         return
-    origin = "signed by this key" if release.signed else "who made it is not known"
+    origin = "signed by this key" if release.signed else "its author is not known"
     print(
         f"{len(release.files)} files as in the manifest; {origin}. Owner {visible(release.owner)}, "
         f"for {visible(release.audience)}, issued {visible(release.issued)}"
@@ -164,19 +164,18 @@ def verify(
 def keygen(
     folder: Annotated[Path, typer.Argument(help="Folder for the two files.", file_okay=False)],
 ) -> None:
-    """Make a pair of Ed25519 keys: the private one readable by you only, the public one to give."""
+    """Create an Ed25519 key pair: a private key readable only by you, and a public key to share."""
     private, public, name = make_keys(folder)
-    print(f"private key: {private} (mode 0600; keep it)\npublic key: {public}\nid: {name}")
+    print(f"private key: {private} (mode 0600; keep it secret)\npublic key: {public}\nid: {name}")
 
 
 def read_earlier(
     folders: list[Path] | None, public_keys: list[Path] | None, *, unsigned: bool
 ) -> list[Release]:
-    """Read and verify earlier releases: by the signature of a key, or by their digests alone if
-    `unsigned`."""
+    """Read and verify earlier releases by their signatures, or only by digests if `unsigned`."""
     if folders and unsigned == bool(public_keys):
         raise typer.BadParameter(
-            "--earlier needs --public-key FILE of who signed it, or --unsigned-earlier"
+            "--earlier needs the signer's --public-key FILE, or --unsigned-earlier"
         )
     trusted = [load_public_key(path) for path in public_keys or []]
     return [read_release(folder, trusted) for folder in folders or []]
@@ -194,13 +193,15 @@ def _read(source: str) -> list[CellTable]:
 
 
 def day_of_issue(text: str | None) -> date:
-    """Read the day of issue; today (UTC) if not given."""
+    """Parse the day of issue; today (UTC) if not given."""
     return read_day(text) or datetime.now(UTC).date()
 
 
 def trees_of(pairs: list[str] | None, columns: list[str]) -> dict[str, Hierarchy]:
-    """Parse COLUMN=FILE options into a tree for each column. Raises a usage error for an unknown
-    column."""
+    """Parse COLUMN=FILE options into a tree for each column.
+
+    Raises a usage error for an unknown column.
+    """
     trees = _trees(pairs)
     if unknown := set(trees) - set(columns):
         raise typer.BadParameter(f"--hierarchy of {min(unknown)!r}, which --columns does not name")
@@ -212,7 +213,7 @@ def _trees(pairs: list[str] | None) -> dict[str, Hierarchy]:
 
 
 def name_and_value(text: str) -> tuple[str, str]:
-    """Return the parts of NAME=VALUE. Wrong usage for anything else."""
+    """Return the parts of NAME=VALUE. Raises a usage error for anything else."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE")

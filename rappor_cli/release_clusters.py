@@ -1,4 +1,4 @@
-"""`rappor release co-cluster` and `anonymize`: tables that their holder has."""
+"""`rappor release co-cluster` and `anonymize`, for tables that you have as raw data."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ LEARNT = "learnt"
 
 
 class Publish(StrEnum):
-    """The kinds of tables that may be made of a co-clustering."""
+    """The kinds of tables that a co-clustering can publish."""
 
     NOTHING = "nothing"
     SYNTH = "synth"
@@ -47,18 +47,16 @@ class Publish(StrEnum):
     MICRO = "micro"
 
 
-ColumnsOption = Annotated[str, typer.Option(help="Columns to take, separated by commas.")]
-NumbersOption = Annotated[
-    str, typer.Option(help="Those of them that are numbers, to be cut into intervals.")
-]
+ColumnsOption = Annotated[str, typer.Option(help="Columns to use, separated by commas.")]
+NumbersOption = Annotated[str, typer.Option(help="Numeric columns, to be split into intervals.")]
 IntervalsOption = Annotated[
-    int, typer.Option(min=2, help="Intervals of a column of numbers, of about equal frequency.")
+    int, typer.Option(min=2, help="Intervals per numeric column, of about equal frequency.")
 ]
 SeedOption = Annotated[
-    int, typer.Option(min=0, help="Of the first clusters; the same gives the same grid.")
+    int, typer.Option(min=0, help="Seed of the first clusters; the same seed repeats the grid.")
 ]
 StartsOption = Annotated[
-    int, typer.Option(min=1, help="Tries from other first clusters; the cheapest grid is taken.")
+    int, typer.Option(min=1, help="Attempts from different first clusters; the best one counts.")
 ]
 
 
@@ -69,42 +67,40 @@ def co_cluster_table(
     numbers: NumbersOption = "",
     intervals: IntervalsOption = 10,
     k: Annotated[
-        int | None, typer.Option(min=2, help="Rows that every cluster of the grid has at least.")
+        int | None, typer.Option(min=2, help="Minimum number of rows in each cluster of the grid.")
     ] = None,
     floor: Annotated[
         int | None,
-        typer.Option(min=1, help="Rows that a value needs to be named; --k if not given."),
+        typer.Option(min=1, help="Minimum number of rows of a named value; default: --k."),
     ] = None,
     publish: Annotated[
-        Publish, typer.Option(help="What to make of the clusters; needs --k.")
+        Publish, typer.Option(help="The table to build from the clusters; needs --k.")
     ] = Publish.NOTHING,
     ranges: Annotated[
         list[str] | None,
         typer.Option(
             "--range",
-            help="COLUMN=MIN:MAX, declared: SYNTH draws numbers within its intervals.",
+            help="COLUMN=MIN:MAX: synth draws numbers within its intervals.",
         ),
     ] = None,
-    sensitive: Annotated[
-        str, typer.Option(help="Column of which --distinct and --closeness hold in each cluster.")
-    ] = "",
-    distinct: Annotated[int, typer.Option(min=1, help="Its parts in every cluster.")] = 1,
+    sensitive: Annotated[str, typer.Option(help="Column of --distinct, --closeness.")] = "",
+    distinct: Annotated[int, typer.Option(min=1, help="Minimum of its parts per cluster.")] = 1,
     closeness: Annotated[
-        float, typer.Option(min=0, max=1, help="Most total variation of a cluster to TABLE.")
+        float, typer.Option(min=0, max=1, help="Maximum total variation of a cluster to TABLE.")
     ] = 1.0,
     seed: SeedOption = 0,
     starts: StartsOption = 1,
 ) -> None:
-    """Group the rows of TABLE, and the values of its columns, by what goes with what.
+    """Group the rows of TABLE and the values of its columns by similarity.
 
-    Writes the recoded table, learnt hierarchies and a page. Values of fewer rows than --floor are
-    one, "other values", everywhere. Of the files only published.csv is meant to
-    be published, and it carries no epsilon: docs/publication.md says what it protects against.
+    The command writes the recoded table, learned hierarchies and a page. Values with fewer rows
+    than --floor become one value, "other values". Publish only published.csv. It carries no
+    epsilon: docs/publication.md explains what it protects against.
     """
     if publish is not Publish.NOTHING and k is None:
         raise typer.BadParameter("--publish needs --k: how many rows share a published cluster")
     if ranges and publish is not Publish.SYNTH:
-        raise typer.BadParameter("--range is of --publish synth: the others publish intervals")
+        raise typer.BadParameter("--range needs --publish synth: the others publish intervals")
     if bool(sensitive) != (distinct > 1 or closeness < 1) or (sensitive and k is None):
         raise typer.BadParameter("--sensitive needs --k, and --distinct or --closeness")
     bounds = dict(map(_range, ranges or []))
@@ -121,17 +117,17 @@ def co_cluster_table(
     )
     _print_grid(model, grid)
     print(f"files in {output}: {', '.join(files)}")
-    print("recoded.csv, grid.json and index.html tell of the rows: they are not for publication")
+    print("recoded.csv, grid.json and index.html reveal the rows: do not publish them")
 
 
 def anonymize_table(
     table: shared.Table,
     columns: ColumnsOption,
-    k: Annotated[int, typer.Option(min=2, help="Rows that share every published combination.")],
+    k: Annotated[int, typer.Option(min=2, help="Minimum rows per published combination.")],
     output: shared.OutputCsv,
     hierarchy: Annotated[
         list[str] | None,
-        typer.Option(help="COLUMN=FILE: its tree in CSV, a row a value: the value, ..., the root."),
+        typer.Option(help="COLUMN=FILE: its tree in CSV, a row per value from leaf to root."),
     ] = None,
     hierarchies: Annotated[
         str,
@@ -142,37 +138,37 @@ def anonymize_table(
     ] = "",
     numbers: NumbersOption = "",
     intervals: IntervalsOption = 10,
-    keep: Annotated[
-        str, typer.Option(help="Further columns to write as they are, separated by commas.")
-    ] = "",
+    keep: Annotated[str, typer.Option(help="Unchanged columns, separated by commas.")] = "",
     suppress: Annotated[
-        float, typer.Option(min=0, max=0.999, help="Share of the rows that may be left out.")
+        float, typer.Option(min=0, max=0.999, help="Maximum share of rows to leave out.")
     ] = 0.0,
     sensitive: Annotated[
-        str, typer.Option(help="Column of --keep that --distinct and --closeness are of.")
+        str, typer.Option(help="The column of --keep that --distinct and --closeness protect.")
     ] = "",
     distinct: Annotated[
-        int, typer.Option(min=1, help="Values of it that every class has (l-diversity).")
+        int, typer.Option(min=1, help="Minimum number of its values per class (l-diversity).")
     ] = 1,
     closeness: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Most total variation of a class to TABLE (t-closeness)."),
+        typer.Option(min=0, max=1, help="Maximum total variation of a class (t-closeness)."),
     ] = 1.0,
     seed: SeedOption = 0,
     starts: StartsOption = 1,
 ) -> None:
     """Generalize columns of TABLE along trees until every combination appears k times.
 
-    k-anonymity is not differential privacy. Values that fewer than k rows have are named nowhere.
-    With --hierarchies learnt the trees are read off TABLE by co-clustering (2 columns or more), and
-    tell of it; a tree of --hierarchy is yours, and every node of it may be named. Classes whose
-    rows all say the same in a column of --keep are counted in a warning.
+    k-anonymity is not differential privacy. Values in fewer than k rows are never named. With
+    --hierarchies learnt, the trees are derived from TABLE by co-clustering (2 columns or more), and
+    reveal some of it. A tree of --hierarchy is yours, and every node of it may be named. A warning
+    counts the classes whose rows all have the same value in a column of --keep.
     """
     names, whole_names = _names(columns), _names(keep)
     if set(names) & set(whole_names):
-        raise typer.BadParameter("--keep names columns of --columns: they would be published whole")
+        raise typer.BadParameter(
+            "--keep names columns of --columns: they would be published unchanged"
+        )
     if output.exists() and table.exists() and output.samefile(table):
-        raise ReleaseError(f"{output} is the table itself, and would be written over")
+        raise ReleaseError(f"{output} is the table itself, and would be overwritten")
     if sensitive not in whole_names and (sensitive or distinct > 1 or closeness < 1):
         raise typer.BadParameter("--distinct and --closeness need --sensitive, a column of --keep")
     trees = trees_of(hierarchy, names)
@@ -209,7 +205,7 @@ def anonymize_table(
 def _write_classes(
     result: Anonymized, names: list[str], whole: Mapping[str, list[str]], output: Path
 ) -> None:
-    """Write what is published, and say what it kept and what it does not hide."""
+    """Write the published table, and print how much it kept and what it does not hide."""
     published = result.to_table()
     columns = {name: published[name] for name in names} | {**whole}
     _write(_sorted(columns, result.published.tolist()), output)
@@ -223,7 +219,7 @@ def _write_classes(
 
 
 def _warn_of_one_value(name: str, result: Anonymized, values: Sequence[str]) -> None:
-    """Say how many classes have one value of a column that is published as it is."""
+    """Print a warning if classes have only one value in a column that is published unchanged."""
     remaining = np.array(values)[result.published].tolist()
     alone = class_diversity(result.of_row[result.published], remaining)
     classes = alone.distinct == 1
@@ -282,8 +278,7 @@ def _published(
 def _sorted(
     table: Mapping[str, Sequence[str]], mask: Sequence[bool] | None = None
 ) -> dict[str, list[str]]:
-    """Return the rows that are shown, sorted: their order in TABLE could be that of another
-    table."""
+    """Return the visible rows, sorted, because the order in TABLE could match another table."""
     rows = list(zip(*table.values(), strict=True))
     visible = sorted(row for place, row in enumerate(rows) if mask is None or mask[place])
     return dict(zip(table, map(list, zip(*visible, strict=True)), strict=True))

@@ -1,4 +1,4 @@
-"""`rappor release synthesize table|decoded`, and `rappor release ledger`."""
+"""`rappor release synthesize table`, `synthesize decoded`, and `rappor release ledger`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -27,12 +27,12 @@ from rappor_cli.text import print_columns
 from rappor_core.text import visible
 
 app = command_group(
-    "Draw synthetic rows: of a decoding, or of a table in clear with differential privacy.",
+    "Draw synthetic rows from a decoding, or from a raw table with differential privacy.",
     "rappor release synthesize table table.csv --domain domain.toml --epsilon 1 "
     "--ledger ledger.json -o rows",
 )
 
-RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows of a set.")]
+RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows per set.")]
 
 
 @app.command()
@@ -52,8 +52,8 @@ def decoded(
 ) -> None:
     """Draw sets of rows from decoded estimates and their errors, at no further cost to privacy.
 
-    Analyze each set, then combine: synthesis.json says how. The folder is a release: rappor release
-    verify checks it, and --earlier of later ones takes it.
+    Analyze each set, then combine the results as synthesis.json explains. The folder is a release
+    that rappor release verify checks and --earlier of later releases accepts.
     """
     check_new_folder(output, ROWS_ARE)
     rules = load_policy(policy)
@@ -81,17 +81,17 @@ def decoded(
 @app.command()
 def table(
     source: shared.Table,
-    domain: Annotated[Path, typer.Option(help="TOML: what each column may hold.")],
-    epsilon: Annotated[float, typer.Option(help="What the rows may reveal about one, in nats.")],
+    domain: Annotated[Path, typer.Option(help="TOML: the possible values of each column.")],
+    epsilon: Annotated[float, typer.Option(help="Nats that they may reveal about a person.")],
     ledger: shared.Ledger,
     output: shared.NewFolder,
     method: Annotated[Synthesizer, typer.Option("--synthesizer")] = "dpcocgen",
     rows: RowsOption = None,
 ) -> None:
-    """Draw rows of a table that you hold in clear, with differential privacy.
+    """Draw synthetic rows from a raw table, with differential privacy.
 
-    Epsilon is entered in the ledger before any noise is drawn. --rows is how many are written, not
-    how many the table has.
+    Epsilon is recorded in the ledger before any noise is drawn. --rows is the number of rows to
+    write, not the number in the table.
     """
     check_new_folder(output, ROWS_ARE)
     declared = load_row_domain(domain)
@@ -119,12 +119,10 @@ def table(
 
 def ledger(
     file: Annotated[Path, typer.Argument(help="The ledger of a data set, JSON.")],
-    epsilon: Annotated[
-        float | None, typer.Option(help="Make the file, with this limit in all.")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Limit of delta, when it is made.")] = 0.0,
+    epsilon: Annotated[float | None, typer.Option(help="Create a ledger with this limit.")] = None,
+    delta: Annotated[float, typer.Option(help="Total limit of delta of a new file.")] = 0.0,
 ) -> None:
-    """Show what was spent on a data set, or make its ledger with --epsilon."""
+    """Show what was spent on a data set, or create its ledger with --epsilon."""
     if epsilon is not None:
         make_ledger(file, Charge(epsilon, delta))
     content = read_ledger(file)

@@ -1,4 +1,4 @@
-"""`rappor aggregate` fetches the counts of closed days, `rappor reports export` raw reports."""
+"""`rappor aggregate`, which fetches counts of closed days, and `rappor reports export`."""
 
 import sys
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ from rappor_cli.store import StoredWindow, need_one, opened
 from rappor_core.whole_files import replacing, write_whole
 
 app = command_group(
-    "Get raw reports out.",
+    "Export raw reports.",
     "rappor reports export homepage -o homepage.ndjson --database sqlite:///collector.sqlite",
 )
-Lines = tuple[int, Iterator[bytes]]  # how many there are, and pieces of whole lines
+Lines = tuple[int, Iterator[bytes]]  # the number of lines, and pieces of whole lines
 
 
 def aggregate(
@@ -54,7 +54,7 @@ def aggregate(
 
 @app.callback()
 def _group() -> None:
-    """Get raw reports out, where a metric keeps them (keep_raw_days)."""
+    """Export raw reports, if a metric keeps them (keep_raw_days)."""
 
 
 @app.command()
@@ -67,9 +67,10 @@ def export(
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
-    """Write the raw reports of closed days, a line of JSON each. Needs an admin key; audited.
+    """Write the raw reports of closed days, one line of JSON each. Needs an admin key; audited.
 
-    Only what METRIC keeps is there (keep_raw_days); the file appears when it is whole.
+    Only reports that METRIC keeps are available (keep_raw_days). The file appears when it is
+    complete.
     """
     need_one(collector, database)
     days = read_day(first), read_day(last)
@@ -83,16 +84,16 @@ def export(
             written = _write(part, total, pieces)
         if written != total:
             raise RemoteError(
-                f"{written} reports came of {total}: some were deleted meanwhile, as "
-                "keep_raw_days says; ask again for later days"
+                f"received {written} of {total} reports: some were deleted meanwhile because "
+                "keep_raw_days were over; request later days"
             )
     print(f"{output}: {written} reports", file=sys.stderr)
 
 
 def _write(part: Path, total: int, pieces: Iterator[bytes]) -> int:
-    """Write the pieces to a file; return how many lines they had."""
+    """Write the pieces to a file; return the number of lines."""
     written = 0
-    part.touch(mode=0o600)  # single reports: for their owner alone, as a backup is
+    part.touch(mode=0o600)  # raw reports are readable only by their owner, like a backup
     with part.open("wb") as file, progress_bar("reports", total) as advance:
         for piece in pieces:
             file.write(piece)
@@ -125,5 +126,5 @@ def _from_collector(
     with answer_of(collector, f"/v1/metrics/{metric}/reports", query=query) as answer:
         stated = answer.headers.get(COUNT_HEADER, "")
         if not stated.isdigit():
-            raise RemoteError(f"what answers at {collector} is not a collector")
+            raise RemoteError(f"the server at {collector} is not a collector")
         yield int(stated), iter(lambda: answer.read(1 << 16), b"")

@@ -1,4 +1,4 @@
-"""Print a result: notes and tables, or JSON."""
+"""The printed form of a result: notes and tables, or JSON."""
 
 import json
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from decoder.tables.format import short
 from decoder.tables.table import Table
 from rappor_cli.text import plain, text_table
 
-MAX_ROWS = 25  # of a table; the files have all
-MAX_LETTERS = 80  # of a cell
+MAX_ROWS = 25  # of a printed table; the files have all rows
+MAX_LETTERS = 80  # of a printed cell
 
 
 def print_result(
     result: Result, kind: KindDecoder, written: Sequence[Path], *, as_json: bool
 ) -> None:
-    """Print what was found.
+    """Print a result.
 
     Args:
-        result: the result.
-        kind: that it is of.
-        written: its files, none if it was not written.
-        as_json: whether to print results.json instead, with the main table if that is not in it.
+        result: The result.
+        kind: The decoder of the result's metric kind.
+        written: The files of the result, or none if it was not written.
+        as_json: Whether to print results.json instead, with the main table if that is not in it.
     """
     if as_json:
         rows = {"rows": result.tables[0].records()} if kind.rows_apart else {}

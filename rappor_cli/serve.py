@@ -1,4 +1,4 @@
-"""`rappor serve` runs the collector, and `rappor consume` counts the reports of a broker."""
+"""`rappor serve`, which runs the collector, and `rappor consume`, which counts broker reports."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,14 +11,12 @@ from rappor_cli import options as shared
 
 
 def serve(
-    metrics: Annotated[
-        Path | None, typer.Option(help="A metrics.toml to declare at start.")
-    ] = None,
+    metrics: Annotated[Path | None, typer.Option(help="metrics.toml to declare at start.")] = None,
     database: shared.ServedDatabase = None,
     host: shared.Host = None,
     port: shared.Port = None,
     workers: Annotated[int | None, typer.Option(help="Processes (PostgreSQL only).")] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Without keys; on loopback only.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Without keys; loopback only.")] = False,
 ) -> None:
     """Run the collector until it is stopped. Every setting can come as RAPPOR_<NAME>."""
     settings = _settings(
@@ -32,11 +30,11 @@ def consume(
     database: shared.ServedDatabase = None,
     broker: Annotated[str | None, typer.Option(help="HOST:PORT,... of the broker.")] = None,
     until_end: Annotated[
-        bool, typer.Option("--until-end", help="End when all that is there now is counted.")
+        bool, typer.Option("--until-end", help="Exit when all present messages are counted.")
     ] = False,
     leave: Annotated[
         bool,
-        typer.Option("--leave", help="Likewise; then days close as if there were no broker."),
+        typer.Option("--leave", help="Like --until-end; then days close without waiting for it."),
     ] = False,
 ) -> None:
     """Count reports from the broker until stopped. Settings are those of rappor serve."""
@@ -54,5 +52,4 @@ def consume(
 
 
 def _settings(**chosen: Any) -> Settings:
-    """Return the collector's settings, with the options that were given."""
     return load_settings(**{name: value for name, value in chosen.items() if value is not None})

@@ -1,4 +1,4 @@
-"""`rappor simulate NAME`: experiments with a known truth, from one register."""
+"""`rappor simulate NAME`: experiments with a known truth, listed in one table."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Commands that work on a collector's database directly, without HTTP and without a key."""
+"""Functions for commands that use a collector's database directly, without HTTP and a key."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
-    """The collector of a database, for one command.
+    """Open the collector of a database for one command.
 
-    Only one that may be new is made: a mistyped path would answer that it holds nothing.
+    A database is created only if `may_be_new`; otherwise a mistyped path would appear to be empty.
     """
-    # Loaded here: it takes most of a second, which commands that read files do not need.
+    # Imported here, because it takes most of a second and commands that read files do not need it.
     from collector.domain.operations import Collector
     from collector.store.database import CollectorDatabase
     from rappor_server.database import make_engine, parse_url
@@ -39,7 +39,7 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
     engine = make_engine(database)
     if url.get_backend_name() == "sqlite" and not (may_be_new or Path(str(url.database)).exists()):
         raise SettingsError(
-            f"database {url.database!r}: there is no such file; check the path, or make it with "
+            f"database {url.database!r}: there is no such file; check the path, or create it with "
             "rappor migrate"
         )
     store = CollectorDatabase(engine)
@@ -52,8 +52,10 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
 
 @dataclass(frozen=True)
 class StoredWindow:
-    """The closed days of a metric, read from a collector's database; otherwise as
-    `decoder.sources.aggregates.CollectorWindow`."""
+    """The closed days of a metric, read from a collector's database.
+
+    Otherwise like `decoder.sources.aggregates.CollectorWindow`.
+    """
 
     database: str
     metric: str
@@ -63,7 +65,7 @@ class StoredWindow:
     params_id: str | None = None
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Read the counts. Raises RapporError of the collector, and DecodeError."""
+        """Read the counts. Raises DecodeError, or the collector's RapporError."""
         from collector.domain.operations import COMMAND_LINE  # as in `opened`
 
         with opened(self.database) as service:
@@ -80,18 +82,18 @@ class StoredWindow:
             return list(fetch_parts(self.metric, listed, fetch, days, self.split, note))
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
-        """Raise DecodeError: a series asks a collector, or files."""
+        """Raise DecodeError: a series needs a collector over HTTP, or files."""
         del each, note
-        raise DecodeError("a series asks a collector over HTTP, or files; give one of these")
+        raise DecodeError("a series needs a collector over HTTP, or files; give one of these")
 
 
 def need_one(
     collector: str | None, database: str | None, files: Sequence[Path] | None = None
 ) -> None:
-    """Raise a usage error unless one source was named.
+    """Raise a usage error unless exactly one source was named.
 
-    Files and a collector go before a database of the environment; one that is typed alongside them
-    would be ignored.
+    Files and a collector take precedence over a database in the environment. A database that is
+    typed next to them is an error, because it would be ignored.
     """
     typed = None if database == os.environ.get(DATABASE_VARIABLE) else database
     options = {"--aggregate": files, "--collector": collector, "--database": typed}

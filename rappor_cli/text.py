@@ -1,4 +1,4 @@
-"""Print on a terminal: text of strangers made safe, notes, tables, rows."""
+"""Terminal output: safe untrusted text, notes, tables and rows."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,22 +10,24 @@ from rich.text import Text
 
 from rappor_core.text import visible
 
-UNBROKEN = 14  # letters of a name that no narrow terminal breaks
+UNBROKEN = 14  # a name of at most this many letters is never wrapped
 
 
 def plain(value: str) -> Text:
-    """Text for the terminal without markup; control characters and characters that change the
-    writing direction are shown escaped."""
+    """Return text for the terminal, without markup and with unsafe characters escaped.
+
+    Unsafe are control characters and characters that change the writing direction.
+    """
     return Text(visible(value))
 
 
 def print_note(text: str) -> None:
-    """A note on stderr: what a job left out or took."""
+    """Print a note to stderr, such as on what a job left out."""
     Console(stderr=True).print(Text.assemble(("note ", "yellow"), plain(text)), soft_wrap=True)
 
 
 def text_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Make a table for the console: its first column to the left, the others to the right."""
+    """Return a table for the console: its first column left-aligned, the others right-aligned."""
     cells = [list(map(plain, row)) for row in rows]
     table = Table(title=plain(title))
     for number, heading in enumerate(headings):
@@ -48,12 +50,12 @@ def print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
 def print_records(
     records: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool
 ) -> None:
-    """Print a list that a service gives.
+    """Print a list of records from a service.
 
     Args:
-        records: plain values by name.
-        columns: by heading, the name of what is shown under it; "no" where there is none.
-        as_json: whether to print all of it as JSON instead.
+        records: The plain values by name.
+        columns: The name of the value for each heading; a missing value is printed as "no".
+        as_json: Whether to print all records as JSON instead.
     """
     if as_json:
         print(json.dumps(records))

@@ -1,4 +1,4 @@
-"""`rappor metrics train-code`: a code in which the strings of a public list are short."""
+"""`rappor metrics train-code`: train a code that shortens the strings of a public list."""
 
 import gzip
 import statistics
@@ -16,29 +16,30 @@ from rappor_core.codes.prefix_groups import MAX_CODE_BITS
 from rappor_core.errors import ParameterError
 from rappor_core.hashing import normalize
 
-_HELD_OUT = 10  # every tenth string is left out of a first training, which it then judges
+_HELD_OUT = 10  # every tenth string is left out of a first training, for evaluation
 _LONGEST = 1_024  # bits
 
 
 def train(
     listed: Annotated[
-        Path, typer.Argument(metavar="LIST", help="Public list, a string a line; gz or not.")
+        Path, typer.Argument(metavar="LIST", help="Public list, one string per line; gz or not.")
     ],
-    name: Annotated[str, typer.Option(help="Of the table: letters, digits and _.")] = "own",
+    name: Annotated[str, typer.Option(help="Name of the table: letters, digits and _.")] = "own",
     order: Annotated[
-        int, typer.Option(min=0, max=MAX_ORDER, help="Bytes before it that choose a byte's code.")
+        int,
+        typer.Option(min=0, max=MAX_ORDER, help="Preceding bytes that determine a byte's code."),
     ] = 2,
     min_occurrences: Annotated[
-        int, typer.Option(min=1, help="Rarer contexts take the code of a shorter one.")
+        int, typer.Option(min=1, help="Rarer contexts use the code of a shorter one.")
     ] = MIN_OCCURRENCES,
-    keep_case: Annotated[bool, typer.Option(help="Code A to Z as they are.")] = False,
+    keep_case: Annotated[bool, typer.Option(help="Do not fold case.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File of the table alone, as JSON.")
+        Path | None, typer.Option("-o", "--output", help="File for only the table, as JSON.")
     ] = None,
 ) -> None:
     """Train a code on a public LIST; print `code_table` for a metric of kind 'discover'.
 
-    The table reveals the list: never train it on what devices or customers hold.
+    The table reveals the list: never train it on the data of devices or customers.
     """
     values = _read(listed)
 
@@ -74,7 +75,7 @@ def _read(path: Path) -> list[bytes]:
 
 
 def _tell(code: PrefixCode, values: Sequence[bytes]) -> None:
-    """How long the codes of strings are that had no part in the training."""
+    """Print the lengths of the codes of strings that were not used for training."""
     sizes = sorted(min(code.size(value), _LONGEST) for value in values)
     whole = sum(size <= MAX_CODE_BITS for size in sizes) / len(sizes)
     Console(stderr=True).print(

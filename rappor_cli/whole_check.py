@@ -1,6 +1,6 @@
-"""All that `rappor metrics check` finds in a file: the review, the attacks, and predicted maps.
+"""The complete check of `rappor metrics check`: the review, the attacks, and predicted maps.
 
-`rappor plan` asks the same before it recommends a metric.
+`rappor plan` runs it, too, before it recommends a metric.
 """
 
 from datetime import UTC, datetime
@@ -21,15 +21,19 @@ def whole_check(
     periods: int | None = None,
     places: int | None = None,
 ) -> list[Finding]:
-    """Find what a reviewer should know of a file.
+    """Return everything that a reviewer should know about a metrics file.
 
-    population: devices expected to report; without it nothing is attacked or predicted.
-    relay: with and without one.  periods, places: of the maps that are predicted.
+    Args:
+        metrics: The metrics file.
+        population: The number of devices expected to report; None skips attacks and predictions.
+        relay: Whether to compare attacks with and without a relay.
+        periods: The number of periods in a predicted map.
+        places: The number of places of a device in a predicted map.
     """
     today = datetime.now(UTC).date()
     findings = list(check_metrics(metrics, today=today, population=population))
     if population is not None:
-        # Loaded here: most commands of this group neither attack nor predict.
+        # Imported here, because most commands of this group neither attack nor predict.
         from metric_design.map_findings import map_findings
 
         findings.extend(_attacked(tuple(metrics.metrics.items()), population, relay))
@@ -41,7 +45,7 @@ def whole_check(
 def _attacked(
     metrics: tuple[tuple[str, Metric], ...], population: int, relay: bool
 ) -> tuple[Finding, ...]:
-    """Findings of attacks, drawn once: `rappor plan` asks again about what it recommends."""
+    """Return the findings of attacks; they are cached, because `rappor plan` checks twice."""
     from privacy_audit.findings import attack_findings  # as above
 
     rng = np.random.default_rng(0)

@@ -57,7 +57,7 @@ def test_the_newest_key_is_due_by_its_age(tmp_path: Path, rappor: Rappor) -> Non
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [
-        (["list"], 1, "rappor ohttp-keys create makes it"),
+        (["list"], 1, "create it with rappor ohttp-keys create"),
         (["retire"], 2, "--older-than"),
         (["retire", "1", "--older-than", "3"], 2, "--older-than"),
     ],

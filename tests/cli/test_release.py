@@ -75,7 +75,7 @@ def test_a_decoding_becomes_a_verified_signed_release(decoded, rules, tmp_path, 
     assert "new table: word" in rappor("release", "diff", later, out)
     latest = ["--latest", str(tmp_path / "seen.json")]
     said = rappor.refused("release", "verify", out, "--digests-only", *latest, code=2)
-    assert "--latest remembers what a signature vouches for" in said
+    assert "--latest records signed releases" in said
     signed = ["--public-key", str(public), *latest]
     rappor("release", "verify", later, *signed)
     assert "is an old one" in rappor.refused("release", "verify", out, *signed)

@@ -34,7 +34,7 @@ def test_co_cluster_writes_what_it_found(table: str, tmp_path: Path, rappor: Rap
     out = tmp_path / "out"
     said = rappor("release", "co-cluster", table, *CUT, "-o", out)
     assert "150 rows: 3 by 8 clusters and groups of values" in said
-    assert "not for publication" in said
+    assert "do not publish them" in said
     assert sorted(path.name for path in out.iterdir()) == [
         "grid.json", "hierarchies.json", "index.html", "recoded.csv",
     ]  # fmt: skip

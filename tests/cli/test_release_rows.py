@@ -103,7 +103,7 @@ def test_rows_of_decodings_are_releases_like_others(decoded, policy, tmp_path, r
         assert "was published in rows" in rappor.refused(*again, *out)
     rappor(*build, "-o", tmp_path / "table")
     on_table = [*draw, "-o", str(tmp_path / "no"), "--earlier", str(tmp_path / "table")]
-    assert "--earlier needs --public-key" in rappor.refused(*on_table, code=2)
+    assert "--earlier needs the signer's --public-key" in rappor.refused(*on_table, code=2)
     assert "was published as a table" in rappor.refused(*on_table, "--public-key", public)
     for old, new, change in (("table", "rows", "new rows"), ("rows", "table", "rows gone")):
         rappor("release", "diff", tmp_path / old, tmp_path / new)

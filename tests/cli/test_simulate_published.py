@@ -121,7 +121,7 @@ def test_trips_have_no_map_and_are_left_out(metrics: str, tmp_path: Path, rappor
     trips = METRICS.replace("usual_place", "trips") + "pairs = true\n"
     path = tmp_path / "trips.toml"
     path.write_text(trips)
-    assert "no metric of kind 'location' with a map" in rappor.refused(*COMMAND, path)
+    assert "no such metric of kind 'location' with a map" in rappor.refused(*COMMAND, path)
     path.write_text(METRICS + trips)
     rows = json.loads(rappor(*COMMAND, path, "--json"))["rows"]
     assert [row["metric"] for row in rows] == ["usual_place"]
