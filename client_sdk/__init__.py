@@ -5,15 +5,15 @@
     client = Client.open("metrics.toml", state_dir=..., collector=..., key=..., consent=True)
     client.record("homepage", "example.org")
 
-`docs/client.md` is the guide. Names are loaded when they are first used, so that importing the
-package costs an app next to nothing.
+The guide is `docs/client.md`. Names are loaded when they are first used, so that importing the
+package costs an app almost nothing.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # for type checkers alone, which take it for true; typing is slow to import
+TYPE_CHECKING = False  # type checkers treat this name as true; importing typing is slow
 if TYPE_CHECKING:
     from typing import Any
 
@@ -70,12 +70,10 @@ __all__ = sorted(_HOMES)
 
 
 def __dir__() -> list[str]:
-    """Return the public names, loaded or not."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'client_sdk' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -1,6 +1,6 @@
-"""`python -m client_sdk inspect STATE_DIR`: what a device holds and has sent. Changes nothing.
+"""`python -m client_sdk inspect STATE_DIR`: show what a device stores and has sent.
 
-Exit codes: 0 done, 1 there is no state or it cannot be read, 2 wrong usage.
+The command changes nothing. Exit codes: 0 done, 1 no readable state, 2 wrong usage.
 """
 
 import argparse
@@ -17,17 +17,17 @@ from client_sdk.storage.directory import StateDirectory
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
+    """Run the command and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m client_sdk", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    inspect = commands.add_parser("inspect", help="show what is queued, was sent, can be inferred")
+    inspect = commands.add_parser("inspect", help="show the queue, sent reports, and inferences")
     inspect.add_argument("state_dir", help="the directory given to Client.open")
-    inspect.add_argument("--json", action="store_true", help="for machines")
+    inspect.add_argument("--json", action="store_true", help="print JSON")
     chosen = parser.parse_args(arguments)
     try:
         directory = StateDirectory(chosen.state_dir)
-        if not directory.exists():  # it is left so
-            raise StateError(f"{chosen.state_dir} holds no state of this SDK")
+        if not directory.exists():  # opening it would create it
+            raise StateError(f"{chosen.state_dir} contains no state of this SDK")
         with closing(directory.open(threading.RLock(), check_ledger)) as state:
             account = inspect_state(state)
         print(json.dumps(account, indent=2) if chosen.json else render(account), flush=True)

@@ -1,8 +1,8 @@
-"""`Client`: what an app embeds. Record a value in one call; the rest happens automatically.
+"""The `Client` that an app embeds: `record` stores a value, and the rest happens automatically.
 
-The main path is `record` -> `Session.record` -> `Recorder.record` -> `SqliteState.add_report`;
-a thread (`delivery.thread.SenderThread`) sends what is queued. Trouble with the state or the
-network never reaches the app: it shows in `status`, in `inspect`, and in counters.
+The main path is `record` -> `Session.record` -> `Recorder.record` -> `SqliteState.add_report`; a
+thread (`delivery.thread.SenderThread`) sends the queue. A problem with the state or the network
+never reaches the app: it appears in `status`, in `inspect`, and in counters.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from client_sdk.delivery.relay import Relay
     from client_sdk.location.recorder import Point
 
-HOUSEKEEPING = 250  # records between two looks at the bounds of the queue
+HOUSEKEEPING = 250  # records between two checks of the limits of the queue
 
 
 class Client:
-    """Records values of declared metrics, under the ledger, and delivers reports exactly once.
+    """A client that records values of declared metrics and delivers reports exactly once.
 
-    Made by `open`. Methods may be called from any thread, from a coroutine (`record` takes some
-    microseconds and never waits for the network), and after a fork.
+    The ledger limits what it records. Create a client with `open`. Methods may be called from any
+    thread, from a coroutine (`record` takes some microseconds and never waits for the network), and
+    after a fork.
     """
 
     def __init__(self, setup: Setup) -> None:
-        """Use `open`."""
         self._setup = setup
         self._life = Lifecycle(setup)
         self._since_housekeeping = 0
@@ -75,28 +75,30 @@ class Client:
     ) -> Client:
         """Open the state and start the sending thread.
 
-        An error of the state does not raise: the client records nothing, and `status` says why.
+        An error of the state is not raised: the client then records nothing, and `status` has the
+        reason.
 
         Args:
-            metrics: `metrics.toml` or its compiled `.json`, or what `load_metrics` returned.
-            state_dir: A directory for the state alone; it is created if missing. Private.
-            collector: Address of the collector, https://, or http:// to this machine.
+            metrics: `metrics.toml` or its compiled `.json`, or the result of `load_metrics`.
+            state_dir: A directory only for the state; it is created if missing. Private.
+            collector: The address of the collector, https://, or http:// to this machine.
             consent: The person's answer; there is no default.
-            key: Key of scope `report`, if the collector asks for keys.
+            key: The key of scope `report`, if the collector requires keys.
             privacy_level: The person's choice: `standard`, `strict` or a `PrivacyLevel`.
-            delivery: Delays, bounds, proxy and TLS; None for the defaults.
-            relay: Hides the address from the collector; in place of `Delivery.relay`.
-            development: Errors of the app in `record` raise, other reasons not to record are
+            delivery: The delays, limits, proxy and TLS; None for the defaults.
+            relay: A relay that hides the device's address from the collector; replaces
+                `Delivery.relay`.
+            development: Whether `record` raises errors of the app, other reasons not to record are
                 logged, and a key may travel over plain http to any host.
-            randomness: Source of random bytes; another one is for tests.
-            clock: Seconds since 1970, UTC.
+            randomness: The source of random bytes; replace it only in tests.
+            clock: A function that returns the seconds since 1970, UTC.
 
         Returns:
             A client; close it when the app ends.
 
         Raises:
             MetricsFileError: The metrics cannot be read.
-            ParameterError: Another argument is wrong.
+            ParameterError: Another argument is invalid.
         """
         if type(consent) is not bool:
             raise ParameterError(f"consent = {consent!r}: pass what the user chose, True or False")
@@ -119,7 +121,7 @@ class Client:
 
     @property
     def status(self) -> Status:
-        """Whether values are recorded and reports are sent, and if not, why."""
+        """Return whether values are recorded and reports are sent, and if not, why."""
         status, session = self._life.status, self._life.session
         if status.condition == ACTIVE and session is not None:
             if session.trouble:
@@ -132,17 +134,17 @@ class Client:
 
     @property
     def last_error(self) -> str:
-        """The reason why the last try to send failed, or a report was refused; "" otherwise."""
+        """Return why the last attempt to send failed or a report was refused; "" otherwise."""
         session = self._life.session
         return session.worker.last_error if session is not None else ""
 
     @property
     def last_refusal(self) -> str:
-        """A sentence with the reason of the last `record` that returned False; "" if none has.
+        """Return a sentence on why the latest `record` in any thread failed, or "" if none has.
 
-        No value is in it. Of all threads: the latest.
+        It contains no value.
         """
-        from client_sdk.inspection import sentence  # rarely needed: keeps the import light
+        from client_sdk.inspection import sentence  # imported late to keep the import fast
 
         reason, detail = self._refused
         metrics = self._setup.metrics
@@ -151,61 +153,62 @@ class Client:
             return ""
         session, budget = self._life.session, None
         if session is not None and reason.startswith("closed:"):
-            with suppress(StateError, sqlite3.Error, OSError):  # held: said without the number
+            with suppress(StateError, sqlite3.Error, OSError):  # busy: leave the number out
                 budget = session.recorder.budget
         return sentence(reason, declared, self._setup.level, detail, budget)
 
     def record(self, name: str, value: object) -> bool:
-        """Record a value of a metric. True when a report was queued.
+        """Record a value of a metric, and return True when a report was queued.
 
-        A queued report survives the end of the process. While another process holds the state for
-        longer than 50 ms, the value waits in memory for the sending thread, and the answer is True
-        as well (`held` in `inspect` is how many wait). Of kind `number`: True when the value was
-        counted; one report of the period leaves when it ends.
+        A queued report survives the end of the process. While another process locks the state for
+        longer than 50 ms, the value waits in memory for the sending thread, and the result is True
+        as well (`held` in `inspect` is the number of such values). For kind `number`, True means
+        that the value was counted; one report is sent when the period ends.
 
-        Never raises, and never waits for the network or for the disk to sync; of a burst that is
-        faster than the disk a call waits a quarter of a second at most. False when nothing is
-        recorded: `last_refusal` says why, and `inspect` counts it by reason.
+        The method never raises, and never waits for the network or for the disk to sync. In a burst
+        that is faster than the disk, a call waits at most a quarter of a second. False means that
+        nothing was recorded: `last_refusal` has the reason, and `inspect` counts it by reason.
 
         Args:
-            name: Of a declared metric.
-            value: One value, as the metric's kind takes it. Private.
+            name: The name of a declared metric.
+            value: One value, in the form that the metric's kind accepts. Private.
 
         Returns:
             Whether a report was queued, or the value counted.
 
         Raises:
-            UnknownMetricError: In development mode alone: the metric is not declared.
-            ValueRefusedError: In development mode alone: the metric cannot encode the value.
+            UnknownMetricError: Only in development mode: the metric is not declared.
+            ValueRefusedError: Only in development mode: the metric cannot encode the value.
         """
         return self._do(Session.record, name, value)
 
     def add(self, name: str, amount: float = 1) -> bool:
-        """Add to a counter: kind `number`, `of_period = "sum"`, reported once a period.
+        """Add to a counter: kind `number`, `of_period = "sum"`, reported once per period.
 
         Args:
-            name: Of a declared metric.
-            amount: Finite. Private.
+            name: The name of a declared metric.
+            amount: A finite number. Private.
 
         Returns:
-            Whether it was counted; see `record`.
+            Whether the amount was counted; see `record`.
         """
         return self._do(Session.add, name, amount)
 
     def record_location(
         self, name: str, latitude: float, longitude: float, at: datetime | None = None
     ) -> bool:
-        """Take a raw fix, degrees, of a metric of places or flows. True when it was counted.
+        """Add a raw location fix to a location or flow metric, and return True when it was counted.
 
-        Nothing of it leaves: the device adds up how long it was where, reports the usual cell of
-        each slot once a period, and forgets. Any rate of fixes will do. It never raises, and waits
-        in memory while another process holds the state.
+        The fix never leaves the device. The device adds up how long it was in each cell, reports
+        the usual cell of each slot once per period, and forgets the rest. Any rate of fixes is
+        fine. The method never raises. While another process locks the state, the fix waits in
+        memory.
 
         Args:
-            name: Of a declared metric of kind `location` or `flow`.
-            latitude: Degrees, -90 to 90. Private.
-            longitude: Degrees. Private.
-            at: Time of the fix, with a time zone; None for now, in the system's.
+            name: The name of a declared metric of kind `location` or `flow`.
+            latitude: The latitude in degrees, -90 to 90. Private.
+            longitude: The longitude in degrees. Private.
+            at: The time of the fix, with a time zone; None for now, in the system's time zone.
 
         Returns:
             Whether the fix was counted; see `record`.
@@ -215,13 +218,13 @@ class Client:
     def record_trip(
         self, name: str, origin: Point, destination: Point, at: datetime | None = None
     ) -> bool:
-        """Take a trip, for a location metric with `pairs`; see `record_location`.
+        """Add a trip to a location metric with `pairs`; see `record_location`.
 
         Args:
-            name: Of a declared metric.
-            origin: Latitude and longitude, degrees. Private.
-            destination: The same of the end. Private.
-            at: Time of its end, with a time zone; None for now, in the system's.
+            name: The name of a declared metric.
+            origin: The latitude and longitude of the start in degrees. Private.
+            destination: The latitude and longitude of the end in degrees. Private.
+            at: The time of the end, with a time zone; None for now, in the system's time zone.
 
         Returns:
             Whether the trip was counted; see `record`.
@@ -229,7 +232,6 @@ class Client:
         return self._do(Session.take, name, (origin, destination), at)
 
     def _do(self, act: Callable[..., str | None], name: str, *rest: object) -> bool:
-        """Do what an app asked for, as `record` does."""
         session = self._life.session or self._life.revive()
         if session is None:
             return self._not_recorded(f"not_recorded:{self._life.status.condition}")
@@ -240,52 +242,55 @@ class Client:
         return self._recorded(session, name, outcome)
 
     def flush(self, timeout: float) -> bool:
-        """Send what waits now, without the random delay. True when all was delivered in time.
+        """Send the queue now, without the random delay; return True if all was delivered in time.
 
-        Use it at the end of a session or test: a service that flushes after every record reveals
-        to the collector when it was used.
+        Use it at the end of a session or test. A service that flushes after every record reveals to
+        the collector when it was used.
 
         Args:
-            timeout: Seconds to wait at most.
+            timeout: The maximum number of seconds to wait.
 
         Returns:
-            False, too, where the collector refused a report or one was dropped (`last_error`), and
+            False, too, if the collector refused a report or one was dropped (`last_error`), and
             under `DO_NOT_TRACK`, where the queue is kept and not sent (`status`).
         """
         session = self._life.session or self._life.revive(at_once=True)
         if session is None:
-            return self.status.condition == "no_consent"  # nothing waits
+            return self.status.condition == "no_consent"  # the queue is empty
         return session.worker.flush(min(timeout, TIMEOUT_MAX))
 
     def close(self) -> None:
         """Stop the sending thread and close the state, within a fraction of a second.
 
-        Nothing is lost: what was not delivered is sent after the next `open`.
+        Nothing is lost: undelivered reports are sent after the next `open`.
         """
         self._life.shut("closed")
         forks.forget(self._life)
 
     def set_consent(self, consent: bool, *, budget: float | None = None) -> bool:
-        """Record the person's decision. Withdrawn: queue, values and secret are wiped at once.
+        """Record the person's decision; on withdrawal, wipe the queue, values and secret at once.
 
         Only numbers stay (values memoized, epsilon spent, the budget), so that consenting again
-        does not start from zero. `DO_NOT_TRACK=1` in the environment wins over consent, and wipes
+        does not start from zero. `DO_NOT_TRACK=1` in the environment overrides consent, and wipes
         nothing.
 
         Args:
             consent: The person's answer.
-            budget: Nats that the person saw and agreed to now, up to what the metrics file
-                declares. It takes the place of the budget that this device began with, which holds
-                otherwise, whatever later files declare.
+            budget: The nats that the person saw and agreed to now, at most what the metrics file
+                declares. It replaces the budget with which this device began. Without it, that
+                    first budget
+                stays in force, whatever later files declare.
 
         Returns:
-            True when that holds on the disk: with consent the state is open, without it is wiped.
-            False: `status` says why, and whether it is tried again. Keep the answer of a withdrawal
-            that returned False in the app, and open with it: where nothing can be written, a start
+            True when the disk reflects the decision: the state is open with consent, or wiped
+                without.
+            If False, `status` has the reason, and whether the client tries again. If a withdrawal
+            returns
+            False, store the answer in the app, and open with it. If nothing can be written, a start
             with consent=True would continue with the old secret and queue.
 
         Raises:
-            ParameterError: Another budget, or one without consent.
+            ParameterError: The budget is invalid, or given without consent.
         """
         agreed = None if budget is None else check_budget(budget, self._setup.metrics.budget)
         if agreed is not None and not consent:
@@ -300,43 +305,40 @@ class Client:
         if agreed is not None and session is not None:
             try:
                 agree_budget(session.state, agreed)
-                session.recorder.forget()  # what was closed may be open now
+                session.recorder.forget()  # closed metrics may be open now
             except (StateError, sqlite3.Error, OSError) as error:
                 return self._trouble(session, error)
         return self._life.session is not None if consent else self._life.is_wiped
 
     def reset(self) -> None:
-        """Start again with a new secret, where `status` says that the state cannot be used.
+        """Start again with a new secret, if `status` reports that the state cannot be used.
 
-        Each new secret spends the privacy budget again: a tombstone in the ledger says so for
-        ever. Never call this automatically. Raises StateError without consent, and where a file
-        cannot be made.
+        Each new secret spends the privacy budget again, and a tombstone in the ledger records it
+        permanently. Never call this automatically. Raises StateError without consent, and if a file
+        cannot be created.
         """
         if self.status.condition in ("no_consent", "do_not_track"):
             raise StateError(f"reset() needs consent. {self.status.sentence}")
         self._life.reset()
 
     def inspect(self) -> dict[str, Any]:
-        """Return the account of what is queued, was sent and can be inferred, as plain values for
-        JSON.
+        """Return an account of what is queued, was sent and can be inferred, as plain JSON values.
 
-        `inspection.render` makes text of it, as `python -m client_sdk inspect STATE_DIR` does.
-        Where the state cannot be read there is `trouble`, a sentence, in place of what it holds.
+        `inspection.render` formats it as text, like `python -m client_sdk inspect STATE_DIR`. If
+        the state cannot be read, a sentence `trouble` replaces its contents.
         """
         account = self._life.account()
         delivery = {"status": self.status.to_fields(), "last_error": self.last_error}
         return {**delivery, "last_refusal": self.last_refusal, **account}
 
     def __enter__(self) -> Client:
-        """Use it in a `with` block."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
     def _recorded(self, session: Session, name: str, outcome: str | None) -> bool:
-        """Answer the app; wake the sending thread if it is idle, and sometimes for housekeeping."""
+        """Return the result to the app; wake the sending thread if needed."""
         session.trouble = ""
         if outcome in (None, "held"):
             return True
@@ -353,7 +355,7 @@ class Client:
         return True
 
     def _failed(self, session: Session, error: Exception) -> bool:
-        """Count an error of a call; outside of development mode none reaches the app."""
+        """Count an error of a call; only development mode raises it to the app."""
         if isinstance(error, StateChangedError):
             self._life.reopen()
             return self._not_recorded("not_recorded:state_changed")
@@ -364,7 +366,7 @@ class Client:
         return self._not_recorded(f"{blame(error)}:{type(error).__name__}", detail_of(error))
 
     def _trouble(self, session: Session, error: Exception) -> bool:
-        """Count it; where the state is damaged, stop using it."""
+        """Count an error of the state; if the state is damaged, stop using it."""
         failure = trouble(session.state.path, error)
         if isinstance(failure, StateBusyError):
             return self._not_recorded("not_recorded:busy")
@@ -373,11 +375,11 @@ class Client:
         return self._not_recorded(f"trouble:{type(error).__name__}", detail_of(error))
 
     def _not_recorded(self, reason: str, detail: str = "", full_reason: str = "") -> bool:
-        """Count a reason, and keep it for `last_refusal`. full_reason: with more to it."""
+        """Count a reason, and store it for `last_refusal`; `full_reason` has more details."""
         self._life.count(reason)
         before, self._refused = self._refused, (full_reason or reason, detail)
         if self._setup.development and before != self._refused:
-            from logging import getLogger  # only where a developer looks
+            from logging import getLogger  # only in development mode
 
             getLogger("client_sdk").warning("not recorded: %s", self.last_refusal)
         return False

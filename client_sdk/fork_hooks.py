@@ -1,14 +1,13 @@
 """Handling of forks and of the end of a program.
 
-At a fork no SQLite connection is carried over, and the child opens its own.
+At a fork no SQLite connection is carried over, and the child opens its own. (SQLite's locks belong
+to a process; a connection used on both sides of a fork can corrupt the file: "How To Corrupt An
+SQLite Database File", section 2.6.) Nor may a fork happen while a thread loads a module: neither
+the SDK nor the rest of the app could ever use that module in the child.
 
-(SQLite's locks belong to a process; a connection used on both sides of a fork can corrupt the file:
-"How To Corrupt An SQLite Database File", section 2.6.) Nor is a module carried over that a thread
-is in the middle of loading: the child could never use it, nor could the rest of the app.
-
-At the end of a program Python stops daemon threads where they are. One that is importing a module
-then keeps the import lock for ever, and whatever imports after it (a finalizer, a warning that is
-shown) waits for ever. So the threads are ended before, by `atexit`.
+At the end of a program Python stops daemon threads where they are. A thread that is importing a
+module then keeps the import lock forever, and every later import (in a finalizer, or for a warning)
+waits forever. So `atexit` ends the threads before.
 """
 
 import atexit
@@ -18,13 +17,13 @@ import threading
 from typing import Any
 from weakref import WeakSet
 
-EXIT_SECONDS = 5.0  # longest that the end of a program waits for a module that is being loaded
+EXIT_SECONDS = 5.0  # the longest time that program exit waits for a module that is being loaded
 
 
 class _Registry:
-    """The open clients of this process: objects of `client_sdk.lifecycle.Lifecycle`.
+    """The open clients of this process, as `client_sdk.lifecycle.Lifecycle` objects.
 
-    Hooks are registered once, with the first of them.
+    Hooks are registered once, with the first client.
     """
 
     def __init__(self) -> None:
@@ -35,7 +34,7 @@ class _Registry:
         self._held: list[Any] = []
 
     def watch(self, client: Any) -> None:
-        """Call a client at forks and at the end of the program, for as long as it exists."""
+        """Notify a client of forks and of the end of the program, as long as it exists."""
         with self._lock:
             self.clients.add(client)
             if self._hooked:
@@ -50,7 +49,7 @@ class _Registry:
     def _exit(self) -> None:
         for client in list(self.clients):
             client.at_exit()
-        self.loading.acquire(timeout=EXIT_SECONDS)  # a thread that did not end loads no more
+        self.loading.acquire(timeout=EXIT_SECONDS)  # a thread that still runs loads nothing more
 
     def _before(self) -> None:
         self._lock.acquire()
@@ -76,7 +75,7 @@ class _Registry:
 
 _registry = _Registry()
 watch = _registry.watch
-forget = _registry.clients.discard  # a client that is closed
+forget = _registry.clients.discard  # for a client that is closed
 
 
 def loading() -> threading.RLock:
@@ -85,9 +84,9 @@ def loading() -> threading.RLock:
 
 
 def at_end_of_child(client: Any) -> None:
-    """End a client's threads when a child of `multiprocessing` ends: `os._exit` calls no atexit."""
+    """End a client's threads when a `multiprocessing` child ends, as `os._exit` skips atexit."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
-        from multiprocessing.util import Finalize  # loaded already, by the child itself
+        from multiprocessing.util import Finalize  # already loaded by the child itself
 
         Finalize(None, client.at_exit, exitpriority=0)

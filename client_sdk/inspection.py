@@ -1,4 +1,4 @@
-"""The account of what a device holds and sent, for its owner: no value, no secret."""
+"""The account of what a device stores and has sent, for its owner; no value, no secret."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.risk import CERTAIN, belief_text
 
 SAID = {
-    RETIRED: "collects it no more; nothing of it is recorded",
+    RETIRED: "no longer collects it; nothing of it is recorded",
     PAUSED: "has paused it; nothing of it is recorded but one report a day",
 }
 SPENT = "nothing_left"
@@ -36,11 +36,10 @@ FIXED = {
 
 
 def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, Any]:
-    """Return the whole account in plain values, for JSON. No writer is waited for.
+    """Return the whole account as plain values for JSON, without waiting for writers.
 
-    budget: nats that hold now, where a running client knows; None: what the state has stored.
-
-    Raises StateError for a state that is damaged, or locked as a whole.
+    `budget` is the current budget in nats if a running client knows it; None reads the stored one.
+    Raises StateError if the state is damaged, or locked as a whole.
     """
     query = "SELECT metric, count(*) FROM queue JOIN sources ON sources.id = source GROUP BY metric"
     with reading(state.path), state.snapshot():
@@ -68,7 +67,7 @@ def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, 
 
 
 def render(account: dict[str, Any]) -> str:
-    """Render the account of `Client.inspect` as text; where nothing is kept, why."""
+    """Format the account of `Client.inspect` as text; if nothing is stored, state why."""
     if "consent" not in account:
         return str(account["status"]["sentence"])
     lines = [
@@ -119,7 +118,7 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
 
 
 def _places(state: SqliteState) -> list[dict[str, Any]]:
-    """How many places are kept for answers to come, by metric; which they are is not said."""
+    """Return the number of places stored for later answers, by metric, without naming them."""
     rows = state.rows("SELECT name, text FROM notes WHERE name LIKE ? ORDER BY 1", (f"{VISITS}%",))
     return [_places_account(name.removeprefix(VISITS), text) for name, text in rows]
 
@@ -177,12 +176,10 @@ def _device(lines: list[dict[str, Any]], budget: float | None) -> dict[str, Any]
 
 
 def _risk(epsilon: float) -> str:
-    """What all reports so far mean for a person."""
     return f"{CERTAIN} {belief_text(epsilon)} sure after what was sent so far"
 
 
 def _number(value: float) -> float | None:
-    """For JSON, which has no infinity."""
     return value if math.isfinite(value) else None
 
 
@@ -193,11 +190,14 @@ def sentence(
     detail: str = "",
     budget: float | None = None,
 ) -> str:
-    """Return the reason of a refusal in one sentence without a value.
+    """Return the reason of a refusal as a sentence without a value.
 
-    reason: as `inspect` counts it, such as `full:homepage`.  metrics: the declared ones, by name.
-    level: the person's, where it is known.  detail: of a mistake, what was wrong.
-    budget: nats over all metrics as it holds on the device, where that is known.
+    Args:
+        reason: The reason as `inspect` counts it, such as `full:homepage`.
+        metrics: The declared metrics, by name.
+        level: The person's privacy level, if known.
+        detail: What was wrong with the call.
+        budget: The device's budget over all metrics in nats, if known.
     """
     outcome, _, rest = reason.partition(":")
     name, _, more = rest.partition(":")
@@ -218,7 +218,7 @@ def sentence(
 
 
 def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
-    """Return the reports of the metric, as far as its definition says."""
+    """Return the maximum number of reports of a metric, as far as its definition states it."""
     if metric is None:
         return "all the reports that its period or its life may have"
     if metric.location is not None and metric.spaced:

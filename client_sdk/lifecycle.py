@@ -1,6 +1,6 @@
-"""Open and close the session of a client: consent, trouble with the state, forks, resets.
+"""The lifecycle of a client's session: consent, problems with the state, forks, resets.
 
-`Client` is the interface on top; `Session` is what is open below.
+`Client` is the interface above; `Session` is the open session below.
 """
 
 import sqlite3
@@ -17,11 +17,11 @@ from client_sdk.storage.damage import reading
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.frozen import Frozen
 
-CLOSE_SECONDS = 0.1  # longest that closing waits for the sending thread
+CLOSE_SECONDS = 0.1  # the longest time that closing waits for the sending thread
 EXIT_SECONDS = 2.0  # the same, at the end of the program
 MAX_REASONS = 1_000  # counters kept in memory
-REVIVAL_SECONDS = 60.0  # between two tries of `record` to open a state that could not be used
-BUSY_SECONDS = 1.0  # the same, where another process held it
+REVIVAL_SECONDS = 60.0  # between two attempts of `record` to open a state that was unusable
+BUSY_SECONDS = 1.0  # the same, if another process used it
 
 REVIVAL = {"state_unavailable": REVIVAL_SECONDS, "state_busy": BUSY_SECONDS}
 
@@ -40,32 +40,30 @@ UNREMEMBERED = ". Nor can that be noted: keep the answer in the app, and open wi
 
 
 class Status(Frozen):
-    """The client's condition. condition: one word, `active` when all is well. sentence: for a
-    person or a log."""
+    """The client's condition, as one word and as a sentence."""
 
-    condition: str
-    sentence: str
+    condition: str  # one word, `active` when all is well
+    sentence: str  # for a person or a log
 
 
 class Lifecycle:
-    """The session of one client, from open to close, over consent, trouble and forks.
+    """The session of one client, from open to close, through consent, problems and forks.
 
-    session: None while nothing may be recorded.  status: why.  Any thread may call.
+    `session` is None while nothing may be recorded; `status` has the reason. Any thread may call.
     """
 
     def __init__(self, setup: Setup) -> None:
-        """Nothing is open yet."""
         self.setup = setup
         self.session: Session | None = None
         self.status = Status("closed", SENTENCES["closed"])
         self._lock = threading.RLock()
-        self._file: tuple[int, int] | None = None  # of the state that this client opened
-        self._revive_at: float | None = None  # time.monotonic(), where there is hope
+        self._file: tuple[int, int] | None = None  # the id of the state file that was opened
+        self._revive_at: float | None = None  # time.monotonic(); None if there is no hope
         self._counted: dict[str, int] = {}
         self._withdrawal = Withdrawal(setup.directory, self._wiped)
 
     def begin(self, *, may_create: bool) -> None:
-        """Open a session, or set `status`. may_create: a new secret may be made."""
+        """Open a session, or set `status`; `may_create` permits a new secret."""
         self._withdrawal.end()
         with self._lock:
             try:
@@ -106,22 +104,22 @@ class Lifecycle:
             self._revive_at = None
             self.status = Status(condition, SENTENCES[condition])
         if session is not None:
-            session.worker.cancel()  # before anything that may wait: nothing leaves from now on
+            session.worker.cancel()  # before anything that may wait: nothing is sent from now on
             session.end_overflow(CLOSE_SECONDS if condition == "closed" else 0)
             self.save_counts(session)
             session.close(CLOSE_SECONDS)
 
     def reopen(self) -> None:
-        """Read the state again, once, since another process changed the secret."""
+        """Read the state again, once, because another process changed the secret."""
         with self._lock:
             if self.session is not None:
                 self.shut("closed")
                 self.begin(may_create=False)
 
     def revive(self, *, at_once: bool = False) -> Session | None:
-        """Try to open a session: in a forked child, or after trouble that may be over.
+        """Try to open a session: in a forked child, or after a problem that may be over.
 
-        It makes no new secret, unless the person has consented and none was ever made.
+        It creates no new secret, unless the person has consented and none was ever created.
         """
         if self._revive_at is None or not (at_once or time.monotonic() >= self._revive_at):
             return None
@@ -131,29 +129,29 @@ class Lifecycle:
             return self.session
 
     def withdraw(self) -> None:
-        """Close the session and wipe the state but for the numbers spent.
+        """Close the session and wipe the state except for the numbers spent.
 
-        Trouble is shown, not raised: a thread tries again until it could, and so does the next
-        `open`, with consent or without. Where this client's state is no longer in its place, or
-        another one is, `status` says so: it may still be somewhere else.
+        Problems appear in `status` and are not raised. A thread tries again until it succeeds, and
+        so does the next `open`, with or without consent. If this client's state is no longer in its
+        place, or another one is, `status` reports it, because the state may still exist elsewhere.
         """
         self.shut("no_consent")
         if self._file is not None and self.setup.directory.file_id() != self._file:
             self.status = Status("no_consent", f"{LOST}: {self.setup.directory.state_path}")
             return
-        self._file = None  # the wipe may put another file in its place
+        self._file = None  # the wipe may replace the file
         trouble = self._withdrawal.begin()
         if trouble is not None:
             sentence = f"Consent is withdrawn, but the state could not be wiped yet: {trouble}"
             if not self.setup.directory.is_withdrawn:
                 sentence += UNREMEMBERED
             self.status = Status("no_consent", sentence)
-            if not self._withdrawal.pending:  # done in this very moment
+            if not self._withdrawal.pending:  # it succeeded just now
                 self._wiped()
 
     @property
     def is_wiped(self) -> bool:
-        """Whether every withdrawal of consent was carried out."""
+        """Return whether every withdrawal of consent was carried out."""
         return self.status.sentence == SENTENCES["no_consent"]
 
     def _wiped(self) -> None:
@@ -169,7 +167,7 @@ class Lifecycle:
         self.begin(may_create=False)
 
     def count(self, reason: str) -> None:
-        """Count a value that was not recorded, by reason: in memory first, later in the state."""
+        """Count the reason why a value was not recorded, in memory first."""
         if reason in self._counted or len(self._counted) < MAX_REASONS:
             self._counted[reason] = self._counted.get(reason, 0) + 1
 
@@ -182,20 +180,20 @@ class Lifecycle:
             with session.state.transaction():
                 for reason, number in counted.items():
                     session.state.count(reason, number)
-        except (StateError, sqlite3.Error, OSError):  # a full disk: the app must close all the same
+        except (StateError, sqlite3.Error, OSError):  # such as a full disk: closing must work
             for reason, number in self._counted.items():
                 counted[reason] = counted.get(reason, 0) + number
             self._counted = counted
 
     def account(self) -> dict[str, Any]:
-        """Return the account that `Client.inspect` returns: of the state, and of memory."""
-        from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
+        """Return the account for `Client.inspect`, from the state and from memory."""
+        from client_sdk.inspection import inspect_state  # imported late to keep the import fast
 
         account: dict[str, Any] = {}
         session = self.session or self.revive(at_once=True)
         if session is not None:
             self.save_counts(session)
-            with suppress(StateError, sqlite3.Error, OSError):  # then the last that was saved shows
+            with suppress(StateError, sqlite3.Error, OSError):  # then the last saved places appear
                 session.save_places()
             try:
                 with reading(session.state.path), session.state.snapshot():
@@ -205,7 +203,7 @@ class Lifecycle:
                 self.fail(session, error)
                 account = {"trouble": str(error)}
         counters = account.get("counters", {})
-        for reason, number in dict(self._counted).items():  # what could not be written yet
+        for reason, number in dict(self._counted).items():  # counts that could not be written yet
             counters[reason] = counters.get(reason, 0) + number
         num_held = 0 if session is None else len(session.overflow.calls)
         return {"held": num_held, **account, "counters": counters}
@@ -226,13 +224,13 @@ class Lifecycle:
             self.session.suspend()
 
     def after_fork_in_parent(self) -> None:
-        """Go on in the parent after a fork (see `fork_hooks`)."""
+        """Continue in the parent after a fork (see `fork_hooks`)."""
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Replace the lock in a forked child; a new session is opened when it is first needed."""
+        """Replace the lock in a forked child; a new session is opened when first needed."""
         self._lock = threading.RLock()
-        self._counted = {}  # the parent writes its own
+        self._counted = {}  # the parent writes its own counts
         self._withdrawal = Withdrawal(self.setup.directory, self._wiped)
         if self.session is not None:
             self.session.worker.abandon()

@@ -1,8 +1,8 @@
-"""The recorder of all metrics of numbers of a device: collects, and reports each period once.
+"""The recorder of all number metrics on a device, which reports each period once.
 
-The main path is `record` -> `Collected.take`, and `_close` when a period is over: one report,
-always, of "no data" where nothing was recorded; then the period's numbers are forgotten. A number
-is in the state, in one transaction, when `record` returns.
+The main path is `record` -> `Collected.take`, and `_close` when a period is over. There is always
+one report, with "no data" if nothing was recorded. Then the period's numbers are forgotten. When
+`record` returns, a number is in the state, in one transaction.
 """
 
 from __future__ import annotations
@@ -27,34 +27,37 @@ Taken = Literal["queued", "expired", "elsewhere"] | None
 
 
 class NumberRecorder:
-    """Takes numbers, and reports each period that is over. May be called from any thread.
+    """A recorder that accepts numbers, and reports each finished period.
 
-    metrics: the declared ones, by name; those of other kinds are left to `recorder`.
+    Any thread may call it. `metrics` are the declared ones, by name; those of other kinds are left
+    to `recorder`.
     """
 
     def __init__(
         self, metrics: Mapping[str, Metric], state: SqliteState, recorder: Recorder
     ) -> None:
-        """Nothing is read until a metric is used. Raises StateChangedError without a secret."""
+        """Prepare the recorder; nothing is read until a metric is used.
+
+        Raises StateChangedError without a secret.
+        """
         self._metrics = {name: m for name, m in metrics.items() if m.rules.collected}
         self._here = [name for name, m in self._metrics.items() if recorder.runs_here(m)]
         self._all = metrics
         self._state = state
         self._recorder = recorder
         self._secret = state.secret()
-        self._periods: dict[str, int] = {}  # the last that was seen to run
+        self._periods: dict[str, int] = {}  # the last current period that was seen
         self._phases = {
             name: draw(self._secret, b"phase", name, metric.details.spread)
             for name, metric in self._metrics.items()
         }
 
     def record(self, name: str, value: object, now: float) -> Taken:
-        """Add a number to a metric's period. Return "queued" if that closed the period before,
-        whose report is then queued.
+        """Add a number to the metric's current period.
 
-        "expired", and "elsewhere" for a metric of other platforms: nothing is kept.
-        now: seconds since 1970, UTC.
-        Raises UnknownMetricError, ValueRefusedError, StateChangedError.
+        Return "queued" if that closed the previous period, whose report is then queued. "expired",
+        and "elsewhere" for a metric of other platforms, mean that nothing is stored. `now` is in
+        seconds since 1970, UTC. Raises UnknownMetricError, ValueRefusedError, StateChangedError.
         """
         metric = self._metric(name)
         if name not in self._here:
@@ -68,16 +71,16 @@ class NumberRecorder:
         return "queued" if self._update(name, day, number) else None
 
     def check_sum(self, name: str) -> None:
-        """Check that amounts add up in a metric. Raises UnknownMetricError, ValueRefusedError."""
+        """Check that a metric is a sum. Raises UnknownMetricError or ValueRefusedError."""
         metric = self._metric(name)
         if metric.details.of_period != "sum":
             raise ValueRefusedError(
-                f"metric {name!r} is no counter: its of_period is {metric.details.of_period!r}, "
+                f"metric {name!r} is not a counter: its of_period is {metric.details.of_period!r}, "
                 "not 'sum'; use record"
             )
 
     def roll(self, now: float) -> bool:
-        """Close the periods that are over; begin to count at the first call. True if any closed."""
+        """Close finished periods, and start counting at the first call; True if any closed."""
         day = _day(now)
         closed = False
         for name in self._here:
@@ -87,10 +90,10 @@ class NumberRecorder:
         return closed
 
     def _update(self, name: str, day: int, number: float | None) -> bool:
-        """Bring a metric to a day and take a number, if any; True if that closed a period.
+        """Move a metric to a day and add a number, if any; return True if that closed a period.
 
-        A clock that went back closes nothing: what belongs to a period that has not ended by the
-        clock is forgotten; the recorder sees to it that no period is reported twice.
+        A clock that went back closes nothing: data of a period that has not ended by the clock is
+        forgotten. The recorder makes sure that no period is reported twice.
         """
         period = period_number(self._metrics[name].period, day)
         try:
@@ -109,7 +112,7 @@ class NumberRecorder:
                 self._state.put_note(NUMBERS + name, collected.to_json())
         except BaseException:
             self._periods.pop(name, None)
-            self._recorder.forget()  # lines and sources that it entered are undone
+            self._recorder.forget()  # its new lines and sources are rolled back
             raise
         self._periods[name] = period
         return closed
@@ -117,7 +120,7 @@ class NumberRecorder:
     def _close(self, name: str, collected: Collected, periods: range, today: int) -> None:
         """Report the first of several periods, and no data for the others.
 
-        Only as far back as a collector takes them: what it would refuse costs a budget, too.
+        Periods too old for a collector are skipped: a refused report costs budget, too.
         """
         metric = self._metrics[name]
         oldest = period_number(metric.period, max(0, today - metric.accept_days))
@@ -128,14 +131,13 @@ class NumberRecorder:
                 self._send(name, collected.bits(), last_day(metric.period, period))
 
     def _send(self, name: str, bits: int, day: int) -> None:
-        """Queue the report of a period; the recorder keeps it to one. Count what it refuses."""
+        """Queue the report of a period, which the recorder limits to one, and count refusals."""
         outcome = self._recorder.record_bits(name, bits, day)
         if outcome not in ("queued", "queued_fallback", "full"):
             self._state.count(f"{outcome}:{name}")
 
     def _is_due(self, name: str, period: int) -> bool:
-        """Return whether the device reports a period: of mode `once` one in `spread`, drawn
-        once."""
+        """Return whether the device reports a period: in mode `once`, one in `spread`."""
         spread: int = self._metrics[name].details.spread
         return period % spread == self._phases[name]
 
@@ -148,7 +150,7 @@ class NumberRecorder:
         raise UnknownMetricError(name, self._metrics)
 
     def _load(self, name: str) -> Collected:
-        """Load the state; a new one if it is damaged. Raises StateChangedError for a new secret."""
+        """Load the state, or a new one if damaged. Raises StateChangedError for a new secret."""
         self._state.secret(self._secret)
         device = self._recorder.device(name)
         try:
@@ -159,33 +161,35 @@ class NumberRecorder:
 
 
 def _day(now: float) -> int:
-    """Since 1970-01-01; a clock without a battery is taken as that day."""
+    """Return the day since 1970-01-01; 0 if the clock is unset."""
     return max(0, int(now // SECONDS_A_DAY))
 
 
-MAX_SUM = 1e300  # of a sum; far above every edge, and no infinity follows from it
+MAX_SUM = 1e300  # the limit of a sum, far above every edge, so that it never becomes infinite
 
-Kept = list[float]  # empty while nothing was recorded
+Kept = list[float]  # empty if nothing was recorded
 
 
 class Collected:
-    """The current period of a metric of numbers: as little as its one report needs.
+    """The current period of a number metric, with only the data that its one report needs.
 
-    period: its number, or None before the first look at the clock.
-    kept: by `of_period`: of `sum`, `count`, `max`, `last` one number; of `mean` how many and their
-        sum; of `median` how many, and how many are at or above each of the device's cuts.
+    Attributes:
+        period: The number of the period, or None before the first check of the clock.
+        kept: The data by `of_period`. `sum`, `count`, `max`, `last`: one number. `mean`: the count
+            and the sum. `median`: the count, and the counts at or above each of the device's
+            thresholds.
     """
 
     __slots__ = ("_device", "_number", "kept", "period")
 
     def __init__(self, device: MetricEncoder, saved: str | None) -> None:
-        """saved: `to_json`'s text, or None. Raises ValueError and TypeError for a damaged one."""
+        """Restore the text of `to_json`, or None. Raises ValueError or TypeError for damage."""
         self._device = device
         self._number = device.metric.details
         self.period: int | None = None
         self.kept: Kept = []
         metric, fields = device.metric, {} if saved is None else json.loads(saved)
-        if fields and fields["of"] == [metric.period, metric.params_id]:  # it means the same still
+        if fields and fields["of"] == [metric.period, metric.params_id]:  # the meaning is unchanged
             self.period = fields["period"]
             self.kept = [float(number) for number in fields["kept"]]
 
@@ -200,7 +204,7 @@ class Collected:
         self.period, self.kept = period, []
 
     def take(self, number: float) -> None:
-        """Count one number, which the metric takes, into the period."""
+        """Add one valid number to the period."""
         values = self.kept
         match self._number.of_period:
             case "sum":
@@ -214,7 +218,7 @@ class Collected:
             case "mean":
                 many, total = values or (0.0, 0.0)
                 values = [many + 1, _bounded(total + number)]
-            case "median":  # the upper of two middle numbers is at a cut where half of all are
+            case "median":  # a threshold counts if half of all numbers reach it (upper median)
                 cuts = self._device.cuts()
                 many, *above = values or [0.0] * (len(cuts) + 1)
                 values = [

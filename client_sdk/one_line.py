@@ -5,7 +5,7 @@
     telemetry.init("metrics.toml", app="editor", collector="https://...", consent=True)
     telemetry.record("homepage", "https://example.org/")
 
-An app with more than one client, or with its own folder, calls `Client.open`.
+An app with several clients, or with its own folder, calls `Client.open`.
 """
 
 import atexit
@@ -20,31 +20,28 @@ from rappor_core.errors import ParameterError
 
 _LOG = logging.getLogger("client_sdk")
 _LOCK = threading.Lock()
-_OPEN: dict[str, Client] = {}  # the one of this process, by the name of its app
+_OPEN: dict[str, Client] = {}  # the client of this process, by the name of its app
 _TOLD: set[str] = set()
 
 
 def init(
     metrics: Any, *, app: str, collector: str, consent: bool, key: str | None = None, **more: Any
 ) -> Client:
-    """Open the client of this process, in the person's folder of the app, until it ends.
+    """Open the client of this process in the app's folder; it closes when the process ends.
 
-    The second call of a process decides on consent again and returns the same client.
+    A second call in a process decides on consent again and returns the same client.
 
     Args:
-        metrics: See `Client.open`.
+        metrics: The metrics; see `Client.open`.
         app: A name that no other app of the person has.
-        collector: Address of the collector.
+        collector: The address of the collector.
         consent: The person's answer.
-        key: Key of scope `report`, if the collector asks for keys.
+        key: The key of scope `report`, if the collector requires keys.
         **more: Further arguments of `Client.open`.
-
-    Returns:
-        The client of this process; it is closed when the process ends.
 
     Raises:
         MetricsFileError: The metrics cannot be read.
-        ParameterError: Another argument is wrong, or the process has the client of another app.
+        ParameterError: Another argument is invalid, or the process has the client of another app.
     """
     with _LOCK:
         if _OPEN:
@@ -75,15 +72,15 @@ def add(name: str, amount: float = 1) -> bool:
 
 
 def folder_of(app: str) -> str:
-    """Where the state of an app is kept: the person's folder for data that stays on this machine.
+    """Return the folder for an app's state, in the person's folder for local data.
 
-    Raises ParameterError for a name that cannot be a folder's, and without a home directory.
+    Raises ParameterError if the name cannot be a folder's, or without a home directory.
     """
     if not app or app in (".", "..") or set(app) & set('/\\:*?"<>|'):
-        raise ParameterError(f"app = {app!r} is no name of a folder")
+        raise ParameterError(f"app = {app!r} is not a valid folder name")
     home = os.path.expanduser("~")
     if not os.path.isabs(home):
-        raise ParameterError(f"HOME = {home!r}: there is no folder of the person; name a state_dir")
+        raise ParameterError(f"HOME = {home!r}: the person has no home folder; name a state_dir")
     if sys.platform == "win32":
         base = _absolute("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
     elif sys.platform == "darwin":
@@ -94,8 +91,10 @@ def folder_of(app: str) -> str:
 
 
 def _absolute(variable: str) -> str:
-    """Return the path in an environment variable; "" for a relative one, which the XDG base
-    directory specification has programs ignore."""
+    """Return the path in an environment variable, or "" if it is relative.
+
+    The XDG base directory specification requires programs to ignore relative paths.
+    """
     path = os.environ.get(variable, "")
     return path if os.path.isabs(path) else ""
 

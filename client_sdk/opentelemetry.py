@@ -3,10 +3,10 @@
     from opentelemetry import metrics
     metrics.set_meter_provider(DeclaredMeterProvider(client, load_metrics("metrics.toml")))
 
-A counter adds to the metric of kind `number` of its name with `of_period = "sum"`. A histogram or
-a gauge records in one with another `of_period`; an observable gauge is read every minute. Each
-leaves as that metric says: one randomized answer a period. Everything else is dropped, and a
-warning says so once: instruments that are not declared, attributes, amounts that are refused.
+A counter adds to the metric of kind `number` with its name and `of_period = "sum"`. A histogram or
+a gauge records in one with another `of_period`; an observable gauge is read every minute. Each is
+reported as that metric declares: one randomized answer per period. Everything else is dropped with
+one warning: undeclared instruments, attributes, and refused amounts.
 """
 
 import logging
@@ -35,23 +35,24 @@ from rappor_core.metrics.metrics_file import MetricsFile
 
 _LOG = logging.getLogger("client_sdk")
 _SUM = 'kind = "number" and of_period = "sum"'
-_OTHER = 'kind = "number", and an of_period but "sum"'
+_OTHER = 'kind = "number", and an of_period other than "sum"'
 _NONE = ""
-_TOTAL = "no metric takes a running total; count by a counter"
+_TOTAL = "no metric accepts a running total; use a counter"
 Act = Callable[..., None]
 
 
 class DeclaredMeterProvider(MeterProvider):
-    """Makes the meters of all libraries of a process."""
+    """The provider of meters for all libraries of a process."""
 
     def __init__(self, client: Client, metrics: MetricsFile, read_seconds: float = 60.0) -> None:
-        """Record nothing until an instrument is used.
+        """Prepare the provider; nothing is recorded until an instrument is used.
 
         Args:
             client: An open client.
-            metrics: The file that it was opened with. Names are compared in lower case, as
-                OpenTelemetry does.
-            read_seconds: How often observable gauges are read, above 0.
+            metrics: The metrics file with which the client was opened. Names are compared in lower
+                case,
+                as in OpenTelemetry.
+            read_seconds: The seconds between two reads of observable gauges, above 0.
         """
         self._client = client
         numbers = [
@@ -64,7 +65,7 @@ class DeclaredMeterProvider(MeterProvider):
         self._warned: set[str] = set()
         self._read_seconds = read_seconds
         self._gauges: list[tuple[str, Callable[[], Iterable[Observation]], Act]] = []
-        self._reading = threading.RLock()  # a callback may make another gauge
+        self._reading = threading.RLock()  # reentrant: a callback may create another gauge
         self._stopped = threading.Event()
         self._reader: threading.Thread | None = None
 
@@ -75,7 +76,7 @@ class DeclaredMeterProvider(MeterProvider):
         schema_url: str | None = None,
         attributes: Any = None,  # noqa: ARG002 - dropped
     ) -> Meter:
-        """Make a meter whose instruments are looked up by their own names."""
+        """Return a meter whose instruments are looked up by their own names."""
         return _DeclaredMeter(self, name, version, schema_url)
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:  # noqa: ARG002 - of callbacks
@@ -85,18 +86,18 @@ class DeclaredMeterProvider(MeterProvider):
                 try:
                     for observation in observe():
                         act(observation.value, observation.attributes)
-                except Exception as error:  # the app's own: a metric must not end it
+                except Exception as error:  # the app's own: a metric must not crash it
                     self.warn(f"observable gauge {name!r} could not be read", repr(error))
         return True
 
     def shutdown(self, timeout_millis: float = 30_000) -> None:
-        """Read observable gauges a last time, and no more. Closing the client is the app's."""
+        """Read observable gauges a last time. The app closes the client."""
         if not self._stopped.is_set():
             self._stopped.set()
             self.force_flush(timeout_millis)
 
     def acting(self, instrument: str, name: str, needed: str) -> Act | None:
-        """Return what takes the amounts of an instrument; None where no metric is declared."""
+        """Return a function that records the amounts of an instrument; None if not declared."""
         metric = name.lower()
         if metric not in self._names.get(needed, ()):
             why = f"no metric of this name is declared with {needed}" if needed else _TOTAL
@@ -131,17 +132,17 @@ class DeclaredMeterProvider(MeterProvider):
             self._stopped.wait(self._read_seconds)
 
     def warn(self, what: str, why: str = "") -> None:
-        """Log what is dropped, once in the life of a provider, with the first reason."""
+        """Log what is dropped and why, once per provider."""
         if what not in self._warned:
             self._warned.add(what)
             _LOG.warning("%s", f"{what}: {why}" if why else what)
 
 
 def _observer(callback: Any) -> Callable[[], Iterable[Observation]]:
-    """Both forms of OpenTelemetry: a function, or a generator that is sent the options."""
+    """Return a reader of a callback in either form of OpenTelemetry: a function or a generator."""
     if not isinstance(callback, Generator):
         return lambda: callback(CallbackOptions())
-    next(callback, None)  # to its first `yield`, which gives nothing
+    next(callback, None)  # run to its first `yield`, which returns nothing
     return lambda: callback.send(CallbackOptions())
 
 
@@ -153,7 +154,7 @@ class _Acting:
         self._act = act
 
     def add(self, amount: float, attributes: Any = None, context: Any = None) -> None:  # noqa: ARG002
-        """Pass an amount on; as OpenTelemetry's `add`, `record` and `set`."""
+        """Pass on an amount; the same method serves OpenTelemetry's `add`, `record` and `set`."""
         self._act(amount, attributes)
 
     record = set = add
@@ -172,7 +173,7 @@ class _ActingGauge(_Acting, NoOpGauge): ...
 
 
 class _DeclaredMeter(NoOpMeter):
-    """Instruments of one library: those of declared metrics record, all others do nothing."""
+    """The instruments of one library; only those of declared metrics record."""
 
     def __init__(self, provider: DeclaredMeterProvider, *described: Any) -> None:
         super().__init__(*described)
@@ -192,7 +193,7 @@ class _DeclaredMeter(NoOpMeter):
     def create_histogram(
         self, name: str, unit: str = "", description: str = "", **_advice: Any
     ) -> Histogram:
-        # the advice on buckets is dropped: the metric's edges are public and its own
+        # the advice on buckets is dropped: the metric has its own public edges
         act = self._provider.acting("histogram", name, _OTHER)
         return _ActingHistogram(act, name, unit, description) if act else NoOpHistogram(name)
 

@@ -1,5 +1,7 @@
-"""What a client is opened with, checked; and a session: the open state, the recorder for the app's
-threads, and the sending thread."""
+"""The checked settings of a client, and its session.
+
+A session is the open state, the recorder for the app's threads, and the sending thread.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,14 @@ DO_NOT_TRACK = "DO_NOT_TRACK"
 
 
 def environment_certificates() -> tuple[str | None, str | None]:
-    """File and directory of certificate authorities, which OpenSSL reads where it is then."""
+    """Return the file and directory of certificate authorities, where OpenSSL would read them."""
     named = (os.environ.get(variable) for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
     file, directory = (os.path.abspath(path) if path else None for path in named)
     return file, directory
 
 
 class Setup(SenderSetup):
-    """What a client is opened with.
+    """The settings with which a client is opened.
 
     Raises ParameterError for an address or a key that cannot be used.
     """
@@ -57,7 +59,6 @@ class Setup(SenderSetup):
     development: bool
 
     def __post_init__(self) -> None:
-        """Check the address and the key."""
         split_url(self.collector)
         check_key(self.key)
         if not self.development:
@@ -65,7 +66,7 @@ class Setup(SenderSetup):
 
 
 def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
-    """Return the options of delivery, by a relay if there is one. Raises ParameterError."""
+    """Return the delivery options, with the relay if there is one. Raises ParameterError."""
     options = Delivery() if delivery is None else delivery
     if not isinstance(options, Delivery):
         raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
@@ -73,7 +74,7 @@ def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
 
 
 def directory_of(state_dir: object) -> StateDirectory:
-    """Return the directory of a state. Raises ParameterError for what is not a path."""
+    """Return the directory of a state. Raises ParameterError for anything but a path."""
     if not isinstance(state_dir, str | os.PathLike) or not isinstance(os.fspath(state_dir), str):
         raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
     try:
@@ -85,7 +86,8 @@ def directory_of(state_dir: object) -> StateDirectory:
 class Session:
     """The client's work on an open state, from opening to closing it.
 
-    lock: of this process, for the state.  count: called if a late call is not recorded.
+    `lock` is the lock of this process for the state. `count` is called if a delayed call is not
+    recorded.
     """
 
     def __init__(
@@ -99,17 +101,18 @@ class Session:
     ) -> None:
         """Open the state, the recorder and the sending thread.
 
-        may_create: a secret may be made, because the person has just consented.
-        had_secret: this client had a session before, so a state without a secret is another one.
-        Raises StateError, with condition `no_consent` where there is no secret and none may be.
+        `may_create` permits a new secret, because the person has just consented. `had_secret` means
+        that this client had a session before, so a state without a secret is a different one.
+        Raises StateError, with condition `no_consent` if there is no secret and none may be
+        created.
         """
         if problem := hash_problem():
             raise StateError(f"{problem}: install it as files, outside of a zip", "unusable_here")
         self._count = count
-        self.trouble = ""  # why the last value could not be recorded, until one is
+        self.trouble = ""  # why the last value could not be recorded; "" if it was
         self.overflow = Overflow(lambda error: count(f"{blame(error)}:{type(error).__name__}"))
         if setup.directory.is_withdrawn:
-            wipe(setup.directory, lock)  # begun in an earlier run, or while the state was locked
+            wipe(setup.directory, lock)  # started in an earlier run, or while the state was locked
         if had_secret and not setup.directory.has_state():
             raise setup.directory.missing()
         self.state = setup.directory.open(lock, check_ledger)
@@ -126,7 +129,7 @@ class Session:
             raise
 
     def _prepare(self, setup: Setup, lock: threading.RLock, *, may_create: bool) -> None:
-        if may_create or self.state.identity().generation == 0:  # 0: none was ever made
+        if may_create or self.state.identity().generation == 0:  # 0: none was ever created
             setup.directory.ensure_secret(self.state, setup.randomness)
         if self.state.identity().secret is None:
             raise StateError("consent was withdrawn in another process", "no_consent")
@@ -143,10 +146,10 @@ class Session:
         here = {m.base_name for m in setup.metrics.declared if self.recorder.runs_here(m)}
         notes = {VISITS + name for name in self._located & here}
         notes |= {NUMBERS + name for name in self._collected & here}
-        self.state.keep_notes(notes)  # another metrics file had more
+        self.state.keep_notes(notes)  # an earlier metrics file may have had more
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         if self._located:
-            self.places  # noqa: B018 - made before a second thread may ask for it
+            self.places  # noqa: B018 - created before a second thread needs it
         if self._collected:
             self.numbers  # noqa: B018
         chore = self._close_periods if filled or self._located or self._collected else None
@@ -160,8 +163,8 @@ class Session:
     def record(self, name: str, value: object, now: float) -> str | None:
         """Record a value as `Recorder.record` does.
 
-        While another process or thread holds the state the value waits in memory ("held"). None
-        where it was collected into a period. Raises StateBusyError where it cannot wait.
+        While another process or thread uses the state, the value waits in memory ("held"). Return
+        None if it was added to a period. Raises StateBusyError if it cannot wait.
         """
         return self._now_or_later(self._record, name, value, now)
 
@@ -173,14 +176,14 @@ class Session:
         return self.recorder.record(name, value, now)
 
     def add(self, name: str, amount: object, now: float) -> str | None:
-        """Add to a counter as `NumberRecorder.add` does, or let the amount wait: see `record`."""
+        """Add to a counter, or let the amount wait like a value of `record`."""
         self.numbers.check_sum(name)
         return self.record(name, amount, now)
 
     def take(
         self, name: str, points: tuple[Point, ...], at: datetime | None, now: float
     ) -> str | None:
-        """Take a fix or a trip as `LocationRecorder.take` does, or let it wait: see `record`."""
+        """Accept a fix or a trip as `LocationRecorder.take` does, or let it wait like `record`."""
         points = tuple(tuple(end) if isinstance(end, list) else end for end in points)
         moments = self.places.times(at, now)
         return self._now_or_later(self._take, name, points, *moments)
@@ -189,12 +192,12 @@ class Session:
         return self._scrubbing(self.places.take(name, *rest))  # type: ignore[arg-type]
 
     def _now_or_later(self, act: Callable[..., str | None], name: str, *rest: object) -> str | None:
-        """Do a call, or let it wait in memory for the sending thread, behind what waits already."""
+        """Make a call, or queue it in memory for the sending thread, behind the waiting calls."""
         if not self.overflow.calls or self.overflow.write_some():
             try:
                 return act(name, *rest)
             except StateBusyError:
-                pass  # it waits
+                pass  # it waits below
         if not self.overflow.hold(partial(self._late, act), name, *rest):
             raise StateBusyError(f"{self.state.path} is locked, and no more calls may wait for it")
         self.worker.run_maintenance()
@@ -206,7 +209,7 @@ class Session:
             self._count(f"{outcome}:{name}")
 
     def _scrubbing(self, outcome: str | None) -> str | None:
-        """Where a period was closed, have what was kept of it scrubbed from the files now."""
+        """After a period was closed, have its data scrubbed from the files now."""
         if outcome == "queued":
             self.worker.run_maintenance()
         return outcome
@@ -217,7 +220,7 @@ class Session:
             self.places.save()
 
     def end_overflow(self, seconds: float) -> None:
-        """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
+        """Write the waiting calls within some seconds (0: not at all); drop the rest."""
         end = time.monotonic() + seconds
         while self.overflow.calls and (remaining := end - time.monotonic()) > 0:
             with suppress(StateBusyError):
@@ -226,7 +229,7 @@ class Session:
             self._count("not_recorded:busy")
 
     def _close_periods(self) -> None:
-        """Report what is due for periods that are over; the sending thread does it now and then."""
+        """Report finished periods; the sending thread calls this regularly."""
         now = self._setup.now()
         self.recorder.fill_periods(now)
         if self._collected:
@@ -238,7 +241,7 @@ class Session:
     def numbers(self) -> NumberRecorder:
         """Return the recorder of numbers."""
         with forks.loading():
-            from client_sdk.numbers import NumberRecorder  # only where a metric needs it
+            from client_sdk.numbers import NumberRecorder  # only if a metric needs it
 
         return NumberRecorder(self._setup.metrics.metrics, self.state, self.recorder)
 
@@ -251,19 +254,19 @@ class Session:
         return LocationRecorder(self._setup.metrics, self.state, self.recorder)
 
     def close(self, timeout: float) -> None:
-        """Stop sending at once, waiting at most `timeout` seconds for the thread; close the state.
+        """Stop sending at once, wait at most `timeout` seconds for the thread, and close the state.
 
-        Once this returns nothing leaves any more. Values that wait in memory are lost, and counted.
+        Once this returns, nothing more is sent. Values that wait in memory are lost, and counted.
         """
         self.worker.cancel()
         self.end_overflow(0)
-        with suppress(ClientError, sqlite3.Error, OSError):  # a full disk must not keep it open
+        with suppress(ClientError, sqlite3.Error, OSError):  # such as a full disk: still close
             self.save_places()
         self.worker.stop(timeout)
         self.state.close()
 
     def suspend(self) -> None:
-        """Close all connections before a fork, until they are needed again."""
+        """Close all connections before a fork; they reopen when needed."""
         self.state.suspend()
         self.worker.suspend()
 

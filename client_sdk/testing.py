@@ -1,8 +1,8 @@
-"""For the tests of an app: a collector in memory behind real HTTP, a client that keeps what was
-recorded, what has left of it, and a fixed source of bits.
+"""Tools for the tests of an app: an in-memory collector, an observed client, and fixed randomness.
 
-With pytest installed the fixture `rappor` is an `ObservedApp` (`rappor_telemetry_pytest`).
-Never used by production code: nothing else in `client_sdk` imports this module.
+The collector uses real HTTP. The client stores what was recorded, and the collector what was sent.
+With pytest installed the fixture `rappor` is an `ObservedApp` (`rappor_telemetry_pytest`). Never
+used by production code: nothing else in `client_sdk` imports this module.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ MAX_BODY_BYTES = 4 << 20
 
 
 class FixedRandomness:
-    """Bytes that are the same in every run: SHAKE-256 of a seed and a counter. For tests only."""
+    """Random bytes that repeat in every run, for tests only: SHAKE-256 of a seed and a counter."""
 
     def __init__(self, seed: int = 0) -> None:
-        """seed: any integer of up to 64 bits."""
         self._seed = seed
         self._calls = 0
 
@@ -48,15 +47,16 @@ class FixedRandomness:
 
 
 class MemoryCollector:
-    """A collector on a free loopback port that keeps every report it counted.
-
-    metrics: when given, reports of other metrics or parameters are refused by name.
-    answer: when given, called with the batch before anything is counted; what it returns
-        (status, headers, body) is answered instead. It may sleep, or raise ConnectionError to
-        close the connection without a word.
-    lose_answers: how many batches are counted without the device hearing of it.
+    """A collector on a free loopback port that stores every report it counted.
 
     Use it in a `with` block; `url` is its address.
+
+    Attributes:
+        metrics: If given, reports of other metrics or parameters are refused by name.
+        answer: If given, a function that is called with the batch before anything is counted. Its
+            result (status, headers, body) is the answer instead. It may sleep, or raise
+            ConnectionError to close the connection without an answer.
+        lose_answers: The number of batches that are counted without an answer to the device.
     """
 
     def __init__(self, metrics: Mapping[str, Metric] | None = None) -> None:
@@ -74,7 +74,7 @@ class MemoryCollector:
 
     @property
     def url(self) -> str:
-        """Address of the collector: `http://127.0.0.1:port`."""
+        """Return the address of the collector: `http://127.0.0.1:port`."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def counted(self) -> Counter[str]:
@@ -83,18 +83,16 @@ class MemoryCollector:
             return Counter(report.metric for report in self.reports)
 
     def __enter__(self) -> MemoryCollector:
-        """Start serving."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop serving and free the port."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
     def take(self, batch: Batch, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Count a batch, once however often it comes; refuse its id with another body."""
+        """Count a batch only once, however often it arrives; reject its id with another body."""
         digest = sha256(body).digest()
         with self._lock:
             earlier = self._seen.get(batch.batch_id)
@@ -121,18 +119,17 @@ class MemoryCollector:
 
 
 class Recorded(NamedTuple):
-    """What an app recorded: the value as it gave it, and why not; "" where it was taken."""
+    """A value as an app recorded it, and why it was refused."""
 
     metric: str
     value: object
-    refusal: str
+    refusal: str  # "" if it was accepted
 
 
 class ObservedClient(Client):
-    """The client, which also keeps what the app recorded, in clear: for tests only."""
+    """A client that also stores what the app recorded, unprotected: for tests only."""
 
     def __init__(self, setup: Any) -> None:
-        """Use `open`."""
         super().__init__(setup)
         self.recorded: list[Recorded] = []
 
@@ -140,20 +137,21 @@ class ObservedClient(Client):
         is_queued = super()._do(act, name, *rest)
         value = rest[0]
         if act is Session.take and isinstance(value, tuple) and len(value) == 1:
-            (value,) = value  # the point of a fix; of a trip both
+            (value,) = value  # a fix is recorded as one point, a trip as two
         self.recorded.append(Recorded(name, value, "" if is_queued else self.last_refusal))
         return is_queued
 
 
 class ObservedApp:
-    """A client that consents, its collector in memory, and assertions of what leaves the device.
+    """A client with consent, its in-memory collector, and assertions on what leaves the device.
 
-    Use it in a `with` block. metrics: as `load_metrics` gives them.  folder: of the state.
-    The client is in development mode: a wrong name, or a value that a metric does not take, raises.
+    Use it in a `with` block. `metrics` is the result of `load_metrics`; `folder` is for the state.
+    The client is in development mode: a wrong name, or a value that a metric does not accept,
+    raises.
     """
 
     def __init__(self, metrics: MetricsFile, folder: Path) -> None:
-        """Make it; the collector listens once the `with` block is entered."""
+        """Create both; the collector listens once the `with` block is entered."""
         self.collector = MemoryCollector(metrics.metrics)
         opened = ObservedClient.open(
             metrics, state_dir=folder, collector=self.collector.url, consent=True,
@@ -162,43 +160,43 @@ class ObservedApp:
         self.client = cast(ObservedClient, opened)
 
     def __enter__(self) -> ObservedApp:
-        """Serve the collector."""
         self.collector.__enter__()
         return self
 
     def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
-        """Close the client, then the collector."""
         self.client.close()
         self.collector.__exit__(*error)
 
     def assert_sent(self, metric: str, *values: object) -> None:
         """Raise AssertionError unless exactly these values were recorded and reported.
 
-        What a device sends is noise: the collector sees that there is a report, not its value.
-        Metrics that answer once a period (numbers, places): `assert_recorded`.
+        Reports are noise: the collector sees that there is a report, not its value. For metrics
+        that report once per period (numbers, places), use `assert_recorded`.
         """
         self.assert_recorded(metric, *values)
         delivered = self.client.flush(10)
         sent = self.collector.counted()[metric]
         if not delivered or sent != len(values):
             why = f"{self.client.status.sentence} {self.client.last_error}"
-            raise AssertionError(f"{sent} reports of {metric!r} left, not {len(values)}; {why}")
+            raise AssertionError(
+                f"{sent} reports of {metric!r} were sent, not {len(values)}; {why}"
+            )
 
     def assert_recorded(self, metric: str, *values: object) -> None:
-        """Raise AssertionError unless exactly these values were taken, in this order."""
+        """Raise AssertionError unless exactly these values were accepted, in this order."""
         mine = [record for record in self.client.recorded if record.metric == metric]
         for call in mine:
             if call.refusal:
                 raise AssertionError(f"not recorded: {metric!r}, {call.value!r}: {call.refusal}")
         recorded = tuple(call.value for call in mine)
         if recorded != values:
-            raise AssertionError(f"of {metric!r} {recorded!r} was recorded, not {values!r}")
+            raise AssertionError(f"{metric!r}: recorded {recorded!r}, not {values!r}")
 
     def assert_nothing_sent(self) -> None:
-        """Raise AssertionError if a report left, or waits."""
+        """Raise AssertionError if a report was sent or is waiting."""
         self.client.flush(10)
         if sent := dict(self.collector.counted()):
-            raise AssertionError(f"reports left: {sent}")
+            raise AssertionError(f"reports were sent: {sent}")
 
 
 class _Server(ThreadingHTTPServer):
@@ -210,7 +208,7 @@ class _Server(ThreadingHTTPServer):
         self.collector = collector
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A device that hangs up is no news."""
+        """Ignore a device that hangs up."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -263,4 +261,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep the tests' output to the tests."""
+        """Suppress the log line of each request."""

@@ -1,4 +1,4 @@
-"""The tables that are read as files; modules are found by their imports."""
+"""The PyInstaller hook for tables that are read as files; modules are found by their imports."""
 
 from importlib.util import find_spec
 

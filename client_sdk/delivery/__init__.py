@@ -1,1 +1,1 @@
-"""From the queue to the collector: batches, schedule, HTTP, replies."""
+"""Delivery of the queue to the collector: batches, schedule, HTTP, replies."""

@@ -1,4 +1,4 @@
-"""The addresses of collectors, proxies and relays, and whether a key may travel to one."""
+"""The addresses of collectors, proxies and relays, and the check of keys for them."""
 
 from typing import NamedTuple
 
@@ -10,14 +10,14 @@ MAX_NAME_CHARS, MAX_LABEL_CHARS = 253, 63
 
 
 class Address(NamedTuple):
-    """The address to connect to. host: a name in ASCII, or an IP address without brackets."""
+    """The address to connect to."""
 
-    host: str
+    host: str  # a name in ASCII, or an IP address without brackets
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the address is of this machine, so that nobody on a network can read along."""
+        """Return whether the address is on this machine, so no one else can read along."""
         four = self.host.split(".")
         inside = four[0] == "127" and len(four) == 4 and all(part.isdecimal() for part in four)
         return inside or self.host.lower() in ("localhost", "::1")
@@ -30,7 +30,7 @@ def split_url(url: str) -> tuple[str, str, str]:
     if scheme not in PORTS or not host or set(rest) & set("@?# \t\r\n"):
         raise _not_an_address(url, "no user, query or fragment")
     if not (path.isascii() and (path + " ").isprintable()):
-        raise _not_an_address(url, "the path is printable ASCII; write the rest as %XX")
+        raise _not_an_address(url, "the path must be printable ASCII; encode the rest as %XX")
     address_of(scheme, host)
     if not host.isascii():
         name, colon, port = host.partition(":")
@@ -39,7 +39,7 @@ def split_url(url: str) -> tuple[str, str, str]:
 
 
 def address_of(scheme: str, host: str) -> Address:
-    """Return the host and the port in `host[:port]`. Raises ParameterError."""
+    """Parse `host[:port]` into host and port. Raises ParameterError."""
     if host.startswith("["):
         name, bracket, port = host[1:].partition("]")
         digits, _, zone = name.partition("%")
@@ -52,35 +52,35 @@ def address_of(scheme: str, host: str) -> Address:
         fine = _is_name(name)
     number = port[1:]
     if not fine or not (port == "" or (number.isascii() and number.isdecimal())):
-        raise _not_an_address(f"{scheme}://{host}", "the host or its port is none")
+        raise _not_an_address(f"{scheme}://{host}", "the host or its port is invalid")
     if port and not 0 < int(number[:6]) <= MAX_PORT:
         raise _not_an_address(f"{scheme}://{host}", f"ports go from 1 to {MAX_PORT}")
     return Address(name, int(number) if port else PORTS[scheme])
 
 
 def check_key(key: str | None) -> None:
-    """Raises ParameterError for a key that a header cannot carry. The message does not show it."""
+    """Raise ParameterError for a key that a header cannot carry; the message does not show it."""
     if key is None:
         return
     if not (type(key) is str and key and key.isascii() and key.isprintable() and " " not in key):
         raise ParameterError(
-            "the key is empty, no text, or holds characters that a header cannot carry: "
-            "pass it as the operator gave it, or None where the collector asks for none"
+            "the key is empty, not text, or contains characters that a header cannot carry: "
+            "pass it as you received it, or None if the collector requires none"
         )
 
 
 def check_key_is_hidden(key: str | None, url: str) -> None:
-    """Raises ParameterError where the key of a collector would travel in clear text."""
+    """Raise ParameterError if the key of a collector would travel unencrypted."""
     scheme, host, _ = split_url(url)
     if key is not None and scheme == "http" and not address_of(scheme, host).is_loopback:
         raise ParameterError(
-            f"{url!r}: over plain http anybody on the way can read the key; use https (plain http "
+            f"{url!r}: over plain http, anyone on the way can read the key; use https (plain http "
             "is for loopback addresses, or without a key)"
         )
 
 
 def _in_ascii(name: str) -> str:
-    """Return an international name as DNS has it; the codec is loaded for nothing else."""
+    """Return an international name in its DNS form; "" if invalid."""
     if name.isascii():
         return name
     try:
@@ -90,7 +90,7 @@ def _in_ascii(name: str) -> str:
 
 
 def _is_name(name: str) -> bool:
-    """Return a host name (RFC 1123, and `_`, which internal names have), or an IPv4 address."""
+    """Return whether a name is an IPv4 address or a host name (RFC 1123, and also `_`)."""
     labels = name.removesuffix(".").split(".")
     return len(name) <= MAX_NAME_CHARS and all(
         0 < len(label) <= MAX_LABEL_CHARS and label.replace("-", "").replace("_", "").isalnum()

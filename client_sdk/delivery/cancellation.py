@@ -1,4 +1,4 @@
-"""Ending what another thread sends: once `cancel` has returned, nothing more leaves."""
+"""Cancellation of another thread's exchanges: once `cancel` has returned, nothing more is sent."""
 
 import threading
 import time
@@ -6,30 +6,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-STEP = 0.02  # seconds between two looks at a cancellation, while something is waited for
-PATIENCE = 1.0  # longest that `cancel` waits for a thread that does not get to run
+STEP = 0.02  # seconds between two checks for a cancellation during a wait
+PATIENCE = 1.0  # the longest time that `cancel` waits for a thread that is not scheduled
 
 _Result = TypeVar("_Result")
 
 
 class CancelledError(Exception):
-    """Raised in the thread that sends."""
+    """The exchange was canceled; raised in the sending thread."""
 
 
 class Cancellation:
     """A flag by which any thread can end the exchanges of the sending thread permanently."""
 
     def __init__(self) -> None:
-        """Nothing is cancelled, and nothing under way."""
         self._gate = threading.Lock()
         self._over = threading.Event()
         self._over.set()
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Let nothing be sent from now on, and wait until what is under way has been broken off.
+        """Prevent all further sending, and wait until the current exchange has been aborted.
 
-        That takes `STEP`; the wait is bounded by `PATIENCE`, after which still nothing is sent.
+        That takes `STEP`. The wait is limited to `PATIENCE`; even after that, nothing is sent.
         """
         with self._gate:
             self.cancelled = True
@@ -37,7 +36,7 @@ class Cancellation:
 
     @contextmanager
     def exchange(self) -> Iterator[None]:
-        """Surround an exchange; if it was cancelled, its connection is closed on leaving."""
+        """Wrap an exchange; if it is canceled, the caller closes its connection."""
         with self._gate:
             self.check()
             self._over.clear()
@@ -47,7 +46,7 @@ class Cancellation:
             self._over.set()
 
     def sending(self, action: Callable[..., _Result], *arguments: object) -> _Result:
-        """Do what puts bytes on the way and does not block. Raises CancelledError."""
+        """Run a non-blocking action that sends bytes. Raises CancelledError."""
         with self._gate:
             self.check()
             return action(*arguments)
@@ -55,7 +54,8 @@ class Cancellation:
     def pause(self, deadline: float, wait: Callable[[float], bool]) -> None:
         """Call `wait` with at most `STEP` seconds until it returns True.
 
-        deadline: of the monotonic clock. Raises CancelledError, and TimeoutError past it.
+        `deadline` is on the monotonic clock. Raises CancelledError, and TimeoutError past the
+        deadline.
         """
         while True:
             self.check()
@@ -66,6 +66,6 @@ class Cancellation:
                 return
 
     def check(self) -> None:
-        """Raise CancelledError once the sending was ended."""
+        """Raise CancelledError if sending was canceled."""
         if self.cancelled:
             raise CancelledError

@@ -1,9 +1,9 @@
-"""A connection to a collector: name lookup, TCP, proxy, TLS; one deadline, and an end at any time.
+"""A connection to a collector: name lookup, TCP, proxy and TLS, with a deadline and cancellation.
 
-The sockets do not block: each wait is cut into steps, between which the deadline and the
-cancellation are looked at. All that is sent, also by TLS itself, passes one gate of the
-cancellation. Python's own time-outs are for each read, which a server that sends a byte now and
-then never reaches.
+The sockets do not block. Each wait is split into steps, between which the deadline and the
+cancellation are checked. Everything that is sent, also by TLS itself, passes one gate of the
+cancellation. Python's own timeouts apply to each read, so a server that sends a byte now and then
+never triggers them.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from client_sdk.delivery.cancellation import Cancellation
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-MAX_ANSWER_BYTES = 2 << 20  # the longest answer, of 10,000 refusals, has 1 MB
+MAX_ANSWER_BYTES = 2 << 20  # the longest answer, with 10,000 refusals, has 1 MB
 SWITCHING_PROTOCOLS = 101
 PIECE = 65_536  # bytes read at once
-RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # a linger of no time
+RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # linger for 0 seconds
 
 _Result = TypeVar("_Result")
 
 
 class Connection:
-    """An open TCP or TLS connection. Used by one thread.
+    """An open TCP or TLS connection, used by one thread.
 
-    deadline: of the monotonic clock, for whatever is waited for; reset for each exchange.
+    `deadline`, on the monotonic clock, applies to every wait; it is set again for each exchange.
     """
 
     def __init__(self, sock: socket.socket, cancellation: Cancellation, deadline: float) -> None:
-        """sock: does not block, and is connected or being connected."""
+        """Wrap a non-blocking socket that is connected or connecting."""
         self._sock = sock
         self._cancellation = cancellation
         self._tls: ssl.SSLObject | None = None
@@ -50,18 +50,18 @@ class Connection:
         self.deadline = deadline
 
     def begin(self, deadline: float) -> None:
-        """Begin another exchange over the same connection."""
+        """Start another exchange over the same connection."""
         self.deadline = deadline
         self._taken = 0
 
     def finish_connecting(self) -> None:
-        """Wait for TCP. Raises OSError."""
+        """Wait until TCP is connected. Raises OSError."""
         self._wait(writing=True)
         if error := self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             raise OSError(error, "the connection could not be made")
 
     def start_tls(self, context: ssl.SSLContext, host: str) -> None:
-        """Do the TLS handshake. Raises ssl.SSLError, for a wrong certificate among others."""
+        """Perform the TLS handshake. Raises ssl.SSLError, such as for an invalid certificate."""
         tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
         self._through(tls.do_handshake)
         self._tls = tls
@@ -81,31 +81,31 @@ class Connection:
             return self._receive(most)
         try:
             return self._through(self._tls.read, most)
-        except ssl.SSLEOFError:  # ended without a word, as many servers do
+        except ssl.SSLEOFError:  # closed without notice, as many servers do
             return b""
 
     def answer(self, method: str) -> HTTPResponse:
-        """Read the head of the final answer, past any that are informational (RFC 9110, 15.2)."""
+        """Read the head of the final answer, skipping informational ones (RFC 9110, 15.2)."""
         self._file = io.BufferedReader(_Reader(self))
         while True:
             response = HTTPResponse(cast("socket.socket", self), method=method)
             response.begin()
             if not 100 <= response.status < 200 or response.status == SWITCHING_PROTOCOLS:
                 return response
-            response.fp = None  # type: ignore[assignment]  # whose end would close `_file`
+            response.fp = None  # type: ignore[assignment]  # closing it would close `_file`
 
     def makefile(self, *_: Any) -> io.BufferedIOBase:
-        """Return the buffered reader over the connection that `HTTPResponse` asks for."""
+        """Return the buffered reader over the connection, which `HTTPResponse` requires."""
         return self._file
 
     def close(self) -> None:
-        """Close the connection; if it was cancelled, with what the system has not sent yet."""
+        """Close the connection; if canceled, also drop data that the system has not sent."""
         if self._cancellation.cancelled:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._sock.close()
 
     def _through(self, action: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Return a step of TLS, with what it wants received and what it wants sent."""
+        """Run a step of TLS, and transfer the bytes that it needs to receive and send."""
         while True:
             try:
                 result = action(*arguments)
@@ -142,7 +142,7 @@ class Connection:
             return data
 
     def _in_time(self) -> None:
-        """Also where there is always something to read: a server may never stop sending."""
+        """Check deadline and cancellation even while data arrives: a server may never stop."""
         self._cancellation.check()
         if time.monotonic() > self.deadline:
             raise TimeoutError
@@ -152,7 +152,7 @@ class Connection:
 
 
 class _Reader(io.RawIOBase):
-    """The bytes received, as a file."""
+    """The received bytes, as a file."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -168,20 +168,19 @@ class _Reader(io.RawIOBase):
 
 
 class Dialer:
-    """Makes connections to one host. Used by one thread."""
+    """A factory of connections to one host, used by one thread."""
 
     def __init__(self, host: str, port: int, cancellation: Cancellation) -> None:
-        """Nothing is looked up yet."""
         self._host, self._port = host, port
         self._cancellation = cancellation
         self._lookup: _Lookup | None = None
 
     def dial(self, deadline: float) -> Connection:
-        """Connect to the first address that answers. Raises OSError, TimeoutError."""
+        """Connect to the first address that answers. Raises OSError or TimeoutError."""
         addresses = self._addresses(deadline)
         trouble = OSError(f"{self._host} has no address")
         for number, address in enumerate(addresses):
-            seconds = deadline - time.monotonic()  # shared: a silent one leaves the others time
+            seconds = deadline - time.monotonic()  # shared, so a silent address leaves some time
             share = time.monotonic() + seconds / (len(addresses) - number)
             try:
                 return self._connect(address, share, deadline)
@@ -210,7 +209,7 @@ class Dialer:
         try:
             return _resolve(self._host, self._port, socket.AI_NUMERICHOST)
         except socket.gaierror:
-            pass  # a name
+            pass  # it is a name
         lookup = self._lookup = self._lookup or _Lookup(self._host, self._port)
         self._cancellation.pause(deadline, lookup.done.wait)
         self._lookup = None
@@ -220,7 +219,7 @@ class Dialer:
 
 
 class _Lookup:
-    """A name lookup in a separate thread: the system's can be neither bounded nor ended."""
+    """A name lookup in a separate thread, as the system's lookup cannot be interrupted."""
 
     def __init__(self, host: str, port: int) -> None:
         self.done = threading.Event()
@@ -239,7 +238,7 @@ class _Lookup:
 
 
 def _resolve(host: str, port: int, flags: int) -> list[tuple[Any, ...]]:
-    name = host.encode("ascii")  # bytes: a text would load Python's codec of international names
+    name = host.encode("ascii")  # bytes: text would load Python's codec for international names
     return socket.getaddrinfo(name, port, 0, socket.SOCK_STREAM, 0, flags)
 
 
@@ -248,6 +247,6 @@ def _ready(sock: socket.socket, seconds: float, writing: bool) -> bool:
         poll = select.poll()
         poll.register(sock, select.POLLOUT if writing else select.POLLIN)
         return bool(poll.poll(seconds * 1000))
-    sockets = [sock]  # Windows: no limit on the number of a handle
+    sockets = [sock]  # on Windows, handle numbers have no limit
     ready = select.select([] if writing else sockets, sockets if writing else [], sockets, seconds)
     return any(ready)

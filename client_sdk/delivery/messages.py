@@ -1,4 +1,4 @@
-"""The body of a batch, whose bytes never change once they are stored, and the answer to it."""
+"""The body of a batch, whose bytes never change once stored, and the answer to it."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,9 @@ from rappor_core.strict_json import parse_strict_json
 from rappor_core.wire.binary import decode_binary, encode_binary
 from rappor_core.wire.report import WIRE_VERSION, GroupedBatch, Report, make_batch
 
-GZIP = 31  # zlib's name for "with a gzip header"
+GZIP = 31  # zlib's code for "with a gzip header"
 _GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # deflate, an extra field, no time, no system
-_EXTRA_ID = b"RP"  # our own subfield: zeros, to be skipped (RFC 1952, section 2.3.1.1)
+_EXTRA_ID = b"RP"  # our own subfield of zeros, to be skipped (RFC 1952, section 2.3.1.1)
 _EXTRA_BYTES = 6  # two lengths and the name
 MAX_REASON_CHARS = 64
 TRANSIENT = frozenset({408, 425, 429})  # and every 5xx
@@ -25,9 +25,9 @@ TOO_LARGE = "too_large"
 
 
 def make_body(batch_id: bytes, reports: Iterable[Report], *, pad_to: int = 0) -> bytes:
-    """Make the gzipped body of a batch, padded to a multiple of `pad_to` bytes.
+    """Return the gzipped body of a batch, padded to a multiple of `pad_to` bytes.
 
-    Reports are sorted by their content: their order reveals nothing else.
+    Reports are sorted by their content, so that their order reveals nothing else.
     """
     ordered = sorted(
         reports, key=lambda item: (item.metric, item.params_id, item.day, item.cohort, item.bits)
@@ -37,7 +37,7 @@ def make_body(batch_id: bytes, reports: Iterable[Report], *, pad_to: int = 0) ->
 
 
 def read_body(body: bytes) -> GroupedBatch:
-    """Read what `make_body` made. Raises WireFormatError."""
+    """Decode the output of `make_body`. Raises WireFormatError."""
     try:
         return decode_binary(zlib.decompress(body, wbits=GZIP))
     except zlib.error as error:
@@ -45,7 +45,7 @@ def read_body(body: bytes) -> GroupedBatch:
 
 
 def gzip_padded(data: bytes, pad_to: int) -> bytes:
-    """Gzip with zeros in the header's extra field up to a multiple of `pad_to` bytes."""
+    """Compress with gzip; zeros in an extra header field pad to a multiple of `pad_to` bytes."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = deflate.compress(data) + deflate.flush()
     check = zlib.crc32(data).to_bytes(4, "little") + (len(data) & 0xFFFFFFFF).to_bytes(4, "little")
@@ -56,44 +56,41 @@ def gzip_padded(data: bytes, pad_to: int) -> bytes:
 
 
 def shuffled(items: Sequence[int], randomness: Randomness) -> list[int]:
-    """Return the items in random order: sorted by 8 random bytes each."""
+    """Return the items in random order, sorted by 8 random bytes each."""
     draws = randomness(8 * len(items))
     keys = [draws[start : start + 8] for start in range(0, len(draws), 8)]
     return [item for _, item in sorted(zip(keys, items, strict=True))]
 
 
 class Ack(NamedTuple):
-    """The collector's word on one report. reason: one word, "" for an accepted one."""
+    """The collector's answer about one report."""
 
     status: str
-    reason: str = ""
+    reason: str = ""  # one word; "" for an accepted report
 
     @property
     def accepted(self) -> bool:
-        """Whether the collector counted the report."""
+        """Return whether the collector counted the report."""
         return self.status == "accepted"
 
 
 class Answer(NamedTuple):
-    """A collector's answer to a batch: one result for each report, in order.
-
-    duplicate: the batch had been counted before; the results are those of the first time.
-    """
+    """A collector's answer to a batch: one result for each report, in order."""
 
     results: tuple[Ack, ...]
-    duplicate: bool
+    duplicate: bool  # the batch had been counted before; the results are those of the first time
 
 
 def read_answer(body: bytes, batch_id: str, num_reports: int) -> Answer:
-    """Read a 200 answer. Raises TransportError (sent again) if it is not about this batch.
+    """Parse a 200 answer. Raises TransportError (with retry) if it is not about this batch.
 
-    A captive portal or a proxy may say 200 to anything: only an answer about this very batch, with
-    a result for each report, lets the device forget it.
+    A captive portal or a proxy may answer 200 to anything. Only an answer about this very batch,
+    with a result for each report, lets the device delete it.
     """
     try:
         fields = parse_strict_json(body)
         if fields["version"] != WIRE_VERSION or fields["batch_id"] != batch_id:
-            raise ValueError("version or batch id of another batch")
+            raise ValueError("the version or batch id does not match")
         results = tuple(map(_result, fields["results"]))
         if len(results) != num_reports:
             raise ValueError(f"{len(results)} results for {num_reports} reports")
@@ -113,20 +110,20 @@ def failure(
     content_type: str | None = None,
     body: bytes = b"",
 ) -> TransportError:
-    """Make the error for another status than 200; it says whether the batch is sent again.
+    """Return the error for a status other than 200; it states whether to send the batch again.
 
-    The batch is dropped only on the collector's own final word about these very bytes: its
-    problem document that names their digest. An intermediary (a proxy, a captive portal, a web
-    server in front) knows nothing of the batch, and may have lost or changed the body on its way.
-    All else is tried again: overload and time-outs soon, the rest (a wrong key, a wrong address, a
-    redirection), which the operator may mend, slowly.
+    The batch is dropped only on the collector's own final answer about these very bytes: its
+    problem document with their digest. An intermediary (a proxy, a captive portal, a web server in
+    front) does not know the batch, and may have lost or changed the body on the way. Everything
+    else is tried again: overload and timeouts soon, other errors slowly, because the operator may
+    fix them (a wrong key, a wrong address, a redirect).
 
     Args:
-        status: Of the answer.
-        answer: Its body.
-        retry_after: Its header of that name.
-        content_type: Its header of that name.
-        body: As it was sent.
+        status: The status of the answer.
+        answer: The body of the answer.
+        retry_after: The Retry-After header.
+        content_type: The Content-Type header.
+        body: The body as it was sent.
     """
     problem = _problem(status, answer, content_type)
     detail, who = ascii(answer[:80]), "the collector, or something before it,"
@@ -148,7 +145,7 @@ def _result(fields: Any) -> Ack:
     if status == "accepted":
         return Ack("accepted")
     if status != "refused" or type(fields["reason"]) is not str:
-        raise ValueError("a result is neither accepted nor refused with a reason")
+        raise ValueError("a result is neither accepted, nor refused with a reason")
     return Ack("refused", fields["reason"][:MAX_REASON_CHARS])
 
 
@@ -165,7 +162,7 @@ def _problem(status: int, body: bytes, content_type: str | None) -> dict[str, An
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Seconds to wait of a Retry-After header: a number, or an HTTP date (RFC 9110, 10.2.3)."""
+    """Parse Retry-After, a number or an HTTP date (RFC 9110, 10.2.3), into seconds to wait."""
     if retry_after is None:
         return None
     if retry_after.strip().isdecimal():

@@ -1,4 +1,4 @@
-"""The queue of reports to send, each step one transaction: queue, fix a batch, answer."""
+"""The queue of reports to send; queuing, fixing a batch and answering are one transaction each."""
 
 import time
 from collections import Counter
@@ -17,8 +17,8 @@ from rappor_core.wire.report import Report
 
 BATCH_ID_BYTES = 16
 COHORT_BYTES = 2
-MAX_BODY_BYTES = 58_000  # of reports in a batch: proxies pass bodies of 64 KiB
-REPORT_OVERHEAD = 32  # bytes of a queued report in the file in addition to its bits, about
+MAX_BODY_BYTES = 58_000  # for the reports in a batch: proxies accept bodies of 64 KiB
+REPORT_OVERHEAD = 32  # approximate bytes of a queued report in the file in addition to its bits
 
 INSERT = "INSERT INTO batches (batch_id, reports, last_day, body) VALUES (?, ?, ?, ?)"
 MEMBERS = """
@@ -27,7 +27,7 @@ MEMBERS = """
 
 
 class StoredBatch(NamedTuple):
-    """A batch that is fixed: the same bytes are sent until the collector has answered."""
+    """A fixed batch: the same bytes are sent until the collector has answered."""
 
     number: int
     batch_id: str
@@ -36,7 +36,7 @@ class StoredBatch(NamedTuple):
 
 
 class ReportQueue:
-    """The sending side of a state. Used by one thread, under the sender's lock."""
+    """The sending side of a state, used by one thread under the sender's lock."""
 
     def __init__(
         self,
@@ -46,18 +46,21 @@ class ReportQueue:
         clock: Callable[[], float] = time.time,
         stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """state: a connection of the sender's own.  clock: seconds since 1970.  stopped: called
-        with a metric that the collector has stopped or resumed."""
+        """Open the queue on a connection that belongs to the sender.
+
+        `clock` returns seconds since 1970. `stopped` is called with each metric that the collector
+        has stopped or resumed.
+        """
         self._state = state
         self._clock = clock
         self._stopped = stopped
         self._delivery = delivery
         self._randomness = randomness
         self.num_lost = 0  # reports that were refused or dropped since the start of the app
-        self.last_loss = ""  # why the last of them was, as it is counted
+        self.last_loss = ""  # the counted reason of the last loss
 
     def compose(self) -> None:
-        """Turn all that is queued into batches: random members, each batch fixed and stored."""
+        """Convert the whole queue into batches with random members, and store each batch."""
         query = (
             "SELECT metric, queue.id, length(bits) FROM queue JOIN sources ON sources.id = source"
         )
@@ -65,7 +68,7 @@ class ReportQueue:
             self._compose_one(numbers)
 
     def batches(self) -> Iterator[StoredBatch]:
-        """Yield the stored batches in random order; each is read when its turn comes."""
+        """Yield the stored batches in random order; each one is read just before it is yielded."""
         numbers = [number for (number,) in self._state.rows("SELECT id FROM batches ORDER BY id")]
         query = "SELECT id, batch_id, reports, body FROM batches WHERE id = ?"
         for chosen in shuffled(numbers, self._randomness):
@@ -73,7 +76,7 @@ class ReportQueue:
                 yield StoredBatch(number, batch_id.hex(), reports, body)
 
     def waiting(self) -> int:
-        """Count the batches that wait, each for a separate random time; at least 1."""
+        """Return the number of waiting batches, at least 1; each waits a separate time."""
         query = (
             "SELECT (SELECT count(*) FROM batches) + count(DISTINCT metric) "
             "FROM queue JOIN sources ON sources.id = source"
@@ -81,8 +84,7 @@ class ReportQueue:
         return max(1, int(self._state.rows(query)[0][0]))
 
     def ack(self, batch: StoredBatch, answer: Answer) -> None:
-        """Delete a batch that was answered, count accepted and refused reports, by metric, and
-        remember which metrics the collector has stopped."""
+        """Delete an answered batch, count its results, and store stopped metrics."""
         groups = read_body(batch.body).groups
         versions = [(group.metric, group.params_id) for group in groups for _ in group.rows]
         outcomes, reasons = Counter[str](), dict[tuple[str, str], str]()
@@ -96,7 +98,7 @@ class ReportQueue:
             self._forget(batch, outcomes)
 
     def _stop(self, metric: str, params_id: str, reason: str) -> None:
-        """Stop a metric by the last answer to its reports, or resume it."""
+        """Stop or resume a metric according to the last answer to its reports."""
         before = self._state.stop(metric)
         if reason in STOP_REASONS:
             self._state.put_stop(metric, Stop(reason, params_id, self._clock() + SECONDS_A_DAY))
@@ -107,11 +109,11 @@ class ReportQueue:
         self._stopped(metric)
 
     def discard(self, batch: StoredBatch, reason: str) -> None:
-        """Delete a batch that the collector will never take."""
+        """Delete a batch that the collector will never accept."""
         self._forget(batch, Counter({f"dropped:{reason}": batch.reports}))
 
     def trim(self) -> None:
-        """Hold the bounds on count and size: the oldest goes, batches before the queue."""
+        """Enforce the limits on count and size: drop the oldest, batches before the queue."""
         most, most_bytes = self._delivery.max_queued, self._delivery.max_queued_bytes
         number, size, _ = self._waiting()
         if number <= most and size <= most_bytes:
@@ -132,7 +134,7 @@ class ReportQueue:
                 self._count("dropped:queue_full", dropped)
 
     def _waiting(self) -> tuple[int, int, int]:
-        """Reports and bytes that wait, and how many batches are among them; nobody waits for it."""
+        """Return the numbers of waiting reports, bytes and batches, without a lock."""
         query = "SELECT count(*), coalesce(sum(length(bits)), 0) FROM queue"
         ((queued, bits),) = self._state.rows_aside(query)
         query = (
@@ -143,7 +145,7 @@ class ReportQueue:
         return queued + composed, size + bits + REPORT_OVERHEAD * queued, batches
 
     def drop_older_than(self, day: int) -> None:
-        """Drop reports of days before `day`, which no collector takes any more."""
+        """Drop reports of days before `day`, which no collector accepts any more."""
         with self._state.transaction() as database:
             old = "SELECT coalesce(sum(reports), 0) FROM batches WHERE last_day < ?"
             (composed,) = database.execute(old, (day,)).fetchone()
@@ -153,9 +155,9 @@ class ReportQueue:
                 self._count("dropped:too_old", dropped)
 
     def _partition(self, rows: Sequence[tuple[str, int, int]]) -> Iterator[list[int]]:
-        """Numbers of queued reports, shuffled and cut into batches of one metric each.
+        """Yield the numbers of queued reports, shuffled and split into batches of one metric each.
 
-        The cohorts of several metrics, side by side, would be a fingerprint of the device.
+        The cohorts of several metrics in one batch would be a fingerprint of the device.
         """
         for _, group in groupby(sorted(rows), lambda row: row[0]):
             numbers, sizes = zip(*[row[1:] for row in group], strict=True)
@@ -165,11 +167,11 @@ class ReportQueue:
             yield from (order[start : start + most] for start in range(0, len(order), most))
 
     def _compose_one(self, numbers: list[int]) -> None:
-        """Store one batch in place of its reports, encoded before the lock is taken."""
+        """Store one batch in place of its reports; encoding happens before the lock is acquired."""
         among = f"id IN ({','.join('?' * len(numbers))})"
         rows = self._state.rows(f"{MEMBERS} WHERE queue.{among}", tuple(numbers))
         if len(rows) != len(numbers):
-            return  # trimmed or wiped meanwhile: what is left has its turn in the next round
+            return  # trimmed or wiped meanwhile; the rest follows in the next round
         reports = [
             Report(metric, params_id, cohort, date_of(day), bits)
             for metric, params_id, cohort, day, bits in rows
@@ -177,18 +179,19 @@ class ReportQueue:
         batch = self._row(reports)
         with suppress(_MembersGoneError), self._state.transaction() as database:
             if self._take_out(among, tuple(numbers)) != len(numbers):
-                raise _MembersGoneError  # as above, in the last moment: undo
+                raise _MembersGoneError  # as above, but at the last moment: roll back
             database.execute(INSERT, batch)
 
     def _row(self, reports: Sequence[Report]) -> tuple[object, ...]:
-        """Return a new batch of some reports, as a row of the state."""
         batch_id = self._randomness(BATCH_ID_BYTES)
         body = make_body(batch_id, reports, pad_to=self._delivery.pad_to)
         return batch_id, len(reports), max(day_of(report.day) for report in reports), body
 
     def split(self, batch: StoredBatch) -> bool:
-        """Replace a batch that the collector finds too large by two of half its reports. Return
-        False for a batch of one report. Raises WireFormatError for one that is damaged."""
+        """Split a batch that the collector finds too large into two halves.
+
+        Return False for a batch of one report. Raises WireFormatError for a damaged batch.
+        """
         if batch.reports < 2:
             return False
         reports = read_body(batch.body).ungrouped().reports
@@ -201,9 +204,9 @@ class ReportQueue:
         return True
 
     def _take_out(self, where: str, values: tuple[object, ...]) -> int:
-        """Remove reports from the queue, and add them to the counts of what they were made from."""
+        """Remove reports from the queue, and add them to the counts of their entries."""
         with self._state.transaction() as database:
-            # `where` is one of this module's own texts; values are bound
+            # `where` is one of this module's own texts; values are bound parameters
             query = f"SELECT count(*), entry FROM queue WHERE {where} GROUP BY entry"  # noqa: S608
             counts = database.execute(query, values).fetchall()
             database.executemany("UPDATE entries SET reports = reports + ? WHERE id = ?", counts)
@@ -217,7 +220,7 @@ class ReportQueue:
             self.last_loss = outcome
 
     def _forget(self, batch: StoredBatch, outcomes: Counter[str]) -> None:
-        """Delete a batch and count its outcomes; nothing, if it was wiped or answered meanwhile."""
+        """Delete a batch and count its outcomes, unless it was wiped or answered meanwhile."""
         with self._state.transaction() as database:
             gone = database.execute("DELETE FROM batches WHERE id = ?", (batch.number,)).rowcount
             for name, number in outcomes.items() if gone else ():
@@ -225,4 +228,4 @@ class ReportQueue:
 
 
 class _MembersGoneError(Exception):
-    """Undoes a transaction; never leaves this module."""
+    """Rolls back a transaction; never leaves this module."""

@@ -1,8 +1,8 @@
-"""Sending through a relay (Oblivious HTTP, RFC 9458): the relay sees the device's address and no
-report, the collector sees reports and no address.
+"""Sending through a relay (Oblivious HTTP, RFC 9458), which hides the device's address.
 
-Loaded only where an app has a relay. The keys ship with the app: fetching them would show the
-device to whom it asks, and let that party give each device a different key.
+The relay sees the device's address and no report. The collector sees reports and no address. The
+module is loaded only if an app has a relay. The keys ship with the app: fetching them would show
+the device to the key server, which could also give each device a different key.
 """
 
 from __future__ import annotations
@@ -44,24 +44,25 @@ class Relay:
     """A relay, and a key of the collector behind it.
 
     Attributes:
-        url: where the relay takes requests.
-        config: the key that requests are encrypted for; public.
+        url: The URL at which the relay accepts requests.
+        config: The public key with which requests are encrypted.
     """
 
     def __init__(self, url: str, keys: bytes | str | os.PathLike[str]) -> None:
-        """Check both, long before the first connection.
+        """Check the address and the key, long before the first connection.
 
         Args:
-            url: such as `https://relay.example.net/ohttp`; plain http is for loopback addresses.
-            keys: the public part that `rappor ohttp-keys create -o FILE` wrote, or the path of
-                that file; the first key that can be used is.
+            url: The URL, such as `https://relay.example.net/ohttp`; plain http only for loopback
+                addresses.
+            keys: The public part that `rappor ohttp-keys create -o FILE` wrote, or the path of
+                that file. The first usable key is used.
 
         Raises:
-            ParameterError: for an invalid address or key.
+            ParameterError: The address or the key is invalid.
         """
         scheme, host, _ = split_url(url)
         if scheme == "http" and not address_of(scheme, host).is_loopback:
-            raise ParameterError(f"{url!r}: over plain http anybody could answer; use https")
+            raise ParameterError(f"{url!r}: over plain http, anyone could answer; use https")
         self.url = url
         try:
             self.config = decode_keys(keys if isinstance(keys, bytes) else _read(keys))[0]
@@ -69,31 +70,27 @@ class Relay:
             raise ParameterError(f"keys: {error}") from error
 
     def __repr__(self) -> str:
-        """Return the address and the number of the key."""
         return f"Relay({self.url!r}, key {self.config.key_id})"
 
     def transport(self, collector: str, key: str | None, **options: Any) -> RelayTransport:
-        """Make a transport that reaches the collector through the relay alone.
+        """Return a transport that reaches the collector only through the relay.
 
         Args:
-            collector: URL of the collector.
-            key: Its report key, None for a collector without keys.
-            **options: Options of `Transport`.
-
-        Returns:
-            The transport.
+            collector: The URL of the collector.
+            key: The report key, or None for a collector without keys.
+            **options: The options of `Transport`.
         """
         return RelayTransport(self, collector, key, **options)
 
 
 class RelayTransport(Transport):
-    """A way to one collector through a relay. It has the relay's address, and no other.
+    """A transport to one collector through a relay; it connects only to the relay's address.
 
-    collector: its address, which only the collector reads.  key: its key, likewise.
+    The collector's address and key are encrypted, so that only the collector reads them.
     """
 
     def __init__(self, relay: Relay, collector: str, key: str | None, **options: Any) -> None:
-        """Connect only when the first batch is sent."""
+        """Prepare the requests; connect only when the first batch is sent."""
         super().__init__(relay.url, key, **options)
         self._path = split_url(relay.url)[2] or "/"
         scheme, host, _ = split_url(collector)
@@ -104,7 +101,7 @@ class RelayTransport(Transport):
     def _try(
         self, body: bytes, headers: dict[str, str], deadline: float
     ) -> tuple[int, Fields, bytes]:
-        """One try, with a new encapsulation: two tries of a batch cannot be compared."""
+        """Send once, with a new encapsulation, so that attempts cannot be compared."""
         fields = tuple((name.lower().encode(), text.encode()) for name, text in headers.items())
         request = encode_request(BinaryRequest(*self._inner, fields, body), SIZE_STEP)
         sealed, exchange = encapsulate(self._config, request)
@@ -117,7 +114,7 @@ class RelayTransport(Transport):
             response = decode_response(exchange.open_response(answer))
         except EncapsulationError as error:
             raise TransportError(
-                f"status 200, but no answer of the collector: {error}",
+                f"status 200, but not an answer from the collector: {error}",
                 reason="strange_answer",
                 retry=True,
             ) from None
@@ -127,11 +124,11 @@ class RelayTransport(Transport):
         return response.status, headers, response.content
 
     def _refusal(self, status: int, outer: Fields, answer: bytes) -> TransportError:
-        """Whatever the relay says, the batch is kept: the collector's word is sealed."""
+        """Return an error that keeps the batch: only the collector's sealed answer can drop it."""
         if UNKNOWN_KEY in answer:
             key_id = self._config.key_id
             return TransportError(
-                f"the collector has no key {key_id} any more: reports wait for a release of the "
+                f"the collector no longer has key {key_id}: reports wait for a release of the "
                 "app with a newer one",
                 reason="relay_key",
                 retry=True,

@@ -1,7 +1,7 @@
-"""When to send, and one round of sending: the delay, batches, pauses after failures, housekeeping.
+"""The schedule of sending: the random delay, batches, pauses after failures, maintenance.
 
-Times are the monotonic clock's, except for the one that is stored between runs, so that a wall
-clock which jumps neither hurries nor stops the sending.
+Times are on the monotonic clock, except for the one that is stored between runs. So a jump of the
+wall clock neither hurries nor stops the sending.
 """
 
 import time
@@ -20,17 +20,17 @@ from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import WireFormatError
 
-BUSY_PAUSE = 0.1  # seconds to the next try while another process is sending and somebody waits
+BUSY_PAUSE = 0.1  # seconds to the next attempt while another process sends and `flush` waits
 BUSY_PAUSE_UNHURRIED = 5.0
 KEY_REFUSED = frozenset({"http_401", "http_403"})
-FLUSH_PAUSE = 2.0  # longest jitter in seconds while somebody waits
+FLUSH_PAUSE = 2.0  # the longest jitter in seconds while `flush` waits
 MAX_DELAY = 10  # times the mean
-LOG_BYTES = 1 << 20  # of the state's log, above which it is shortened between two batches
-FAILING = "failing_since"  # of the time of the first failure, in the state's table `meta`
+LOG_BYTES = 1 << 20  # the size above which the state's log is truncated between two batches
+FAILING = "failing_since"  # key of the time of the first failure, in the state's table `meta`
 
 
 class SendLoop:
-    """Decides and sends. Used by one thread."""
+    """The loop that decides when to send and sends; used by one thread."""
 
     def __init__(
         self,
@@ -45,13 +45,14 @@ class SendLoop:
         """Prepare to send.
 
         Args:
-            state: a connection of the sending thread's own.
-            transport: other threads may only end it.
-            lock: at most one process sends at a time.
-            delivery: the app's options.
-            randomness: of ids, orders and delays.
-            clock: seconds since 1970.
-            stopped: called with a metric that the collector has stopped or resumed.
+            state: A connection that belongs to the sending thread.
+            transport: The transport; other threads may only cancel it.
+            lock: The lock that lets only one process send at a time.
+            delivery: The app's options.
+            randomness: The source of ids, orders and delays.
+            clock: A function that returns seconds since 1970.
+            stopped: A function that is called with a metric that the collector has stopped or
+                resumed.
         """
         self._state = state
         self._delivery = delivery
@@ -60,35 +61,35 @@ class SendLoop:
         self._outbox = ReportQueue(state, delivery, randomness, clock, stopped)
         self._transport = transport
         self._lock = lock
-        # Batches that may have been counted though no answer came: the halves of one have new ids.
+        # Batches that may have been counted without an answer: after a split they get new ids.
         self._tried = {number.hex() for (number,) in state.rows("SELECT batch_id FROM batches")}
         self._pauses = Pauses(delivery, randomness)
         self._due: float | None = None
         self._failing_since: float | None = state.get(FAILING)
         self._is_warned = False
-        self._lost_before = 0  # when nothing waited the last time
+        self._lost_before = 0  # the losses when the queue was last empty
         self.last_error = ""
         self.key_is_refused = False
 
     @property
     def num_lost(self) -> int:
-        """Number of reports that were refused or dropped since the app started."""
+        """Return the number of reports that were refused or dropped since the app started."""
         return self._outbox.num_lost
 
     @property
     def not_delivered(self) -> str:
-        """The time since when nothing could be delivered, with the reason; "" where the last try
-        did not fail."""
+        """Return the time of the first failure to deliver, and the cause; "" after a success."""
         if self._failing_since is None:
             return ""
-        stamp = min(max(self._failing_since, 0.0), 2e11)  # damage: a year that can be written
+        stamp = min(max(self._failing_since, 0.0), 2e11)  # a damaged value stays printable
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stamp))
         return f"not delivered since {since}, because {self.last_error or 'of an earlier failure'}"
 
     def step(self, *, hurried: bool) -> float | None:
-        """Do what is due. Seconds until the next step, or None when nothing waits.
+        """Do what is due; return the seconds until the next step, or None if nothing waits.
 
-        hurried: somebody waits in `flush`: no delay, short jitter; Retry-After still holds.
+        `hurried` means that `flush` waits: no delay and short jitter, but Retry-After still
+        applies.
         """
         self._outbox.trim()
         self._state.checkpoint()
@@ -107,7 +108,7 @@ class SendLoop:
             done = self._round(only_one=not hurried)
         except TransportError as error:
             if error.reason == "cancelled":
-                return BUSY_PAUSE  # the state may be gone: nothing more is done with it
+                return BUSY_PAUSE  # the state may be gone, so it is not used any more
             self.key_is_refused = error.reason in KEY_REFUSED
             self._pauses.failed(error)
             self._failed(str(error))
@@ -126,13 +127,13 @@ class SendLoop:
     def _round(self, *, only_one: bool) -> bool:
         """Send all waiting batches, or one. Return False if another process is sending.
 
-        Raises TransportError for the failure that ended the round; what was answered stays done.
+        Raises TransportError for the failure that ended the round; answered batches stay deleted.
         """
         if not self._lock.try_acquire():
             return False
         try:
             self._outbox.compose()
-            # What the batches depend on is on the disk before any leaves: after a loss of power no
+            # The data behind the batches is on disk before any leaves: after a power loss no
             # report is sent again under another id, or drawn again.
             self._state.sync()
             for batch in self._outbox.batches():
@@ -158,7 +159,7 @@ class SendLoop:
             answer = self._transport.post(batch.body, batch.batch_id, batch.reports)
         except TransportError as error:
             is_new = batch.batch_id not in self._tried
-            # A batch that was tried may be counted, unless the collector has read it and says no.
+            # A tried batch may be counted, unless the collector has read it and refuses it.
             may_split = error.reason == TOO_LARGE and (is_new or not error.retry)
             if may_split and self._outbox.split(batch):
                 return
@@ -172,7 +173,7 @@ class SendLoop:
         self._outbox.ack(batch, answer)
 
     def _failed(self, error: str) -> None:
-        """Remember since when, over starts of the app; one warning in the log is enough."""
+        """Store the time of the first failure, across restarts of the app; log one warning."""
         self.last_error = error
         if self._failing_since is None:
             self._failing_since = self._clock()
@@ -180,7 +181,7 @@ class SendLoop:
         if not self._is_warned:
             self._is_warned = True
             with forks.loading():
-                from logging import getLogger  # only where something is to be said
+                from logging import getLogger  # only if there is something to log
 
             getLogger("client_sdk").warning("reports wait: %s", self.not_delivered)
 
@@ -190,10 +191,10 @@ class SendLoop:
             self._state.put(FAILING, None)
 
     def _delay_left(self) -> float:
-        """Seconds until what waits may be sent; drawn once, and kept over restarts.
+        """Return the seconds until sending; the delay is drawn once and survives restarts.
 
-        Of n batches, each after a separate delay with this mean, the first leaves after one with
-        an nth of it, and may be any of them: geometric delays have no memory.
+        Each of n batches has a separate delay with this mean. The first one then leaves after a
+        delay with an nth of it, and may be any of them, because geometric delays have no memory.
         """
         mean = self._delivery.mean_delay
         if mean == 0:
@@ -204,9 +205,12 @@ class SendLoop:
         return self._due - time.monotonic()
 
     def _delay(self, mean: float) -> float:
-        """Anew where it ran out while the app was closed: sending must not follow a start."""
+        """Return the stored delay, or a new one if it ran out while the app was closed.
+
+        Sending must not follow an app start.
+        """
         now, stored = self._clock(), self._state.get("send_at")
-        if stored is None or not 0 < stored - now <= MAX_DELAY * mean:  # or the clock was set
+        if stored is None or not 0 < stored - now <= MAX_DELAY * mean:  # or the clock was changed
             delay = geometric_delay(mean, self._randomness)
             self._state.put("send_at", now + delay)
             return delay
@@ -219,14 +223,14 @@ class SendLoop:
 
 
 class Pauses:
-    """Pauses after failures: uniform in [0, first_pause * 2**failures], bounded ("full jitter").
+    """The pauses after failures: uniform in [0, first_pause * 2**failures], with a limit.
 
-    (Brooker 2015, "Exponential backoff and jitter", AWS Architecture Blog.) A collector's own
-    Retry-After comes before the jitter, and is followed up to `longest_retry_after`.
+    This is "full jitter" (Brooker 2015, "Exponential backoff and jitter", AWS Architecture Blog). A
+    collector's own Retry-After comes before the jitter, and is followed up to
+    `longest_retry_after`.
     """
 
     def __init__(self, delivery: Delivery, randomness: Randomness) -> None:
-        """No failure yet."""
         self._delivery = delivery
         self._randomness = randomness
         self._failures = 0
@@ -248,7 +252,7 @@ class Pauses:
         self._until, self._until_hurried = start + jitter, start + min(jitter, FLUSH_PAUSE)
 
     def seconds_left(self, *, hurried: bool) -> float:
-        """Seconds until the present pause is over; 0 or less if it is."""
+        """Return the seconds until the current pause is over; 0 or less if it is."""
         return (self._until_hurried if hurried else self._until) - time.monotonic()
 
 
@@ -258,9 +262,9 @@ def uniform(randomness: Randomness) -> float:
 
 
 def geometric_delay(mean: float, randomness: Randomness) -> float:
-    """Draw a delay in seconds: geometric, of ticks of mean / 100, at most 10 means.
+    """Draw a geometric delay in seconds, in ticks of mean / 100, at most 10 means.
 
-    Memoryless: how long a report has waited says nothing about how long it will.
+    It is memoryless: how long a report has waited does not predict how long it will wait.
     """
     ticks = ceil(log(1 - uniform(randomness)) / log(1 - 1 / 100))
     return min(max(1, ticks) * mean / 100, MAX_DELAY * mean)

@@ -1,7 +1,7 @@
 """The thread that sends, so that recording never waits for the network.
 
-It is a daemon: an app that ends does not wait for it, and what it had not finished is in the state.
-What it needs to send is imported when there is something to send.
+It is a daemon: an app that ends does not wait for it, and unfinished work is in the state. Modules
+for sending are imported when there is something to send.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from client_sdk.delivery.schedule import SendLoop
     from client_sdk.delivery.transport import Transport
 
-LOOK_SECONDS = 900.0  # between two looks at whether a period is over: days begin on quarters
-SCRUB_PAUSE = 10.0  # seconds until the files are scrubbed again, where another process hindered it
+LOOK_SECONDS = 900.0  # between two checks whether a period is over: days begin on quarters
+SCRUB_PAUSE = 10.0  # seconds until the files are scrubbed again, if another process prevented it
 BUSY_PAUSE = 0.25  # the same, while another process holds the state
 LOCK_PATIENCE = 1.0  # seconds for which the thread waits for threads of the app
-TROUBLE_PAUSE = 5.0  # seconds until the next try when the state cannot be used (a full disk)
+TROUBLE_PAUSE = 5.0  # seconds until the next attempt if the state cannot be used (a full disk)
 
 
 class SenderThread:
@@ -39,11 +39,17 @@ class SenderThread:
         catch_up: Callable[[], None] = lambda: None,
         stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """lock: of the process, for the state.
+        """Prepare the thread; `start` starts it.
 
-        chore: done at the start, and at each quarter of an hour of the clock, whatever waits to be
-        sent; then what was deleted is scrubbed from the files.  catch_up: done first; raises
-        StateBusyError to have it tried again.  stopped: see `ReportQueue`.
+        Args:
+            setup: The settings of the sender.
+            lock: The lock of the process for the state.
+            chore: A function that runs at the start and at each quarter of an hour on the clock,
+                even if
+                the queue is empty. Deleted data is then scrubbed from the files.
+            catch_up: A function that runs before everything else; it raises StateBusyError to be
+                retried.
+            stopped: See `ReportQueue`.
         """
         self._setup = setup
         self._stopped = stopped
@@ -56,22 +62,22 @@ class SenderThread:
         self._transport: Transport | None = None
         self._cancellation = Cancellation()
         self._changed = threading.Condition()
-        self._wanted = self._seen = self._done = 0  # tickets of flush: given out, seen, done
+        self._wanted = self._seen = self._done = 0  # flush tickets: issued, seen, done
         self._stopping = False
         self._news = self._housework = False
-        self._clean = True  # the files hold nothing that was deleted
-        self.idle = False  # nothing waits, and the thread sleeps until `notify`
+        self._clean = True  # whether the files contain no deleted data
+        self.idle = False  # the queue is empty, and the thread sleeps until `notify`
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="rappor-sender", daemon=True)
 
     @property
     def last_error(self) -> str:
-        """The reason why the last try failed; "" after one that did not."""
+        """Return why the last attempt failed, or "" if it succeeded."""
         return self._trouble or (self._loop.last_error if self._loop is not None else "")
 
     @property
     def not_delivered(self) -> str:
-        """Since when nothing could be delivered, and why; "" if the last try did not fail."""
+        """Return the time of the first failure to deliver, and the cause; "" if none."""
         if self._trouble:
             return f"not delivered, because {self._trouble}"
         return self._loop.not_delivered if self._loop is not None else ""
@@ -82,30 +88,31 @@ class SenderThread:
 
     @property
     def key_is_refused(self) -> bool:
-        """Whether the collector refused the key (401 or 403) at the last try."""
+        """Return whether the collector refused the key (401 or 403) at the last attempt."""
         return self._loop is not None and self._loop.key_is_refused
 
     def start(self) -> None:
-        """Begin; what an earlier run left is sent without waiting for a record."""
+        """Start the thread; it sends what an earlier run left without waiting for a record."""
         self._thread.start()
 
     def notify(self) -> None:
-        """Tell the thread that a report was queued while none waited."""
+        """Notify the thread that a report was queued while the queue was empty."""
         with self._changed:
             self._news = True
             self.idle = False
             self._changed.notify_all()
 
     def run_maintenance(self) -> None:
-        """Hold the bounds of the queue and of the write-ahead log now, in the thread."""
+        """Enforce the limits of the queue and of the write-ahead log now, in the thread."""
         with self._changed:
             self._housework = self._news = True
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
-        """Send now; True when all was delivered within `timeout` seconds.
+        """Send now; return True if all was delivered within `timeout` seconds.
 
-        False, too, where a report was refused or dropped meanwhile: `last_error` says why.
+        Return False, too, if a report was refused or dropped meanwhile; `last_error` has the
+        reason.
         """
         lost = self._num_lost
         with self._changed:
@@ -114,7 +121,7 @@ class SenderThread:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._done >= ticket or self._stopping, timeout)
             drained = self._done >= ticket
-            self._done = max(self._done, ticket)  # nobody waits for it any more
+            self._done = max(self._done, ticket)  # no caller waits for it any more
         return drained and self._num_lost == lost
 
     def cancel(self) -> None:
@@ -133,11 +140,11 @@ class SenderThread:
         self._thread.join(timeout)
 
     def suspend(self) -> None:
-        """Close the thread's connection to the state before a fork, until it is needed again."""
+        """Close the thread's connection to the state before a fork; it reopens when needed."""
         self._state.suspend()
 
     def abandon(self) -> None:
-        """Forget the thread in a forked child, since it runs in the parent alone."""
+        """Forget the thread in a forked child, because it runs only in the parent."""
         self._file_lock.release()
         if self._transport is not None:
             self._transport.close()
@@ -196,7 +203,7 @@ class SenderThread:
             proxy=delivery.proxy,
             tls=delivery.tls,
             certificates=setup.certificates,
-            plain_key=True,  # `Client.open` has decided on it
+            plain_key=True,  # `Client.open` has already checked it
             cancellation=self._cancellation,
         )
         return SendLoop(
@@ -210,14 +217,13 @@ class SenderThread:
         )
 
     def _until_look(self) -> float | None:
-        """Seconds until the chore is due; None where there is none."""
         if self._chore is None:
             return None
         look = LOOK_SECONDS - self._setup.now() % LOOK_SECONDS
         return look if self._clean else min(look, SCRUB_PAUSE)
 
     def _sleep(self, wait: float | None) -> None:
-        """Until something is queued, if nothing waits; otherwise for a time, or until a flush."""
+        """Sleep for `wait` seconds or until a flush; with None, until something is queued."""
         look = self._until_look()
         with self._changed:
             if wait is None:

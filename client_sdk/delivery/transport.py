@@ -1,8 +1,8 @@
-"""Send a batch over HTTP: one POST, one answer, without queue, retry or state.
+"""One POST of a batch over HTTP and its answer, without queue, retry or state.
 
-What identifies is left out: no cookie, no user agent beyond the protocol's version, no redirection
-followed. Modules of the network are imported when a connection is first made, so that an app that
-only records does not pay for them.
+Nothing that identifies the device is sent: no cookie, no user agent beyond the protocol's version;
+and no redirect is followed. Network modules are imported when a connection is first made, so that
+an app that only records does not load them.
 """
 
 from __future__ import annotations
@@ -30,23 +30,28 @@ if TYPE_CHECKING:
 
 REPORTS_PATH = "/v1/reports"
 USER_AGENT = f"rappor/{WIRE_VERSION}"
-MAX_INFLATED = 2 << 20  # bytes of an answer
+MAX_INFLATED = 2 << 20  # bytes of a decompressed answer
 
 
 class Transport:
-    """A way to one collector, over a connection that is kept open between batches.
+    """A transport to one collector, over a connection that stays open between batches.
 
-    url: `http(s)://host[:port][/prefix]`, of the collector or of a relay that passes bodies on.
-    key: sent as a bearer token.  timeout: seconds for one exchange, as a whole.
-    proxy: `http://host:port` of an HTTP proxy (CONNECT for https).  tls: an `ssl.SSLContext`.
-    certificates: file and directory of certificate authorities, in addition to the system's.
+    One thread may use it at a time; another one may end the sending by `cancellation`.
 
-    plain_key: a key may travel over plain http, such as to an emulator's host; without it, to
-    loopback addresses alone.
-    cancellation: of whoever may end the sending.
+    Args:
+        url: The URL of the collector, or of a relay that forwards bodies:
+            `http(s)://host[:port][/prefix]`.
+        key: The key, sent as a bearer token.
+        timeout: The seconds for one whole exchange.
+        proxy: `http://host:port` of an HTTP proxy (CONNECT for https).
+        tls: An `ssl.SSLContext`.
+        certificates: The file and directory of certificate authorities, in addition to the
+            system's.
+        plain_key: Whether a key may travel over plain http, such as to an emulator's host; if not,
+            only to loopback addresses.
+        cancellation: The flag by which another thread may end the sending.
 
-    One thread at a time; another one may end the sending by `cancellation`.
-    Raises ParameterError for an address that is not one, and for a key that others could read.
+    Raises ParameterError for an invalid address, and for a key that others could read.
     """
 
     def __init__(
@@ -81,32 +86,29 @@ class Transport:
     def send(self, batch: Batch) -> Answer:
         """Encode a batch, send it once, and return the collector's results.
 
-        Raises TransportError if no answer to this batch came; its `retry` says whether the same
+        Raises TransportError if no answer to this batch came; its `retry` states whether the same
         batch may be sent again.
         """
         body = zlib.compress(encode_binary(batch), 6, wbits=GZIP)
         return self.post(body, batch.batch_id, len(batch.reports))
 
     def post(self, body: bytes, batch_id: str, num_reports: int) -> Answer:
-        """Send a body that was made earlier, as `send` does.
+        """Send an existing body, and otherwise do what `send` does.
 
         Args:
             body: A batch, binary and gzipped.
-            batch_id: Its id, 32 hexadecimal digits.
-            num_reports: Number of its reports; the answer must have a result for each.
-
-        Returns:
-            The collector's results.
+            batch_id: The batch id, 32 hexadecimal digits.
+            num_reports: The number of reports; the answer must have a result for each.
 
         Raises:
-            TransportError: No answer, or one that refuses the batch.
+            TransportError: There was no answer, or it refuses the batch.
         """
         headers = {
             **self._headers, "Content-Type": BINARY_CONTENT_TYPE, "Content-Encoding": "gzip"
         }  # fmt: skip
         status, fields, answer = self._exchange(body, headers)
-        if fields.get("Content-Encoding", "").strip().lower() == "gzip":  # though not asked for
-            with suppress(zlib.error):  # as it is where it is not gzip
+        if fields.get("Content-Encoding", "").strip().lower() == "gzip":  # although not requested
+            with suppress(zlib.error):  # unchanged if it is not gzip
                 answer = zlib.decompressobj(GZIP).decompress(answer, MAX_INFLATED)
         if status != 200:
             wait, kind = fields.get("Retry-After"), fields.get("Content-Type")
@@ -114,21 +116,19 @@ class Transport:
         return read_answer(answer, batch_id, num_reports)
 
     def close(self) -> None:
-        """Close the connection; the next batch opens another."""
+        """Close the connection; the next batch opens a new one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
     def __enter__(self) -> Transport:
-        """Nothing to do: connections are made when needed."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the connection."""
         self.close()
 
     def _exchange(self, body: bytes, headers: dict[str, str]) -> tuple[int, Fields, bytes]:
-        """One POST; a connection that the server closed while idle is replaced once."""
+        """Send one POST; replace a connection once if the server closed it while idle."""
         reused = self._connection is not None
         deadline = time.monotonic() + self._timeout
         try:
@@ -140,7 +140,7 @@ class Transport:
                         raise
                 return self._try(body, headers, deadline)
         except CancelledError:
-            raise TransportError("sending was ended", reason="cancelled", retry=True) from None
+            raise TransportError("sending was canceled", reason="cancelled", retry=True) from None
 
     def _try(
         self, body: bytes, headers: dict[str, str], deadline: float
@@ -153,17 +153,17 @@ class Transport:
             connection.begin(deadline)
             target = self._path
             if self._proxy is not None and self._scheme == "http":
-                target = f"http://{self._host}{target}"  # a proxy takes the whole address
+                target = f"http://{self._host}{target}"  # a proxy needs the whole address
             connection.send(_head(target, self._host, headers, len(body)) + body)
             response = connection.answer("POST")
             answer = response.read()
         except (OSError, HTTPException, ValueError, OverflowError, MemoryError) as error:
             self.close()
             raise self._trouble(error) from error
-        except BaseException:  # cancelled
+        except BaseException:  # canceled
             self.close()
             raise
-        if response.will_close or response.status < 200:  # another protocol, not asked for
+        if response.will_close or response.status < 200:  # such as an unrequested protocol switch
             self.close()
         return response.status, response.headers, answer
 
@@ -205,13 +205,12 @@ class Transport:
             self._tls = create_default_context()
             self._tls.set_alpn_protocols(["http/1.1"])
             if any(self._certificates):
-                with suppress(OSError):  # as OpenSSL does where there is no such file
+                with suppress(OSError):  # as OpenSSL does if there is no such file
                     self._tls.load_verify_locations(*self._certificates)
         return self._tls
 
 
 def _head(target: str, host: str, headers: dict[str, str], num_bytes: int) -> bytes:
-    """Return the head of a POST: what is in it is all that is sent in addition to the body."""
     fixed = {"Host": host, "Accept-Encoding": "identity", "Content-Length": str(num_bytes)}
     fields = "".join(f"{name}: {text}\r\n" for name, text in {**fixed, **headers}.items())
     return f"POST {target} HTTP/1.1\r\n{fields}\r\n".encode("ascii")

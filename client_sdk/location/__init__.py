@@ -1,1 +1,1 @@
-"""Location metrics on the device: from fixes to one usual cell a slot and period."""
+"""Location metrics on the device: from fixes to one usual cell per slot and period."""

@@ -1,4 +1,4 @@
-"""When a device answers about places, and how long it was in each cell; bounded, then forgotten."""
+"""The periods in which a device answers about places, and its time in each cell."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,19 +12,22 @@ from rappor_core.calendar import EPOCH_ORDINAL, day_of
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.metrics.metric import Metric
 
-MAX_PLACES = 512  # of one slot and period; past it the half with less time is forgotten
+MAX_PLACES = 512  # per slot and period; past it, the half with less time is forgotten
 
-Place = int | str  # a cell's code, a pair of cells as text; OUTSIDE
+Place = int | str  # a cell's code, a pair of cells as text, or OUTSIDE
 OUTSIDE: Place = -1
 
 
 class Dwell:
-    """Seconds (or trips) in each slot and place of a period. Private; the usual place is used."""
+    """The seconds (or trips) in each slot and place of a period. Private.
+
+    Only the usual place of each slot is used.
+    """
 
     __slots__ = ("_slots",)
 
     def __init__(self, rows: Iterable[tuple[str, Place, float]] = ()) -> None:
-        """rows: as `rows` gave them."""
+        """Restore the result of `rows`."""
         self._slots: dict[str, dict[Place, float]] = {}
         for slot, place, amount in rows:
             self.add(slot, place, amount)
@@ -43,17 +46,17 @@ class Dwell:
             self._slots[slot] = dict(longest)
 
     def enter(self, slot: str, place: Place, least: float) -> None:
-        """Give a place at least `least` seconds, so that a single fix counts."""
+        """Add at least `least` seconds to a new place, so that a single fix counts."""
         if place not in self._slots.get(slot, ()):
             self.add(slot, place, least)
 
     def usual(self, slot: str) -> Place | None:
-        """Find the place with most time in a slot, the first seen of equals; None without data."""
+        """Return the place with the most time in a slot, the first of equals; None without data."""
         places = self._slots.get(slot)
         return max(places, key=places.__getitem__) if places else None
 
     def rows(self) -> list[tuple[str, Place, float]]:
-        """List everything, for the state."""
+        """Return all times, for the state."""
         return [
             (slot, place, amount)
             for slot, places in self._slots.items()
@@ -65,20 +68,16 @@ SECONDS_AN_HOUR = 3_600
 
 
 class Moment(NamedTuple):
-    """A moment in the local time of the device: date, hour and second.
+    """A moment in the local time of the device."""
 
-    at: seconds since 1970, UTC.  day: of the local date, since 1970-01-01.  hour: 0 to 23.
-    left: seconds until the local hour ends.
-    """
-
-    at: float
-    day: int
-    hour: int
-    left: float
+    at: float  # seconds since 1970, UTC
+    day: int  # the local date, since 1970-01-01
+    hour: int  # 0 to 23
+    left: float  # seconds until the local hour ends
 
 
 def moment_of(at: datetime) -> Moment:
-    """Take apart a datetime with a time zone. Raises ValueRefusedError for anything else."""
+    """Convert a datetime with a time zone. Raises ValueRefusedError for anything else."""
     if not isinstance(at, datetime):
         raise ValueRefusedError(
             f"`at` is of type {type(at).__name__!r}; pass a datetime with a time zone, or leave it "
@@ -86,14 +85,14 @@ def moment_of(at: datetime) -> Moment:
         )
     if at.utcoffset() is None:
         raise ValueRefusedError(
-            "`at` has no time zone, so its slot is not known; pass datetime.now().astimezone()"
+            "`at` has no time zone, so its slot is unknown; pass datetime.now().astimezone()"
         )
     gone = at.minute * 60 + at.second + at.microsecond * 1e-6
     return Moment(at.timestamp(), _day(at), at.hour, SECONDS_AN_HOUR - gone)
 
 
 def moment_at(now: float) -> Moment:
-    """Take apart seconds since 1970, in the system's time zone."""
+    """Convert seconds since 1970, in the system's time zone."""
     local = time.localtime(now)
     day = _day(date(local.tm_year, local.tm_mon, local.tm_mday))
     gone = local.tm_min * 60 + min(local.tm_sec, 59) + now % 1
@@ -101,8 +100,7 @@ def moment_at(now: float) -> Moment:
 
 
 def _day(local: date) -> int:
-    """Return the local date as days since 1970-01-01; a clock without a battery shows no date
-    before."""
+    """Return the local date as days since 1970-01-01; 0 for earlier dates of an unset clock."""
     return max(0, day_of(local))
 
 
@@ -112,27 +110,23 @@ def is_weekend(day: int) -> bool:
 
 
 class Assignment(NamedTuple):
-    """The level, slots and turns in which one device answers one location metric.
+    """The level, slots and scheduled periods in which one device answers one location metric."""
 
-    level: of the grid, the same for every slot.  names: of the sub-metrics, by slot.
-    every, phase: in period p the slot of index s is answered where
-        (p * slots + s) % every == phase; every = 1: always; every = 0: only the slot of index
-        `phase`, once for life.
-    hold: for so many periods the last known place of a slot represents one without a fix.
-    fresh: the phase of each block of `every` (period, slot), by the block's number, instead of
-        `phase`; None: `phase` holds for life.
-    """
-
-    level: int
-    slots: tuple[str, ...]
-    names: tuple[str, ...]
+    level: int  # the level of the grid, the same for every slot
+    slots: tuple[str, ...]  # the names of the slots
+    names: tuple[str, ...]  # the names of the sub-metrics, by slot
+    # every, phase: In period p, the slot of index s is answered if (p * slots + s) % every ==
+    # phase. every = 1: always. every = 0: only the slot of index `phase`, once in a lifetime.
     every: int
     phase: int
+    # The number of periods in which the last known place of a slot replaces a missing fix.
     hold: int = 0
+    # A function from the number of a block of `every` (period, slot) pairs to its phase, which
+    # replaces `phase`. None: `phase` applies over the device's lifetime.
     fresh: Callable[[int], int] | None = None
 
     def due(self, period: int) -> list[tuple[str, str]]:
-        """List slot and sub-metric of each report of a period."""
+        """Return the slot and sub-metric of each report of a period."""
         pairs = list(zip(self.slots, self.names, strict=True))
         if self.every == 0:
             return [pairs[self.phase]]
@@ -141,10 +135,11 @@ class Assignment(NamedTuple):
         return [p for i, p in enumerate(pairs) if (first + i) % self.every == phase]
 
     def answers_from(self, period: int) -> list[tuple[int, str]]:
-        """List period and slot of each answer that may be the usual place of this period.
+        """Return the period and slot of each answer that may use the places of a period.
 
-        Its own, and those of the `hold` periods after it. With fresh turns no block answers with
-        what another one saw, so that its epsilon covers all that happened in it.
+        These are the answers of this period and of the `hold` periods after it. If the schedule is
+        drawn again in each block, no block answers with a place from another block, so that its
+        epsilon covers all that happened in it.
         """
         end = period + self.hold + 1
         if self.fresh is not None:
@@ -154,9 +149,10 @@ class Assignment(NamedTuple):
 
 
 def assignment_of(secret: bytes, parts: Sequence[Metric]) -> Assignment:
-    """Draw a device's assignment. parts: all sub-metrics of one declared name, in order.
+    """Draw a device's assignment from its secret.
 
-    Raises ParameterError for a metric of another kind.
+    `parts` are all sub-metrics of one declared name, in order. Raises ParameterError for a metric
+    of another kind.
     """
     location = parts[0].location
     if location is None:

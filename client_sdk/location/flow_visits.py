@@ -1,9 +1,9 @@
-"""One metric of flows on one device: from fixes to one answer about two usual cells.
+"""One flow metric on one device: from fixes to one answer about two usual cells.
 
-The main path is that of `Visits`. Which period a device answers for is drawn from its secret, so a
-fix of any other period is not even added up. When the drawn period is over, the pair of its usual
-cells is reported and all that is known of it forgotten; with a lag the first cell is kept, in the
-state, until the second one is known.
+The main path is that of `Visits`. The device draws from its secret the period for which it answers,
+so a fix of any other period is not even added up. When the drawn period is over, the pair of its
+usual cells is reported, and everything known about it is forgotten. With a lag, the first cell
+stays in the state until the second one is known.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,14 +21,14 @@ from rappor_core.metrics.metric import Metric
 
 
 class FlowVisits(Visits):
-    """The state of one metric of flows on a device during a period. All of it is private.
+    """The state of one flow metric on a device during a period. All of it is private.
 
-    `_known` holds the first usual cell of each period whose second one is still to come.
+    `_known` contains the first usual cell of each period whose second one is still to come.
     """
 
     _since: int | None = None  # the first period that this device has seen
-    _turn: Callable[[int], int]  # of a block of periods: which of them is answered for
-    _every: int  # periods of a block
+    _turn: Callable[[int], int]  # from a block of periods to the one that is answered
+    _every: int  # the number of periods in a block
 
     def _settings(self, metric: Metric) -> Flow:
         if not isinstance(metric.details, Flow):
@@ -37,8 +37,11 @@ class FlowVisits(Visits):
         return metric.details
 
     def _draw(self, secret: bytes, parts: Sequence[Metric]) -> None:
-        """Mode `once`: one period of each `spread`, the same for life. Mode `window`: one of each
-        block of `window` periods, redrawn."""
+        """Draw the answered periods from the secret.
+
+        Mode `once`: one period of each `spread`, the same over the device's lifetime. Mode
+        `window`: one period of each block of `window` periods, drawn again for each block.
+        """
         name = parts[0].name
         self._every = self._flow.window or self._flow.spread
         self._turn = partial(_drawn_turn, secret, name, self._flow)
@@ -61,9 +64,9 @@ class FlowVisits(Visits):
         return answers >= (self._metric.max_reports or 1)
 
     def _is_first(self, period: int, present: int) -> bool:
-        """Return whether a period is one whose pair this device reports, as it looks in `present`.
+        """Return whether the device reports a pair that begins in a period, as seen from `present`.
 
-        Of mode `once` the first drawn one that can still be answered: only one is kept of.
+        In mode `once`, it is the first drawn period that can still be answered; no other is stored.
         """
         earliest = max(self._since or 0, present - self._flow.lag)
         if period < earliest or period % self._every != self._turn(period // self._every):
@@ -71,7 +74,7 @@ class FlowVisits(Visits):
         return self._flow.mode != "once" or period - earliest < self._every
 
     def _to_come(self, latest: int) -> list[tuple[int, str]]:
-        """Answers that are still to be given, as period and slot, that a period is asked for."""
+        """Return the pending answers, as period and slot, that use the cells of a period."""
         if self._period is None or self._answered_for_life:
             return []
         flow, present = self._flow, self._period
@@ -85,7 +88,7 @@ class FlowVisits(Visits):
         ]
 
     def _forget_known(self, period: int) -> None:
-        """Keep the first cells whose second ones are still to come."""
+        """Keep only the first cells whose second ones are still to come."""
         lag = self._flow.lag
         self._known = {
             key: (since, place)
@@ -94,14 +97,14 @@ class FlowVisits(Visits):
         }
 
     def _learn(self, period: int) -> None:
-        """Keep the first cell of a period that is over, where the second one is of a later one."""
+        """Keep the first cell of a finished period if the second one belongs to a later period."""
         place = self._dwell.usual(self._flow.origin.name)
         is_needed = any(turn == period + self._flow.lag for turn, _ in self._to_come(period))
         if self._flow.lag and is_needed and place is not None:
             self._known[str(period)] = period, place
 
     def _report(self, period: int) -> None:
-        """Send the answer that is due at the end of a period, once for ever."""
+        """Send the answer that is due at the end of a period; it is never sent again."""
         flow = self._flow
         first = period - flow.lag
         if period in self._reported or self._answered_for_life or not self._is_first(first, period):
@@ -117,7 +120,7 @@ class FlowVisits(Visits):
 
 
 def _drawn_turn(secret: bytes, name: str, flow: Flow, block: int) -> int:
-    """Which period of a block is answered for, from 0. Independent of every place."""
+    """Return the index, from 0, of a block's answered period; it is independent of every place."""
     if flow.mode == "once":
         return draw(secret, b"phase", name, flow.spread)
     return draw(secret, b"turn", name, flow.window, block.to_bytes(8, "big"))

@@ -1,9 +1,9 @@
 """One location metric on one device: from fixes to the usual place of each slot and period.
 
-The main path is `fix` -> `Dwell.add`, and `roll` when a period is over: the usual place of each
-slot becomes its last known one; one report for each slot that is due, always, with `no_data` where
-it is declared, else `other`, where nothing is known of it; then the period's fixes are forgotten,
-and so is each last known place that no answer to come may repeat.
+The main path is `fix` -> `Dwell.add`, and `roll` when a period is over. The usual place of each
+slot becomes its last known one. Each due slot always gets one report; if nothing is known, it is
+`no_data` if declared, or else `other`. Then the period's fixes are forgotten, and so is each last
+known place that no later answer may repeat.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from rappor_core.metrics.flow import Flow
     from rappor_core.metrics.location import Location
 
-SHORTEST = 1.0  # seconds that a fix counts at least, so that a lone one is not lost
-MAX_AHEAD = 86_400.0  # seconds that a fix may be ahead of the device's clock
+SHORTEST = 1.0  # the minimum number of seconds that a fix counts, so that a single one is not lost
+MAX_AHEAD = 86_400.0  # the maximum number of seconds that a fix may be ahead of the device's clock
 
 Refusal = Literal["late", "expired", "ahead"]
 
@@ -43,13 +43,16 @@ Send = Callable[[str, str, int], None]  # sub-metric, value, day since 1970-01-0
 class Visits:
     """The state of one location metric on a device during a period. All of it is private.
 
-    send: queues the report of a sub-metric's value for a day; it may refuse.
+    `send` queues the report of a sub-metric's value for a day; it may refuse.
     """
 
     def __init__(
         self, parts: Sequence[Metric], secret: bytes, send: Send, saved: str | None
     ) -> None:
-        """parts: the sub-metrics of one declared name. saved: `to_json`'s text, or None."""
+        """Prepare the metric; `parts` are the sub-metrics of one declared name.
+
+        `saved` is the text of `to_json`, or None.
+        """
         metric = parts[0]
         self._metric = metric
         self._location: Location | Flow = self._settings(metric)
@@ -57,32 +60,31 @@ class Visits:
         self._send = send
         self._level = self._location.grid.finest  # of this device's cells
         self._draw(secret, parts)
-        self._asked: dict[tuple[int, bool], str | None] = {}  # by hour, and whether it is a weekend
+        self._asked: dict[tuple[int, bool], str | None] = {}  # the slot by hour and is_weekend
         self._period: int | None = None
-        self._today: int | None = None  # the day of the last look at the clock, in that period
+        self._today: int | None = None  # the day of the last check of the clock in that period
         self._dwell = Dwell()
-        self._known: dict[str, tuple[int, Place]] = {}  # by slot: its last known place, and when
+        self._known: dict[str, tuple[int, Place]] = {}  # slot: its last known place, and when
         self._reported = Periods()
-        self.forgot = False  # what was kept of a period, since the last time that this was cleared
-        self._last: tuple[Moment, Place, float] | None = None  # with the seconds it may still take
+        self.forgot = False  # whether data of a period was forgotten since this was last cleared
+        self._last: tuple[Moment, Place, float] | None = None  # with the seconds it may still get
         if saved is not None:
             self._restore(json.loads(saved))
 
     def _settings(self, metric: Metric) -> Location | Flow:
-        """What the metric asks of places. Raises ParameterError for a metric of another kind."""
         if metric.location is None:
             raise ParameterError(f"metric {metric.name!r} is not of kind 'location'")
         return metric.location
 
     def _draw(self, secret: bytes, parts: Sequence[Metric]) -> None:
-        """Draw from the secret in which periods this device answers, and at which level."""
+        """Draw from the secret the periods in which this device answers, and its level."""
         self._assignment: Assignment = assignment_of(secret, parts)
         self._level = self._assignment.level
 
     def fix(self, latitude: float, longitude: float, moment: Moment) -> bool:
         """Add a fix; return True if it closed a period.
 
-        Raises ValueRefusedError for what is not a point, or for pairs.
+        Raises ValueRefusedError for an invalid point, and if the metric takes pairs.
         """
         if self._location.pairs:
             raise ValueRefusedError(
@@ -93,12 +95,12 @@ class Visits:
         slot = self._asked[moment.hour, is_weekend(moment.day)]
         if slot is not None:
             self._dwell.enter(slot, place, SHORTEST)
-        at = place if any(self._asked.values()) else OUTSIDE  # where nothing is asked, only when
+        at = place if any(self._asked.values()) else OUTSIDE  # if nothing is asked, keep no place
         self._last = moment, at, self._location.max_gap_minutes * 60.0
         return closed
 
     def trip(self, origin: tuple[float, float], end: tuple[float, float], moment: Moment) -> bool:
-        """Add a trip that ended at a moment; return True if it closed a period. Raises as `fix`."""
+        """Add a finished trip; return True if it closed a period. Raises like `fix`."""
         if not self._location.pairs:
             raise ValueRefusedError(
                 f"metric {self._metric.base_name!r} takes fixes, not trips: use record_location"
@@ -118,12 +120,12 @@ class Visits:
         return closed
 
     def refuses(self, moment: Moment, clock: Moment | None = None) -> Refusal | None:
-        """Return the reason to refuse a fix of this time, or None to take it.
+        """Return why a fix at this time is refused, or None to accept it.
 
-        `ahead`: further ahead of the device's clock than a day, so that one wrong time cannot end
-        periods that have not begun. `late`: of a period that was reported, or that both the clock
-        and the device have left behind. `expired`: the metric has.
-        clock: what the device's shows, None for one that shows the fix's own time.
+        `ahead`: more than a day ahead of the device's clock, so that one wrong time cannot end
+        periods that have not begun. `late`: in a reported period, or one that both the clock and
+        the device have left behind. `expired`: the metric has expired. `clock` is the time on the
+        device's clock; None means the time of the fix.
         """
         if clock is not None and moment.at > clock.at + MAX_AHEAD:
             return "ahead"
@@ -141,10 +143,11 @@ class Visits:
         return "late" if period < min(present, present if begun is None else begun) else None
 
     def look(self, clock: Moment) -> bool:
-        """Look at the clock without a fix; return True if a period was closed.
+        """Check the clock without a fix; return True if a period was closed.
 
-        An earlier date is then no clock that went back, unless it is before the last fix. Within
-        the period nothing is credited: fixes of the time since the last one may still come.
+        An earlier date then does not mean that the clock went back, unless it is before the last
+        fix. Within the period no time is added: fixes from the time since the last one may still
+        come.
         """
         last, before = self._last, self._period
         period = period_number(self._metric.period, clock.day)
@@ -156,13 +159,13 @@ class Visits:
         return self.roll(clock)
 
     def roll(self, moment: Moment) -> bool:
-        """Credit the time since the last fix, and close a period that is over; True if it did.
+        """Add the time since the last fix, and close a period that is over; return True if so.
 
-        Nothing of a fix is left then, not even for the time until the next one: what is answered
-        in a period depends on no other but those that `hold` names. A clock that went back closes
-        nothing: what belongs to a period that has not ended by the clock is forgotten, and no
-        period is reported twice.
-        Where a report cannot be queued all stays as it was, to be tried again.
+        Nothing of a fix remains then, not even for the time until the next one: an answer in a
+        period depends on no other periods except those that `hold` allows. A clock that went back
+        closes nothing: data of a period that has not ended by the clock is forgotten, and no period
+        is reported twice. If a report cannot be queued, everything stays as it was, to be tried
+        again.
         """
         self._credit(moment)
         if moment.day == self._today:
@@ -196,24 +199,24 @@ class Visits:
         }
 
     def _restore(self, saved: dict[str, Any]) -> None:
-        """Take up what was saved, as far as it still means the same in this version of the app."""
+        """Restore saved data whose meaning is unchanged in this version of the app."""
         unit, params_id = saved.get("of", ("", ""))
         if unit != self._metric.period:
             return
         self._reported = Periods(saved["reported"])
         if saved["period"] is not None:
             self._begin(saved["period"])
-        if params_id != self._metric.params_id:  # cells and slots may be others
+        if params_id != self._metric.params_id:  # cells and slots may differ
             return
         self._dwell = Dwell(saved["dwell"])
         self._known = {slot: (period, place) for slot, period, place in saved.get("known", ())}
         if saved["last"] is not None:
             moment, place, seconds = saved["last"]
-            most = self._location.max_gap_minutes * 60.0  # more is damage, and would take for ever
+            most = self._location.max_gap_minutes * 60.0  # more is damage, and would take forever
             self._last = Moment(*moment), place, min(seconds, most)
 
     def _begin(self, period: int) -> None:
-        """A period starts; what no answer to come is made from is not kept."""
+        """Start a period, and forget everything that no later answer uses."""
         self._period = period
         slots = {slot for _, slot in self._to_come(period)}
         for hour in range(24):
@@ -223,7 +226,7 @@ class Visits:
         self._forget_known(period)
 
     def _forget_known(self, period: int) -> None:
-        """Keep of the last known places those that an answer from this period on may repeat."""
+        """Keep only last known places that an answer from this period on may repeat."""
         self._known = {
             slot: (period_seen, place)
             for slot, (period_seen, place) in self._known.items()
@@ -231,7 +234,7 @@ class Visits:
         }
 
     def _to_come(self, period_seen: int) -> list[tuple[int, str]]:
-        """Answers that are still to be given and may be the usual place of a period."""
+        """Return the pending answers that may be the usual place of a period."""
         if self._answered_for_life:
             return []
         return [
@@ -245,7 +248,6 @@ class Visits:
         return self._assignment.every == 0 and bool(self._reported.runs())
 
     def _place(self, latitude: float, longitude: float) -> Place:
-        """Return the code of a point's cell at this device's level."""
         grid: Grid = self._location.grid
         cell = grid.locate(latitude, longitude)
         if cell is None:
@@ -253,7 +255,7 @@ class Visits:
         return grid.system.parent(cell, grid.finest, self._level)
 
     def _credit(self, moment: Moment) -> None:
-        """Give the last fix the time until now, hour by hour, as far as it may speak for it."""
+        """Add the time until now to the last fix's place, hour by hour, up to the maximum gap."""
         if self._last is None:
             return
         start, place, seconds = self._last
@@ -262,7 +264,7 @@ class Visits:
             return
         day, hour, in_hour = start.day, start.hour, start.left
         remaining = take
-        if take < in_hour:  # the usual case: all of it in one hour, so in one slot and period
+        if take < in_hour:  # the usual case: all in one hour, so in one slot and period
             slot = self._asked[hour, is_weekend(day)]
             if slot is not None:
                 self._dwell.add(slot, place, take)
@@ -279,9 +281,9 @@ class Visits:
         self._last = Moment(start.at + take, day, hour, in_hour), place, seconds - take
 
     def _close(self, first: int, end: int, today: int) -> None:
-        """Report the periods from `first`, which alone has data, to before `end`.
+        """Report the periods from `first`, the only one with data, to before `end`.
 
-        Only as far back as a collector takes them: what it would refuse costs a budget, too.
+        Periods too old for a collector are skipped: a refused report costs budget, too.
         """
         unit = self._metric.period
         self._learn(first)
@@ -290,14 +292,13 @@ class Visits:
             self._report(period)
 
     def _learn(self, period: int) -> None:
-        """Make the usual place of each slot of a period that is over its last known one."""
         for slot in self._location.slots:
             place = self._dwell.usual(slot.name)
             if place is not None:
                 self._known[slot.name] = period, place
 
     def _report(self, period: int) -> None:
-        """Send one report for each slot that is due in a period that is over, once for ever."""
+        """Send one report for each due slot of a finished period; it is never sent again."""
         if period in self._reported or self._answered_for_life:
             return
         day = last_day(self._metric.period, period)
@@ -306,13 +307,11 @@ class Visits:
         self._reported.add(period)
 
     def _known_at(self, turn: int, slot: str) -> Place | None:
-        """Return the last known place of a slot, where the answer of this period may be made from
-        it."""
+        """Return the last known place of a slot, if the answer of this period may use it."""
         since, place = self._known.get(slot, (turn, None))
         return place if (turn, slot) in self._assignment.answers_from(since) else None
 
     def _value(self, place: Place | None) -> str:
-        """Return the text that is encoded."""
         if place is None:
             return self._metric.no_data or OTHER
         if place == OUTSIDE:

@@ -1,4 +1,4 @@
-"""The recorder of all metrics of fixes of a device, behind `Client.record_location`."""
+"""The recorder of all metrics of fixes on a device, behind `Client.record_location`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from client_sdk.storage.sqlite import SqliteState
     from rappor_core.metrics.metric import Metric
 
-SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
+SAVE_SECONDS = 5.0  # the maximum dwell time that is lost with a killed process
 
 Point = tuple[float, float]  # latitude, longitude
 Taken = Literal["queued", "elsewhere"] | Refusal | None
@@ -38,9 +38,10 @@ def visits_of(
 
 
 class LocationRecorder:
-    """Takes fixes and trips, and reports each closed period. May be called from any thread.
+    """A recorder that accepts fixes and trips, and reports each closed period.
 
-    metrics: the declared ones.  monotonic: seconds, for how often the state is written.
+    Any thread may call it. `metrics` are the declared ones; `monotonic` returns seconds, to limit
+    how often the state is written.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class LocationRecorder:
         recorder: Recorder,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is read until a metric is used."""
+        """Prepare the recorder; nothing is read until a metric is used."""
         self._metrics = metrics
         self._state = state
         self._recorder = recorder
@@ -68,15 +69,15 @@ class LocationRecorder:
     def take(
         self, name: str, points: tuple[Point, ...], moment: Moment, clock: Moment | None
     ) -> Taken:
-        """Take a fix (one point) or a trip (two). moment, clock: see `times`.
+        """Accept a fix (one point) or a trip (two). `times` explains `moment` and `clock`.
 
         Returns:
             "queued" if it closed a period, whose reports are then queued; None if it did not; or
-            the reason for which nothing of it is kept.
+            the reason why nothing of it is stored.
 
         Raises:
             UnknownMetricError, ValueRefusedError, StateChangedError.
-            StateBusyError: nothing was taken.
+            StateBusyError: Nothing was accepted.
         """
         with self._lock:
             if name in self._elsewhere:
@@ -91,7 +92,7 @@ class LocationRecorder:
             return self._counted(visits.trip(points[0], points[1], moment))
 
     def roll(self, at: datetime | float) -> bool:
-        """Close the periods that are over; True if any was."""
+        """Close the periods that are over; return True if there was one."""
         moment: Moment = moment_at(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
             saved = [self._roll_saved(n, moment) for n in self._names if n not in self._visits]
@@ -101,22 +102,21 @@ class LocationRecorder:
         return any(saved + running)
 
     def save(self) -> None:
-        """Write what the periods hold so far to the state."""
+        """Write the contents of the current periods to the state."""
         with self._lock:
             self._save()
 
     def times(self, at: datetime | None, now: float | None) -> tuple[Moment, Moment | None]:
-        """Return the moment of a fix at a time (None: now), and what the clock shows, where
-        given."""
+        """Return the moment of a fix (None: now), and the moment on the clock if given."""
         clock = None if now is None else self._now(now)
         if at is not None:
             return moment_of(at), clock
         if clock is None:
-            raise ValueRefusedError("neither `at` nor `now`: a fix without a time")
+            raise ValueRefusedError("neither `at` nor `now` is given: a fix needs a time")
         return clock, clock
 
     def _now(self, now: float) -> Moment:
-        """Return `moment_at`, which is computed once an hour."""
+        """Return `moment_at`, which is computed once per hour."""
         hour = self._hour
         gone = now - hour.at
         if 0 <= gone < hour.left:
@@ -125,7 +125,7 @@ class LocationRecorder:
         return self._hour
 
     def _roll_saved(self, name: str, moment: Moment) -> bool:
-        """Close what is over of a metric without fixes here: another process may take them."""
+        """Close finished periods of a metric that other processes may use."""
         try:
             with self._state.transaction():
                 visits = self._load(name)
@@ -133,7 +133,7 @@ class LocationRecorder:
                 if visits.to_json() != before:
                     self._keep(name, visits)
         except BaseException:
-            self._recorder.forget()  # lines and sources that it entered are undone
+            self._recorder.forget()  # its new lines and sources are rolled back
             raise
         return closed
 
@@ -154,16 +154,16 @@ class LocationRecorder:
             return visits_of(parts, secret, self._send, self._state.note(VISITS + name))
         except (ValueError, TypeError, LookupError, AttributeError):
             self._state.count(f"places_damaged:{name}")
-            return visits_of(parts, secret, self._send)  # the ledger, too, knows what was sent
+            return visits_of(parts, secret, self._send)  # the ledger also knows what was sent
 
     def _send(self, name: str, value: str, day: int) -> None:
-        """Queue the report of a period; the recorder keeps it to one. Count what it refuses."""
+        """Queue the report of a period, which the recorder limits to one, and count refusals."""
         outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))
         if outcome not in ("queued", "queued_fallback"):
             self._state.count(f"{outcome}:{name}")
 
     def _counted(self, closed: bool) -> Literal["queued"] | None:
-        """What was taken is in memory; where the state is held it is saved a little later."""
+        """Return the result for data in memory, and save it; later if the state is busy."""
         self._unsaved |= closed or self._monotonic() - self._saved_at >= SAVE_SECONDS
         if self._unsaved:
             with suppress(StateBusyError):
@@ -171,7 +171,7 @@ class LocationRecorder:
         return "queued" if closed else None
 
     def _save(self) -> None:
-        """Write to the state; not where consent was withdrawn meanwhile, in another process."""
+        """Write to the state, unless consent was withdrawn meanwhile in another process."""
         if not self._visits:
             return
         with self._state.transaction():
@@ -183,7 +183,6 @@ class LocationRecorder:
         self._saved_at, self._unsaved = self._monotonic(), False
 
     def _keep(self, name: str, visits: Visits) -> None:
-        """Write the visits of a metric, within a transaction."""
         if visits.forgot:
             self._state.leave_trace()
         self._state.put_note(VISITS + name, visits.to_json())

@@ -1,1 +1,1 @@
-"""Secret, keys, and the two rounds of the randomized response."""
+"""The secret, keys, and the two rounds of the randomized response."""

@@ -1,9 +1,9 @@
-"""Values that a device derives from its secret. The secret is made once, and never leaves.
+"""Values that a device derives from its secret. The secret is created once, and never leaves.
 
-All derivations are one keyed pseudo-random function: SHAKE-256 (FIPS 202) over length-prefixed
-fields, the first of which names the purpose. A sponge keyed by a prefix is a pseudo-random
-function (Bertoni, Daemen, Peeters, Van Assche 2011, "Cryptographic sponge functions"), and prefixes
-of lengths keep two lists of fields from ever giving the same input.
+All derivations use one keyed pseudo-random function: SHAKE-256 (FIPS 202) over length-prefixed
+fields, the first of which names the purpose. A sponge keyed by a prefix is a pseudo-random function
+(Bertoni, Daemen, Peeters, Van Assche 2011, "Cryptographic sponge functions"). The length prefixes
+guarantee that two different lists of fields never produce the same input.
 """
 
 import os
@@ -18,13 +18,12 @@ Randomness = Callable[[int], bytes]
 
 
 def new_secret(randomness: Randomness) -> bytes:
-    """Make a new device secret of 32 bytes. Private; each new one spends the whole budget again."""
+    """Create a device secret of 32 bytes. Private; each new one spends the whole budget again."""
     return randomness(SECRET_BYTES)
 
 
 def keyed_input(secret: bytes, purpose: bytes, *fields: bytes) -> bytes:
-    """Return the bytes to hash for a derivation: each field after its length in 4 bytes,
-    big-endian."""
+    """Return the bytes to hash: each field after its length in 4 bytes, big-endian."""
     parts = (DOMAIN, purpose, secret, *fields)
     return b"".join([len(part).to_bytes(4, "big") + part for part in parts])
 
@@ -35,35 +34,34 @@ def derive(secret: bytes, purpose: bytes, *fields: bytes, length: int) -> bytes:
 
 
 def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
-    """Return the device's cohort for a metric, in [0, m). Public: it travels with every report.
+    """Return the device's cohort for a metric, in [0, m). Public: every report contains it.
 
-    Independent between metrics, so that stored counters of two metrics cannot be linked by it.
-    The bias of the multiplication is below num_cohorts / 2**64.
+    Cohorts of different metrics are independent, so that they cannot link stored counters of two
+    metrics. The bias of the multiplication is below num_cohorts / 2**64.
     """
     return draw(secret, b"cohort", metric, num_cohorts)
 
 
 def draw(secret: bytes, purpose: bytes, metric: str, choices: int, *fields: bytes) -> int:
-    """Choose uniformly from [0, choices) for life; the bias is below choices / 2**64.
+    """Choose uniformly from [0, choices), fixed over the device's lifetime.
 
-    fields: what else it hangs on.
+    The bias is below choices / 2**64. The result also depends on `fields`.
     """
     word = int.from_bytes(derive(secret, purpose, metric.encode(), *fields, length=8), "big")
     return (word * choices) >> 64
 
 
 def jitter_of(secret: bytes, metric: str, params_id: str) -> float:
-    """Return a constant of the device for a metric, of 53 bits in [0, 1). Private, and never
-    sent."""
+    """Return the device's constant for a metric, 53 bits in [0, 1). Private, and never sent."""
     word = derive(secret, b"jitter", metric.encode(), bytes.fromhex(params_id), length=8)
     return float((int.from_bytes(word, "big") >> 11) * 2.0**-53)
 
 
 def secret_check(secret: bytes) -> bytes:
-    """8 bytes that identify a damaged or foreign secret, and do not help to find it."""
+    """Return 8 bytes that detect a damaged or foreign secret, but do not help to guess it."""
     return derive(secret, b"check", length=8)
 
 
 def system_randomness(num_bytes: int) -> bytes:
-    """Random bytes from the operating system's secure generator, which is safe across forks."""
+    """Return bytes from the operating system's secure generator, which is safe across forks."""
     return os.urandom(num_bytes)

@@ -1,9 +1,10 @@
-"""The encoders of one device, from a value to report bits: of one metric, and of all.
+"""The encoders of one device, from a value to report bits, for one metric or for all.
 
-A value becomes bits B; the permanent round turns them into B', the instantaneous round B' into S
+A value becomes bits B. The permanent round turns them into B', the instantaneous round B' into S
 (arXiv:1407.6981, section 2, steps 1 to 3). The permanent round is a pseudo-random function of
-(secret, metric, params_id, bits): the same for life, with nothing to store. The instantaneous one
-is fresh for each report. Both toss the same coins; their random bytes come from different sources.
+(secret, metric, params_id, bits): the same over the device's lifetime, with nothing to store. The
+instantaneous round is fresh for each report. Both use the same coins with different sources of
+random bytes.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ if TYPE_CHECKING:
 
     from rappor_core.wire.report import Report
 
-MAX_REMEMBERED = 256  # values whose derivations are kept in memory, for speed alone
+MAX_REMEMBERED = 256  # values whose derivations are cached, only for speed
 MAX_REMEMBERED_CHARS = 256
 DRAW_BYTES = 2
 _DRAWS = 1 << 8 * DRAW_BYTES
 
 
 class MetricEncoder:
-    """Encodes the values of one metric on one device.
+    """An encoder of the values of one metric on one device.
 
-    cohort: public.
-    line: the name that the ledger charges and by which responses are keyed: sub-metrics
-        `name/slot/level` share that of `name`, so that a value seen in several is paid once.
+    `cohort` is public. `line` is the name that the ledger charges and that keys responses:
+    sub-metrics `name/slot/level` share that of `name`, so that a value seen in several costs budget
+    once.
     """
 
     __slots__ = (
@@ -63,7 +64,7 @@ class MetricEncoder:
     )
 
     def __init__(self, metric: Metric, secret: bytes, randomness: Randomness) -> None:
-        """Derive the cohort and prepare both rounds. secret: 32 bytes, private."""
+        """Derive the cohort and prepare both rounds; `secret` has 32 bytes and is private."""
         params = metric.params
         self.metric = metric
         self.params_id = metric.params_id
@@ -98,7 +99,7 @@ class MetricEncoder:
         return bits
 
     def cuts(self) -> list[float]:
-        """Return the rising cuts with which this device compares its numbers. Private."""
+        """Return the rising thresholds with which this device compares its numbers. Private."""
         number, symbols = self.metric.details, self.metric.params.num_bits
         cuts: list[float] = number.thresholds(self.cohort, symbols, self._jitter)
         return cuts
@@ -111,10 +112,9 @@ class MetricEncoder:
             )
 
     def report_bits(self, bloom_bits: int) -> bytes:
-        """Return the report bits S as on the wire, from both rounds; the second is fresh at each
-        call."""
+        """Return the report bits S as on the wire; the second round is fresh at each call."""
         permanent_bits: int = self._permanent_of[bloom_bits]
-        # `__call__` by its name is a plain method, without the interpreter's detour over C
+        # calling `__call__` by name skips the interpreter's slower path for callable objects
         return self._instantaneous.__call__(permanent_bits).to_bytes(self._bits_bytes, "little")
 
     def permanent_bits(self, bloom_bits: int) -> int:
@@ -122,11 +122,10 @@ class MetricEncoder:
         return self._permanent(bloom_bits)
 
     def digest(self, bloom_bits: int) -> bytes:
-        """Return the keyed digest, 16 bytes, under which the ledger keeps a memoized response.
-        Private.
+        """Return the keyed digest, 16 bytes, of a memoized response in the ledger. Private.
 
-        Two values with the same bits share one permanent response, and so one digest; all values
-        do whose encoding has `one_entry`.
+        Values with the same bits share one permanent response, and so one digest. If the encoding
+        has `one_entry`, all values share one digest.
         """
         digest: bytes = self._digest_of[0 if self.metric.params.scheme.one_entry else bloom_bits]
         return digest
@@ -136,11 +135,9 @@ class MetricEncoder:
         return self.value_bits(self.metric.fallback)
 
     def reserved_bits(self) -> list[int]:
-        """Return the bits of the values to memoize first, because they may have to be sent at any
-        time.
+        """Return the bits to memoize first, because they may have to be sent at any time.
 
-        The fallback, and what represents no data; or all values where there is no fallback.
-
+        These are the bits of the fallback and of no data, or of all values if there is no fallback.
         (A metric without a fallback has so few values that all fit in its cap.)
         """
         metric = self.metric
@@ -151,10 +148,10 @@ class MetricEncoder:
 
 
 class Encoder:
-    """Encodes values of one device into reports. No ledger bounds distinct values and reports.
+    """An encoder of one device's values; no ledger limits distinct values and reports.
 
-    metrics: the declared ones, by name.  secret: 32 bytes, private.
-    randomness: the source of the instantaneous responses.
+    `metrics` are the declared ones, by name. `secret` has 32 bytes and is private. `randomness` is
+    the source of the instantaneous responses.
     """
 
     __slots__ = ("_encoders", "_report")
@@ -165,16 +162,16 @@ class Encoder:
         secret: bytes,
         randomness: Randomness = system_randomness,
     ) -> None:
-        """Raises ParameterError for a secret that has not 32 bytes."""
-        from rappor_core.wire.report import Report  # an app's device does not need it
+        """Prepare the encoder. Raises ParameterError for a secret that does not have 32 bytes."""
+        from rappor_core.wire.report import Report  # a device in an app does not need it
 
         if len(secret) != SECRET_BYTES:
             raise ParameterError(
                 f"a secret has {SECRET_BYTES} bytes, not {len(secret)}: make it with "
-                "new_secret(system_randomness), once for a device"
+                "new_secret(system_randomness), once per device"
             )
 
-        @cache  # all of them: more metrics than are remembered would be prepared for each report
+        @cache  # unlimited, so that no metric is prepared again for each report
         def prepared(name: str) -> MetricEncoder:
             if name not in metrics:
                 raise UnknownMetricError(name, metrics)
@@ -184,12 +181,12 @@ class Encoder:
         self._encoders = prepared
 
     def encode(self, name: str, value: object, day: date) -> Report:
-        """Make a fresh report of a value, by both rounds.
+        """Return a fresh report of a value, from both rounds.
 
         Args:
-            name: Of a declared metric.
-            value: As the metric's kind takes it. Private.
-            day: Of the report, UTC.
+            name: The name of a declared metric.
+            value: The value, in the form that the metric's kind accepts. Private.
+            day: The day of the report, UTC.
 
         Returns:
             The report; every call draws its instantaneous response again.
@@ -200,7 +197,7 @@ class Encoder:
         """
         encoder = self._encoders(name)
         bits = encoder.report_bits(encoder.value_bits(value))
-        # as Report(...), which a generated constructor makes half as fast
+        # like Report(...), whose generated constructor is half as fast
         return tuple.__new__(self._report, (name, encoder.params_id, encoder.cohort, day, bits))
 
     def metric(self, name: str) -> MetricEncoder:
@@ -209,12 +206,12 @@ class Encoder:
 
 
 class _Remembered(dict[Any, Any]):
-    """Derived values by what they were derived from; forgotten where they are too many."""
+    """A cache of derived values by their input, which is cleared when it is full."""
 
     __slots__ = ("_derive",)
 
     def __init__(self, derive: Callable[[Any], Any]) -> None:
-        """derive: holds no reference to the encoder, which is freed at once where it is not."""
+        """Store the function; it must not reference the encoder, so that it is freed at once."""
         self._derive = derive
 
     def __missing__(self, key: Any) -> Any:
@@ -239,7 +236,7 @@ class PermanentRound:
         *,
         symbol: bool = False,
     ) -> None:
-        """Prepare the keyed input up to the bits, which come last. symbol: one bit of k is set."""
+        """Prepare the keyed input up to the bits; `symbol` means that one bit of k is set."""
         coins = _coins(mechanism.p1, mechanism.q1, num_bits, symbol)
         self._toss, self._num_bytes = coins.toss, coins.num_bytes
         self._bits_bytes = (num_bits + 7) // 8
@@ -247,7 +244,7 @@ class PermanentRound:
         self._prefix = fields + self._bits_bytes.to_bytes(4, "big")
 
     def __call__(self, bits: int) -> int:
-        """B' of k bits, always the same for the same B."""
+        """Return B' of k bits, always the same for the same B."""
         keyed = self._prefix + bits.to_bytes(self._bits_bytes, "little")
         toss = self._toss  # a local name: calling a slot by its attribute costs as much as a coin
         return toss(bits, shake_256(keyed).digest(self._num_bytes))
@@ -266,19 +263,18 @@ class InstantaneousRound:
         *,
         symbol: bool = False,
     ) -> None:
-        """Prepare the coins for p2 and q2. symbol: one bit of k is set."""
+        """Prepare the coins for p2 and q2; `symbol` means that one bit of k is set."""
         coins = _coins(mechanism.p2, mechanism.q2, num_bits, symbol)
         self._toss, self._num_bytes = coins.toss, coins.num_bytes
         self._randomness = randomness
 
     def __call__(self, permanent_bits: int) -> int:
-        """S of k bits, redrawn at each call."""
+        """Return S of k bits, drawn again at each call."""
         toss, randomness = self._toss, self._randomness
         return toss(permanent_bits, randomness(self._num_bytes))
 
 
 def _coins(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> CoinPair | SymbolCoin:
-    """Toss each bit on its own, or one symbol for another."""
     coin = SymbolCoin if symbol else CoinPair
     return coin(if_one, if_zero, num_bits)
 
@@ -286,19 +282,21 @@ def _coins(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> CoinPair |
 class CoinPair:
     """Biased coins for all bits of a word: one coin for each 1, another for each 0.
 
-    if_one, if_zero: P(result 1) for a 1 and for a 0, integers in [0, 2**16].
-    num_bits: k.  num_bytes: how many random bytes one `toss` takes.
+    Attributes:
+        if_one, if_zero: P(result 1) for a 1 and for a 0, integers in [0, 2**16].
+        num_bits: The number of bits, k.
+        num_bytes: The number of random bytes that one `toss` uses.
 
-    The two coins share the uniform words: each bit uses only one of them, so they may depend on
-    each other. Bits stay independent of one another.
+    The two coins share the uniform words. Each bit uses only one of them, so the coins may depend
+    on each other. Bits stay independent of one another.
     """
 
     __slots__ = ("_digits", "_mask", "_start", "_word_bits", "num_bytes")
 
     def __init__(self, if_one: int, if_zero: int, num_bits: int) -> None:
-        """Plan the scheme for two thresholds, once."""
+        """Prepare the digits of two thresholds, once."""
         zeros = min(_trailing_zeros(if_one), _trailing_zeros(if_zero))
-        # a coin that always falls 1 starts at an endless word of ones, -1, and has only ORs
+        # a coin that is always 1 starts with an endless word of ones, -1, and uses only ORs
         self._start = one, zero = -(if_one >> PROBABILITY_BITS), -(if_zero >> PROBABILITY_BITS)
         self._digits = tuple(
             (bool(if_one + one >> place & 1), bool(if_zero + zero >> place & 1))
@@ -312,10 +310,10 @@ class CoinPair:
     def toss(self, bits: int, random_bytes: bytes) -> int:
         """Toss the coins over a word of k bits, with `num_bytes` uniform bytes.
 
-        Bytes hold uniform words of ceil(k / 8) bytes, little-endian; the first goes with the least
-        significant digit that matters. Surplus high bits of a word are ignored.
+        The bytes contain uniform words of ceil(k / 8) bytes, little-endian; the first one belongs
+        to the least significant digit that matters. Surplus high bits of a word are ignored.
         """
-        words = int.from_bytes(random_bytes, "little")  # bits above k are cut at the end
+        words = int.from_bytes(random_bytes, "little")  # bits above k are masked at the end
         ones, zeros = self._start
         word_bits = self._word_bits
         for digit_one, digit_zero in self._digits:
@@ -326,7 +324,7 @@ class CoinPair:
 
 
 def _trailing_zeros(threshold: int) -> int:
-    """Binary digits that need no random word: all 16 for a coin that always or never falls 1."""
+    """Return the digits that need no random word: all 16 for a coin that is always 0 or 1."""
     if threshold in (0, PROBABILITY_SCALE):
         return PROBABILITY_BITS
     return (threshold & -threshold).bit_length() - 1
@@ -335,15 +333,14 @@ def _trailing_zeros(threshold: int) -> int:
 class SymbolCoin:
     """The randomized response of a round over g symbols, each one set bit of a word.
 
-    keep: P(the symbol itself); lie: P(each other one); over 2**16, kept + (g - 1) * lie = 2**16.
-    num_bytes: how many random bytes one `toss` takes. (Kairouz, Bonawitz, Ramage 2016, "Discrete
-    distribution estimation under local privacy": k-ary randomized response.)
+    `keep` is P(the symbol itself) and `lie` is P(each other one), over 2**16, with keep + (g - 1) *
+    lie = 2**16. One `toss` uses `num_bytes` random bytes. (Kairouz, Bonawitz, Ramage 2016,
+    "Discrete distribution estimation under local privacy": k-ary randomized response.)
     """
 
     __slots__ = ("_kept", "_lie", "num_bytes")
 
     def __init__(self, keep: int, lie: int, num_symbols: int) -> None:
-        """Raises ValueError where the chances do not add up (`RapporParams` has checked them)."""
         if keep + (num_symbols - 1) * lie != _DRAWS:
             raise ValueError(f"{keep} + {num_symbols - 1} * {lie} is not {_DRAWS}")
         self._kept = keep

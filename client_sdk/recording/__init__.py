@@ -1,1 +1,1 @@
-"""From a recorded value to a queued report, under the ledger."""
+"""The path from a recorded value to a queued report, under the ledger."""

@@ -1,8 +1,8 @@
-"""The budget that a person's device began with: nats over all metrics and for life.
+"""The privacy budget with which a device began: lifetime nats over all metrics.
 
-It is written into the state when a client first opens it, and holds from then on whatever later
-versions of the app declare. A smaller declaration lowers it permanently. Only a new consent, given
-with the new number (`Client.set_consent(True, budget=...)`), replaces it by a larger one.
+It is written into the state when a client first opens it, and stays in force whatever later
+versions of the app declare. A smaller declaration lowers it permanently. Only a new consent with
+the new number (`Client.set_consent(True, budget=...)`) replaces it by a larger one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rappor_core.frozen import Frozen
 if TYPE_CHECKING:
     from client_sdk.storage.sqlite import SqliteState
 
-NAME = "budget"  # of the value in the state's table `meta`; infinite where none was declared
+NAME = "budget"  # key in the state's table `meta`; the value is infinite if none was declared
 
 
 def stored_budget(state: SqliteState) -> float | None:
-    """Return the stored budget, nats; infinite where none was declared; None if nothing is stored.
+    """Return the stored budget in nats: infinite if none was declared; None if not stored.
 
-    Raises StateError where the state holds something else.
+    Raises StateError if the state contains something else.
     """
     nats = state.get(NAME)
     if nats is not None and (type(nats) not in (int, float) or not nats > 0):
@@ -36,8 +36,8 @@ def store_budget(state: SqliteState, declared: float | None) -> None:
     """Store the declared budget if none is stored yet, or if it is smaller.
 
     Args:
-        state: Of the device. The budget reaches the disk with the first response that it bounds.
-        declared: Nats, or None for no bound.
+        state: The state of the device. The budget is saved with the first response that it limits.
+        declared: The nats, or None for no bound.
     """
     nats = math.inf if declared is None else declared
     if not _lowers(state, nats):
@@ -48,16 +48,16 @@ def store_budget(state: SqliteState, declared: float | None) -> None:
 
 
 def agree_budget(state: SqliteState, nats: float) -> None:
-    """Replace the stored budget, because the person consented to this one. See `check_budget`."""
+    """Replace the stored budget by one to which the person consented. See `check_budget`."""
     state.put(NAME, float(nats))
 
 
 def check_budget(nats: object, declared: float | None) -> float:
-    """Check the budget that the app says the person agreed to, and return it.
+    """Check the budget to which the person agreed, according to the app, and return it.
 
     Args:
-        nats: As the app gives it.
-        declared: By the metrics file, nats, or None for no bound.
+        nats: The budget as passed by the app.
+        declared: The budget of the metrics file in nats, or None for no bound.
 
     Raises:
         ParameterError: It is not a positive number, or above the declared one.
@@ -78,29 +78,28 @@ def _lowers(state: SqliteState, nats: float) -> bool:
 
 
 class PrivacyLevel(Frozen):
-    """A person's own bounds, which apply alongside the app's: the smaller one holds.
+    """A person's own limits in addition to the app's; the smaller limit applies.
 
-    max_values: memoized values of a metric for life, the fallback among them.
-    max_reports_per_period: reports of a metric in its period.
-    max_epsilon: nats for this device, over all metrics and for life.
-
-    Raises ParameterError for a bound that is not a positive number.
+    Raises ParameterError for a limit that is not a positive number.
     """
 
+    # The maximum number of memoized values of a metric over the device's lifetime, with the
+    # fallback.
     max_values: float = math.inf
+    # The maximum number of reports of a metric in its period.
     max_reports_per_period: float = math.inf
-    max_epsilon: float = math.inf
+    max_epsilon: float = math.inf  # the lifetime nats for this device, over all metrics
 
     def __post_init__(self) -> None:
-        """Check each bound."""
         for name, bound in self.to_fields().items():
             if type(bound) not in (int, float) or not bound > 0:
                 raise ParameterError(f"{name} = {shown(bound)} is not a number above 0")
 
     @classmethod
     def of(cls, choice: str | PrivacyLevel) -> PrivacyLevel:
-        """`standard` is the app's declaration; `strict` one value in addition to the fallback.
+        """Return the level with a name: `standard` or `strict`.
 
+        `standard` is the app's declaration; `strict` allows one value in addition to the fallback.
         Raises ParameterError for another name.
         """
         level = NAMED.get(choice) if isinstance(choice, str) else choice

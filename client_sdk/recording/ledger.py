@@ -1,10 +1,10 @@
-"""The ledger of a device: it decides, before anything is sent, what may still be reported.
+"""The ledger of a device, which decides before sending what may still be reported.
 
-One line for each metric by base name, across params_ids, slots and levels. Each distinct permanent
-response costs epsilon_infinity once, because it is what many reports of it would reveal in the end;
-so a line counts distinct responses against `max_memoized_values` and adds up their costs. The
-fallback is memoized before any other value, so that there is always something to send past the
-cap: silence would reveal that the value changed.
+It has one line for each metric by base name, across params_ids, slots and levels. Each distinct
+permanent response costs epsilon_infinity once, because many reports of it would finally reveal that
+much. So a line counts distinct responses against `max_memoized_values` and adds up their costs. The
+fallback is memoized before any other value, so that there is always something to send past the cap:
+sending nothing would reveal that the value changed.
 """
 
 from __future__ import annotations
@@ -32,28 +32,26 @@ ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not l
 
 
 class Promise(Frozen):
-    """The promise of a metric when this device first used it; epsilons in nats.
-
-    epsilon_one: by which each report of a life counts, see `Metric.epsilon_per_report`.
-    period, reports_per_period: of `max_reports_per_period`, for each name that reports are counted
-        by. "" and infinite where a time between two reports is declared instead (mode `window`),
-        and in promises of versions that did not keep it.
-    reports_in_window: in any `window` periods in a row: 2 where turns are redrawn in each block.
-    """
+    """The promise of a metric when this device first used it; epsilons are in nats."""
 
     epsilon_infinity: float
-    epsilon_one: float
+    epsilon_one: float  # the cost of each report over the lifetime; see `Metric.epsilon_per_report`
     lifetime_epsilon: float
     max_memoized_values: float
     max_reports: float
     reports_per_day: float
+    # period, reports_per_period: The limit `max_reports_per_period`, for each name by which reports
+    # are counted. "" and infinite if a minimum time between reports applies instead (mode
+    # `window`), and in promises of versions that did not store it.
     period: str = ""
     reports_per_period: float = math.inf
+    # The maximum number of reports in any `window` periods in a row: 2 if the schedule is drawn
+    # again in each block.
     reports_in_window: float = 1.0
 
     @classmethod
     def of(cls, metric: Metric) -> Promise:
-        """Make the promise of a definition."""
+        """Return the promise of a definition."""
         place, period, per_period = metric.location, str(metric.period), math.inf
         in_a_period: float = metric.max_reports_per_period
         if not metric.spaced:
@@ -61,7 +59,7 @@ class Promise(Frozen):
         if place is not None:
             in_a_period = len(place.slots) / place.num_turns
         in_window = 1.0
-        if place is not None and metric.spaced:  # the time between two reports bounds them
+        if place is not None and metric.spaced:  # the time between two reports limits them
             period = ""
             in_window = float(place.most_reports_in(place.window))
         return cls(
@@ -77,7 +75,7 @@ class Promise(Frozen):
         )
 
     def weaker_than(self, first: Promise) -> list[str]:
-        """Return the names of what this one promises less of than `first`."""
+        """Return the names of the limits that are weaker than in `first`."""
         then, now = first.to_fields(), self.to_fields()
         weaker = [name for name in _BOUNDS if now[name] > then[name] * ROUNDING]
         if first.period and self.period:
@@ -88,7 +86,7 @@ class Promise(Frozen):
 
     @classmethod
     def from_json(cls, text: str) -> Promise:
-        """Read a promise of the state. Raises StateError for a damaged text."""
+        """Read a promise from the state. Raises StateError for a damaged text."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError) as error:
@@ -99,21 +97,21 @@ _BOUNDS = (*Promise.field_names[:6], "reports_in_window")  # compared one by one
 
 
 class Decision(NamedTuple):
-    """The ledger's decision for a value. bits: B to encode, or None to send nothing; reason: why
-    not the value's own B."""
+    """The ledger's decision for a value."""
 
-    bits: int | None
-    reason: str = ""
+    bits: int | None  # B to encode, or None to send nothing
+    reason: str = ""  # why it is not the value's own B
 
 
 class Ledger:
-    """Enforces the caps of one device. budget: nats over all metrics as declared now, or None.
+    """The ledger that enforces the caps of one device.
 
-    What holds is the least of it, of the budget that the device began with, and of the person's.
+    The smallest applies of `budget` (nats over all metrics as declared now, or None), the budget
+    with which the device began, and the person's limit.
     """
 
     def __init__(self, state: SqliteState, budget: float | None, level: PrivacyLevel) -> None:
-        """The person's level tightens the app's bounds. Raises StateError."""
+        """Open the ledger; the person's level tightens the app's limits. Raises StateError."""
         store_budget(state, budget)
         self._state = state
         self._declared = math.inf if budget is None else budget
@@ -121,7 +119,7 @@ class Ledger:
 
     @property
     def budget(self) -> float:
-        """The present budget over all metrics and for life, nats."""
+        """Return the current lifetime budget over all metrics, in nats."""
         stored = stored_budget(self._state)
         bounds = self._declared, self._level.max_epsilon
         return min(*bounds, math.inf if stored is None else stored)
@@ -129,14 +127,14 @@ class Ledger:
     def agree(self, metric: Metric, line_name: str) -> str:
         """Store the promise of a metric at its first use, or compare it with the stored one.
 
-        A device never accepts a weaker promise for a metric than the one that it first had.
+        A device never accepts a weaker promise for a metric than the first one.
 
         Args:
-            metric: As the app declares it now.
-            line_name: Of the ledger's line.
+            metric: The metric as the app declares it now.
+            line_name: The name of the ledger's line.
 
         Returns:
-            "" where the metric may be used; otherwise why not.
+            "" if the metric may be used; otherwise the reason why not.
         """
         promise = Promise.of(metric)
         with self._state.transaction():
@@ -153,10 +151,10 @@ class Ledger:
 
         Args:
             device: The encoder of the metric.
-            bits: B of the value.
+            bits: The bits B of the value.
 
         Returns:
-            No bits only where not even the fallback fits, which does not depend on the value.
+            The decision; it has no bits only if not even the fallback fits, whatever the value is.
         """
         with self._state.transaction():
             reserved = device.reserved_bits()
@@ -164,14 +162,14 @@ class Ledger:
                 return Decision(None, "nothing_left")
             if self._memoize(device, [bits]):
                 return Decision(bits)
-            if device.metric.fallback is None:  # one answer for life, whose price is the same
+            if device.metric.fallback is None:  # one lifetime answer, at the same cost
                 return Decision(None, "nothing_left")
         return Decision(device.fallback_bits(), "past_cap")
 
     def _memoize(self, device: MetricEncoder, several: Iterable[int]) -> bool:
-        """Memoize all of several values that are not yet; none, if not all of them fit.
+        """Memoize several values, except those already memoized; none if not all of them fit.
 
-        By digest: in the order of a list, who reads the file knows which value each entry is of.
+        Entries are sorted by digest, so that their order in the file does not reveal their values.
         """
         entries = self._state.entries(device.line)
         memoized = {entry.digest for entry in entries}
@@ -191,7 +189,7 @@ class Ledger:
     ) -> bool:
         line = self._state.line(name)
         if line is None:
-            return False  # the state was wiped since the promise was entered
+            return False  # the state was wiped after the promise was stored
         used = line.past_values + len(entries)
         if used + number > min(metric.max_permanent_responses, self._level.max_values):
             return False
@@ -205,7 +203,7 @@ class Ledger:
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:
-    """Return the most that all reports ever made from the memoized responses can cost, nats."""
+    """Return the maximum cost, in nats, of all reports ever made from the memoized responses."""
     by_values = line.past_cost + sum(entry.cost for entry in entries)
     promise = Promise.from_json(line.agreed)
     by_reports = (
@@ -215,8 +213,7 @@ def committed(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def spent(line: Line, entries: Iterable[Entry]) -> float:
-    """Return the cost of the reports made so far, nats: epsilon_n of each memoized value, added
-    up."""
+    """Return the cost of the reports so far, in nats: the sum of epsilon_n of memoized values."""
     return line.past_spent + sum(
         RapporParams.from_dict(json.loads(entry.params)).epsilon_n(entry.reports)
         for entry in entries
@@ -224,7 +221,7 @@ def spent(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def past(line: Line, entries: list[Entry]) -> Line:
-    """Return a ledger line without its entries: their numbers are added to the line's own."""
+    """Return a ledger line that includes its entries' numbers, so that they can be deleted."""
     return line._replace(
         past_values=line.past_values + len(entries),
         past_cost=line.past_cost + sum(entry.cost for entry in entries),

@@ -1,7 +1,7 @@
-"""Calls of the app that wait in memory while another process or thread holds the state.
+"""Calls of the app that wait in memory while another process or thread uses the state.
 
-What an app records meanwhile is kept here, a little of it, and written by the sending thread. It is
-never written anywhere else: a withdrawal forgets it, and so does the end of the process.
+A limited number of calls is kept here, and written by the sending thread. They are never stored
+anywhere else: a withdrawal deletes them, and so does the end of the process.
 """
 
 import math
@@ -14,34 +14,34 @@ from client_sdk.errors import StateBusyError
 from rappor_core.hashing import MAX_VALUE_CHARS
 
 MAX_HELD = 1_000
-MAX_WAIT = 1.0  # seconds, for another thread that is at it
-MAX_WAIT_FOR_ROOM = 0.25  # seconds for which a call waits where as many as may be wait already
-TURN = 0.005  # seconds between two looks for room
+MAX_WAIT = 1.0  # seconds to wait for another thread that is writing
+MAX_WAIT_FOR_ROOM = 0.25  # seconds that a call waits if the maximum number is already waiting
+TURN = 0.005  # seconds between two checks for room
 SOME = 50  # calls that a thread of the app writes at once
-BUSY_REST = 0.1  # seconds after the state was found held, in which the app's threads do not try
-REST = 10.0  # seconds after such a wait in vain, in which no call waits
-PLAIN = (str, bool, int, float)  # nothing that the app may still change
+BUSY_REST = 0.1  # seconds after a busy state during which the app's threads do not try
+REST = 10.0  # seconds after such a wait in vain, during which no call waits
+PLAIN = (str, bool, int, float)  # immutable types
 MAX_INT_BITS = 64
-MAX_PARTS = 8  # of a tuple: a point, or a moment
+MAX_PARTS = 8  # the maximum length of a tuple: a point, or a moment
 
 Write = Callable[..., object]
 
 
 class Overflow:
-    """At most 1,000 calls that wait in memory while the state is busy. For any thread.
+    """A queue of at most 1,000 calls that wait in memory while the state is busy.
 
-    calls: what waits. Only this class changes it.
+    Any thread may use it. Only this class changes `calls`.
     """
 
     def __init__(self, failed: Callable[[Exception], None]) -> None:
-        """Nothing waits.
+        """Start with an empty queue.
 
         Args:
-            failed: Called with an error, other than a busy state, of one call.
+            failed: A function that is called with the error of a call, other than a busy state.
         """
         self.calls: deque[tuple[Write, tuple[object, ...]]] = deque()
         self._failed = failed
-        self._lock = threading.Lock()  # of `write_out`: one thread at a time
+        self._lock = threading.Lock()  # for `write_out`: one thread at a time
         self._room = threading.Condition()
         self._rest_until = self._busy_until = 0.0  # time.monotonic()
         self._ended = False
@@ -50,7 +50,7 @@ class Overflow:
         return len(self.calls) >= MAX_HELD
 
     def _wait_for_room(self) -> bool:
-        """Slow down a burst that is faster than the disk; no app is held up again and again."""
+        """Slow down a burst that is faster than the disk, but do not delay an app repeatedly."""
         deadline = time.monotonic() + MAX_WAIT_FOR_ROOM
         while self._is_full():
             if not self._rest_until < time.monotonic() < deadline:
@@ -62,10 +62,11 @@ class Overflow:
         return True
 
     def hold(self, write: Write, *arguments: object) -> bool:
-        """Keep a call for later, in a burst once there is room. Return False if it cannot be kept:
-        too many wait, or it has other than plain values.
+        """Store a call for later; return False if that is not possible.
 
-        write: what is called with the arguments; raises StateBusyError to be called again.
+        In a burst, wait for room. A call cannot be stored if too many wait, or if it has arguments
+        other than plain values. `write` is called with the arguments; it raises StateBusyError to
+        be called again.
         """
         if self._ended or not all(map(_is_plain, arguments)):
             return False
@@ -75,10 +76,10 @@ class Overflow:
         return True
 
     def write_some(self) -> bool:
-        """Write some of what waits, if no other thread is at it and the state was not found held a
-        moment ago: an app that keeps recording does not wait for the sending thread.
+        """Write some waiting calls, unless another thread does or the state was busy a moment ago.
 
-        Returns whether nothing waits now.
+        So an app that keeps recording does not wait for the sending thread. Return whether the
+        queue is empty now.
         """
         free = self.calls and time.monotonic() >= self._busy_until
         if free and self._lock.acquire(blocking=False):
@@ -94,9 +95,9 @@ class Overflow:
         return not self.calls
 
     def write_out(self, seconds: float = math.inf) -> None:
-        """Write what waits, the oldest first; begin no more once `seconds` are over.
+        """Write the waiting calls, oldest first; start no more after `seconds`.
 
-        Raises StateBusyError where the state is held.
+        Raises StateBusyError if the state is busy.
         """
         deadline = time.monotonic() + seconds
         if not self.calls or not self._lock.acquire(timeout=min(seconds, MAX_WAIT)):
@@ -113,15 +114,15 @@ class Overflow:
             write(*arguments)
         except StateBusyError:
             raise
-        except Exception as error:  # this call's alone, or the state's: not tried again
+        except Exception as error:  # of this call or of the state: do not try it again
             self._failed(error)
-        if self.calls:  # not forgotten meanwhile
+        if self.calls:  # unless deleted meanwhile
             self.calls.popleft()
         with self._room:
             self._room.notify()
 
     def forget(self) -> int:
-        """Drop all waiting calls and take no more. Return how many were dropped."""
+        """Drop all waiting calls and accept no more. Return the number of dropped calls."""
         self._ended = True
         dropped = len(self.calls)
         self.calls.clear()

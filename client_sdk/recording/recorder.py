@@ -1,7 +1,7 @@
-"""From a value to a queued report, under the ledger: `Client.record` below its error handling.
+"""The path from a value to a queued report under the ledger, below `Client.record`.
 
-A `Recorder` over a `MemoryState` is a whole device without files or threads, for fleets; over a
-`SqliteState` it is the one in an app.
+A `Recorder` with a `MemoryState` is a whole device without files or threads, for fleets; with a
+`SqliteState` it is the recorder of an app.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed", "els
 
 
 class Recorder:
-    """Records values of one device under its ledger.
+    """A recorder of the values of one device under its ledger.
 
-    `record` is the whole way of a value, from top to bottom.
+    `record` contains the whole path of a value, from top to bottom.
     """
 
     def __init__(
@@ -47,15 +47,16 @@ class Recorder:
         """Read the secret; each metric is prepared when it is first used.
 
         Args:
-            metrics: The declared ones, by name.
-            state: Of the device.
-            budget: Nats over all metrics, or None for no bound.
-            level: The person's own bounds; None for `standard`.
+            metrics: The declared metrics, by name.
+            state: The state of the device.
+            budget: The nats over all metrics, or None for no bound.
+            level: The person's own limits; None for `standard`.
             randomness: The source of the instantaneous responses.
-            platform: Where this runs. Metrics of other platforms are refused (`elsewhere`).
+            platform: The platform of this process. Metrics of other platforms are refused
+                (`elsewhere`).
 
         Raises:
-            StateChangedError: The state holds no secret.
+            StateChangedError: The state contains no secret.
         """
         self._secret = state.secret()
         self._metrics = metrics
@@ -67,23 +68,23 @@ class Recorder:
         self._metric_states: dict[str, MetricState] = {}
 
     def record(self, name: str, value: object, now: float, bits: int | None = None) -> Outcome:
-        """Queue a report of a value: resolve the metric, ask the ledger, encode, write.
+        """Queue a report of a value: look up the metric, ask the ledger, encode, write.
 
         Args:
-            name: Of the metric.
-            value: As the metric takes it.
-            now: Seconds since 1970, UTC.
-            bits: B of the value, where the caller has encoded it; `value` is ignored then.
+            name: The name of the metric.
+            value: The value in the form that the metric accepts.
+            now: The seconds since 1970, UTC.
+            bits: The bits B of the value, if the caller has encoded it; `value` is then ignored.
 
         Returns:
-            What became of the value. `full`: the metric's period or lifetime has all its reports.
+            The outcome. `full`: the metric's period or lifetime has reached its limit of reports.
 
         Raises:
             UnknownMetricError: The metric is not declared.
             ValueRefusedError: The metric cannot encode the value.
             StateChangedError: Another process has replaced or wiped the secret.
         """
-        day = max(0, int(now // SECONDS_A_DAY))  # a clock without a battery is before 1970
+        day = max(0, int(now // SECONDS_A_DAY))  # an unset clock may be before 1970
         metric = self._metric_states.get(name) or self._prepare(name, day)
         if metric.stop is not None and self._is_stopped(metric, now):
             return "stopped"
@@ -111,21 +112,24 @@ class Recorder:
         return "queued" if sent == bits else "queued_fallback"
 
     def record_bits(self, name: str, bits: int, day: int) -> Outcome:
-        """Record a value as `record` does, given its bits, at the end of a day.
+        """Record a value given by its bits at the end of a day, and otherwise like `record`.
 
         Args:
-            name: The metric.
-            bits: B, as an integer of k bits. Private.
-            day: Days since 1970-01-01, UTC.
+            name: The name of the metric.
+            bits: The bits B, as an integer of k bits. Private.
+            day: The day since 1970-01-01, UTC.
 
         Returns:
-            What became of the value, as of `record`.
+            The outcome, as from `record`.
         """
         return self.record(name, None, (day + 1) * SECONDS_A_DAY - 1.0, bits)
 
     def _ask_ledger(self, metric: MetricState, bits: int) -> int | None:
-        """Decide what to send for a value that is not known to be memoized: B, the value's own or
-        past the cap the fallback's, or None for nothing. `metric` remembers a final answer."""
+        """Return the bits B to send for a value that is not known to be memoized.
+
+        These are the value's own, past the cap those of the fallback, or None for nothing. `metric`
+        stores a final answer.
+        """
         if metric.fallback is not None:
             return metric.fallback
         with self._state.transaction():
@@ -143,27 +147,26 @@ class Recorder:
         return decision.bits
 
     def _is_stopped(self, metric: MetricState, now: float) -> bool:
-        """Return whether the collector has stopped a metric; one report a day of a paused one is
-        not."""
+        """Return whether a metric is stopped; a paused one still gets one report per day."""
         stop = metric.stop
         if stop is None or stop.params_id != metric.encoder.params_id:
             return False
         if stop.reason == RETIRED or now < stop.until:
             return True
         later = stop._replace(until=now + SECONDS_A_DAY)
-        self._state.put_stop(metric.encoder.metric.name, later)  # raises where the state is held
+        self._state.put_stop(metric.encoder.metric.name, later)  # raises if the state is busy
         metric.stop = later
         return False
 
     def forget_metric(self, name: str) -> None:
-        """Discard what is remembered of a metric, since the collector stopped or resumed it."""
+        """Discard the cached data of a metric, because the collector stopped or resumed it."""
         self._metric_states.pop(name, None)
 
     def fill_periods(self, now: float) -> int:
-        """Send `no_data` for each period that is over, took nothing, and still takes reports.
+        """Send `no_data` for each finished period without reports that can still be reported.
 
-        Only for metrics that declare it and that this device has used, and not for those of
-        fixes, whose periods are closed by `Visits`. Returns how many it queued.
+        Only for metrics that declare it and that this device has used. Metrics of fixes are left
+        out: `Visits` closes their periods. Return the number of queued reports.
         """
         today = int(now // SECONDS_A_DAY)
         filled = 0
@@ -190,25 +193,25 @@ class Recorder:
         return (self._metric_states.get(name) or self._prepare(name)).encoder
 
     def runs_here(self, metric: Metric) -> bool:
-        """Return whether a metric is declared for the platform on which this runs."""
+        """Return whether a metric is declared for the platform of this process."""
         return self._platform in metric.platforms
 
     @property
     def budget(self) -> float:
-        """The present budget over all metrics and for life, nats; infinite for no bound."""
+        """Return the current lifetime budget over all metrics, in nats; infinite for no bound."""
         return self._ledger.budget
 
     def why_closed(self, name: str) -> str:
-        """Return the reason, in one word, why a metric records nothing any more; "" if it does."""
+        """Return, in one word, why a metric records nothing any more; "" if it does."""
         state = self._metric_states.get(name)
         return "" if state is None else state.closed
 
     def forget(self) -> None:
-        """Discard what is remembered of all metrics: a transaction around it was undone."""
+        """Discard the cached data of all metrics, because a transaction was rolled back."""
         self._metric_states = {}
 
     def _prepare(self, name: str, day: int | None = None) -> MetricState:
-        """Prepare a metric at its first use in this process. day: None where it is unknown."""
+        """Prepare a metric at its first use in this process; `day` is None if unknown."""
         if name not in self._metrics:
             raise UnknownMetricError(name, self._metrics)
         encoder = MetricEncoder(self._metrics[name], self._secret, self._randomness)
@@ -221,7 +224,7 @@ class Recorder:
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
         prepared = MetricState(encoder, source, per_period, reason)
         prepared.stop = self._state.stop(name)
-        if not reason:  # nothing is carried over to what is refused
+        if not reason:  # a refused metric carries nothing over
             counted_by, unit = prepared.counted_by
             present = None if day is None else period_number(unit, max(0, day))
             self._state.count_by(counted_by, unit, present)
@@ -232,15 +235,15 @@ class Recorder:
 
 
 class MetricState:
-    """The recorder's memory of one metric: its encoder, its limits, and final decisions.
+    """The recorder's data on one metric: its encoder, its limits, and final decisions.
 
-    closed: why nothing of this metric is recorded any more, or "".
-    memoized: digests that the ledger is known to hold.
-    fallback: B to send for every other value, once the ledger has no more room; None before that.
+    `closed` is the reason why nothing is recorded any more, or "". `memoized` contains digests that
+    are known to be in the ledger. `fallback` is B to send for every other value once the ledger is
+    full; None before that.
     """
 
     def __init__(self, encoder: MetricEncoder, source: int, per_period: int, closed: str) -> None:
-        """Nothing is decided yet but `closed`."""
+        """Start without decisions, except for `closed`."""
         self.encoder = encoder
         self.source = source
         self.closed = closed
@@ -249,14 +252,13 @@ class MetricState:
         self.stop: Stop | None = None
         self.last_day = day_of(encoder.metric.expires)
         self._per_period = per_period
-        self._latest: tuple[int, Limits] | None = None  # replaced as a whole: threads share it
+        self._latest: tuple[int, Limits] | None = None  # replaced as a whole, for thread safety
 
     def limits(self, day: int) -> Limits:
-        """Return the limits on the number of reports that apply on a day: of its period, and for
-        life.
+        """Return the limits on the number of reports on a day: of its period and of the lifetime.
 
-        What bounds a life is counted by the declared name, so that new slots or levels do not
-        start over; so is the one report in a window.
+        Lifetime limits are counted by the declared name, so that new slots or levels do not start
+        over. So is the one report in a window.
         """
         latest = self._latest
         if latest is None or latest[0] != day:
@@ -274,17 +276,17 @@ class MetricState:
 
     @property
     def counted_by(self) -> tuple[str, str]:
-        """The name and the unit of time by which reports are limited."""
+        """Return the name and the unit of time by which reports are limited."""
         metric = self.encoder.metric
         if metric.spaced:
-            return self.encoder.line, "day"  # periods may be redeclared
+            return self.encoder.line, "day"  # periods may be declared anew
         return metric.name, metric.period
 
 
 def _days_of_one_report(metric: Metric, day: int) -> tuple[int, int] | None:
-    """First and last day among which a report is the only one, of a metric that is `spaced`.
+    """Return the first and last day within which a report is the only one, if `spaced`.
 
-    With fresh turns those of its block, else as many as a window has before it and after it.
+    With fresh schedules these are the days of its block; otherwise, a window before and after it.
     """
     place, unit = metric.location, metric.period
     if place is None or not metric.spaced:

@@ -1,6 +1,6 @@
-"""Wipe a device's state: on withdrawal of consent, tried again until it works, and on a reset.
+"""Wiping of a device's state on withdrawal of consent, with retries, and on a reset.
 
-The numbers that were spent outlive the wipe, as far as they can be read and the disk has room.
+The numbers that were spent survive the wipe, as far as they are legible and the disk has room.
 """
 
 import json
@@ -22,29 +22,30 @@ from client_sdk.storage.schema import create_compact
 from client_sdk.storage.sqlite import COMPOSED, ENTRIES, SqliteState
 from rappor_core.calendar import PERIOD_DAYS
 
-FIRST_PAUSE, MAX_PAUSE = 0.25, 30.0  # seconds between two tries; each is twice the one before
+FIRST_PAUSE, MAX_PAUSE = 0.25, 30.0  # seconds between two attempts; each pause doubles
 UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
 Row = tuple[Any, ...]
-Account = dict[str, list[Row]]  # the rows of a state that outlive its secret, by table
-UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter of a message about damaged text
-MAX_COUNT = 1 << 62  # a number above is damage
+Account = dict[str, list[Row]]  # the rows of a state that survive its secret, by table
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter from a message about damaged text
+MAX_COUNT = 1 << 62  # a larger number is damage
 TABLES = ("periods", "used_up", "counters", "tombstones")
 
 
 class Withdrawal:
-    """Wipes the state in a directory, again and again until that works. done: called in a
-    thread, when a later try worked."""
+    """A process that wipes the state in a directory and retries until it succeeds.
+
+    `done` is called in a thread when a retry succeeded.
+    """
 
     def __init__(self, directory: StateDirectory, done: Callable[[], None]) -> None:
-        """Nothing is wiped yet."""
         self._directory = directory
         self._done = done
         self._lock = threading.Lock()
-        self._ended: threading.Event | None = None  # of the thread, while there is one
+        self._ended: threading.Event | None = None  # for the current thread, if there is one
         self._thread: threading.Thread | None = None
 
     def begin(self) -> StateError | None:
-        """Wipe the state; if that fails, return the reason and try again until `end`."""
+        """Wipe the state; on failure, return the reason and retry until `end`."""
         self.end()
         trouble = self._try()
         if trouble is not None:
@@ -56,14 +57,14 @@ class Withdrawal:
                 self._ended, self._thread = ended, thread
             try:
                 thread.start()
-            except RuntimeError:  # no more threads: then the next start wipes
+            except RuntimeError:  # no more threads: the next start wipes
                 self.end()
         return trouble
 
     def end(self, seconds: float = 0.0) -> None:
-        """Do not try again: the person has consented again, or the process is forked or ends.
+        """Stop retrying: the person has consented again, or the process is forked or ends.
 
-        seconds: to wait at most for the thread.
+        Wait at most `seconds` for the thread.
         """
         with self._lock:
             ended, self._ended = self._ended, None
@@ -74,7 +75,7 @@ class Withdrawal:
 
     @property
     def pending(self) -> bool:
-        """Whether a thread still tries to wipe the state."""
+        """Return whether a thread is still trying to wipe the state."""
         return self._ended is not None
 
     def _try(self) -> StateError | None:
@@ -88,7 +89,7 @@ class Withdrawal:
         pause = FIRST_PAUSE
         while not ended.wait(pause):
             pause = min(2 * pause, MAX_PAUSE)
-            with self._lock:  # not while consent is given again
+            with self._lock:  # not while consent is being given again
                 if ended.is_set():
                     return
                 if self._try() is None:
@@ -102,18 +103,18 @@ class Withdrawal:
 def reset(
     directory: StateDirectory, lock: threading.RLock, randomness: Randomness, day: int
 ) -> SqliteState:
-    """Start again with a new secret, on the word of the app alone; leave a tombstone.
+    """Start again with a new secret, only at the app's request; leave a tombstone.
 
     The first promises, the counts of reports and the budget stay, as far as they are legible.
 
     Args:
-        directory: Of the state.
-        lock: Of this process, for the state.
+        directory: The directory of the state.
+        lock: The lock of this process for the state.
         randomness: The source of the secret.
-        day: Since 1970-01-01, for the tombstone.
+        day: The day since 1970-01-01, for the tombstone.
 
     Raises:
-        StateError: A file cannot be made.
+        StateError: A file cannot be created.
     """
     directory.prepare()
     reason, state = _usable(directory, lock)
@@ -133,7 +134,7 @@ def reset(
 
 
 def _usable(directory: StateDirectory, lock: threading.RLock) -> tuple[str, SqliteState]:
-    """Why a reset is due, and a state to do it in: the old one wherever it can be read."""
+    """Return the reason for a reset, and the state to reset: the old one if it is readable."""
     reason = "asked_for" if directory.exists() else "state_new"
     try:
         return reason, directory.open(lock, check_ledger)
@@ -143,16 +144,16 @@ def _usable(directory: StateDirectory, lock: threading.RLock) -> tuple[str, Sqli
         with reading(directory.state_path):
             _keep_account(directory)
         return reason, directory.connect(lock)
-    return reason, directory.open(lock)  # raises again: nothing here can be mended by a reset
+    return reason, directory.open(lock)  # raises again: a reset cannot help
 
 
 def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
-    """Delete all but numbers, at once: the person does not consent. Nothing is made.
+    """Delete everything but numbers at once, because the person does not consent. Create nothing.
 
-    A state that cannot be read is deleted whole; then only `reset` starts over. Where nothing can
-    be written (a full disk), the state is deleted too, and made again from its numbers if there is
-    room then. Raises StateError where it can be neither, such as while another process holds it;
-    the withdrawal is remembered in a separate file, and ends with a later call.
+    A state that cannot be read is deleted completely; only `reset` starts over then. If nothing can
+    be written (a full disk), the state is deleted too, and created again from its numbers if there
+    is room. Raises StateError if neither is possible, such as while another process uses it. The
+    withdrawal is remembered in a separate file, and completed by a later call.
     """
     if directory.has_state():
         directory.begin_withdrawal()
@@ -165,26 +166,28 @@ def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
                     directory.delete()
                 elif isinstance(error, StateBusyError):
                     raise
-                else:  # a full disk: waiting may never help
+                else:  # such as a full disk, for which waiting may never help
                     _keep_account(directory)
     with reading(directory.state_path):
         directory.end_withdrawal()
 
 
 def _keep_account(directory: StateDirectory) -> None:
-    """Delete the state; then, if there is room, make one of what outlives a secret. Raises OSError
-    where a file cannot be deleted."""
+    """Delete the state; if there is room, create one with the numbers that were spent.
+
+    Raises OSError if a file cannot be deleted.
+    """
     account = read_account(directory.state_path)
     directory.delete()
     if account is not None:
-        with suppress(sqlite3.Error, OSError):  # no room even now: the numbers are lost
+        with suppress(sqlite3.Error, OSError):  # still no room: the numbers are lost
             create_compact(directory.state_path, partial(write_account, account))
 
 
 def wipe_state(state: SqliteState) -> None:
-    """Delete the queue, the values and the secret; keep the numbers spent in the ledger's lines.
+    """Delete the queue, the values and the secret; keep the spent numbers in the ledger's lines.
 
-    Raises StateBusyError while another connection keeps what was deleted in the files.
+    Raises StateBusyError while another connection keeps deleted data in the files.
     """
     if state.identity().secret is not None:
         with state.transaction() as database:
@@ -194,13 +197,13 @@ def wipe_state(state: SqliteState) -> None:
             state.set_secret(None)
     if not state.scrub():
         raise StateBusyError(
-            f"{state.path}: another process still reads the state as it was before, which keeps "
-            "the secret in the files"
+            f"{state.path}: another process still reads the earlier state, which keeps the secret "
+            "in the files"
         )
 
 
 def ledger_text(state: SqliteState) -> str:
-    """Return the ledger in numbers, for a tombstone: JSON, by line."""
+    """Return the numbers of the ledger as JSON by line, for a tombstone."""
     lines = {}
     for line in state.lines():
         entries = state.entries(line.name)
@@ -220,22 +223,22 @@ def _delete_values(database: sqlite3.Connection) -> None:
 
 
 def write_account(account: Account, database: sqlite3.Connection) -> None:
-    """Enter rows in a new state, as of a device that had a secret once."""
+    """Insert rows into a new state, like that of a device that once had a secret."""
     for table, rows in account.items():
         for row in rows:
-            marks = ", ".join("?" * len(row))  # names are those of this SDK's own tables
+            marks = ", ".join("?" * len(row))  # names are those of this SDK's tables
             database.execute(f"INSERT INTO {table} VALUES ({marks})", row)  # noqa: S608
     database.execute("INSERT INTO meta VALUES ('generation', 1)")
 
 
 def read_account(path: str) -> Account | None:
-    """Read what is legible of a state; None if it is not one, or is held whole.
+    """Read the legible rows of a state; None if it is not a state, or locked as a whole.
 
-    Nothing is written, where SQLite can read without.
+    Nothing is written if SQLite can read without writing.
     """
     if not os.path.exists(path):
         return None
-    for exclusive in (False, True):  # the latter makes no other file, for which room may lack
+    for exclusive in (False, True):  # the latter creates no other file, which needs no room
         with closing(sqlite3.connect(path, timeout=0.05, isolation_level=None)) as database:
             try:
                 if exclusive:
@@ -266,7 +269,7 @@ def _read(database: sqlite3.Connection) -> Account:
 def _rows(
     database: sqlite3.Connection, table: str, is_sound: Callable[[Row], bool] | None = None
 ) -> Iterator[Row]:
-    """Yield the sound rows of a table, up to a page that cannot be read."""
+    """Yield the valid rows of a table, up to a page that cannot be read."""
     try:
         query = f"SELECT * FROM {table} WHERE NOT ({reference()[1][table]})"  # noqa: S608
         yield from (row for row in database.execute(query) if is_sound is None or is_sound(row))
@@ -275,7 +278,7 @@ def _rows(
 
 
 def _is_sound(row: Row) -> bool:
-    """Return whether counts are from 0 on, other numbers from -1 (a life), and a ledger is JSON."""
+    """Return whether counts are >= 0, other numbers >= -1 (lifetime), and a ledger is JSON."""
     *others, last = row
     if isinstance(last, str):  # of a tombstone
         with suppress(*PARSERS):
@@ -286,7 +289,7 @@ def _is_sound(row: Row) -> bool:
 
 
 def _outlives(row: Row) -> bool:
-    """Read from the table `meta`: the budget, and the units in which reports are counted."""
+    """Return whether a row of `meta` survives: the budget, and units of report counts."""
     name, value = row
     if name == "budget":
         return type(value) is float and value > 0

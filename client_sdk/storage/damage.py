@@ -1,8 +1,7 @@
-"""Classify errors of the state: it is damaged, or held, or the disk refuses.
+"""Classification of state errors: the state is damaged, busy, or unusable at the moment.
 
-A file on a device meets flipped bits, half-written pages and other programs. Whatever it holds,
-what is read from it either fits what this SDK writes, or the state is `state_corrupt`; no error of
-a parser reaches the app.
+A file on a device meets flipped bits, half-written pages and other programs. If its contents do not
+match what this SDK writes, the state is `state_corrupt`; no error of a parser reaches the app.
 """
 
 import os
@@ -16,7 +15,7 @@ from client_sdk.storage.schema import create_tables
 from rappor_core.errors import RapporError
 
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-PLACE = frozenset(  # the disk's, the system's or the directory's trouble; the file may be right
+PLACE = frozenset(  # problems of the disk, system or directory; the file may be intact
     {
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_IOERR,
@@ -28,16 +27,16 @@ PLACE = frozenset(  # the disk's, the system's or the directory's trouble; the f
         sqlite3.SQLITE_PROTOCOL,
     }
 )
-UNKNOWN_TO_LIBRARY = ("syntax error", "unrecognized token", "no such function")  # too old a SQLite
+UNKNOWN_TO_LIBRARY = ("syntax error", "unrecognized token", "no such function")  # SQLite is too old
 PARSERS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RapporError)
 META = {"secret": bytes, "secret_check": bytes, "generation": int, "send_at": float}
 META |= {"budget": float, "failing_since": float, "unscrubbed": int}
-META |= {"unit": str, "stop": str}  # "unit:" or "stop:" is before a metric's name
+META |= {"unit": str, "stop": str}  # "unit:" or "stop:" precedes a metric's name
 LENGTHS = {"secret": 32, "secret_check": 8}
 
 LedgerCheck = Callable[[sqlite3.Connection], None]
 
-# Rows that this SDK never writes. The cross-checks find names of which a bit was flipped.
+# Rows that this SDK never writes. The cross-checks detect names with a flipped bit.
 NEVER = (
     "SELECT 1 FROM entries WHERE line NOT IN (SELECT name FROM lines)",
     "SELECT 1 FROM entries WHERE length(digest) <> 16 OR reports > 1 << 31",
@@ -54,7 +53,7 @@ NEVER = (
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Turn every error within the block, which reads a state, into a StateError."""
+    """Convert every error within the block, which reads a state, into a StateError."""
     try:
         yield
     except StateError:
@@ -64,11 +63,11 @@ def reading(path: str) -> Iterator[None]:
 
 
 def trouble(path: str, error: Exception) -> StateError:
-    """Return the StateError for an error met while reading or writing the state at `path`."""
+    """Return the StateError for an error while reading or writing the state at `path`."""
     if isinstance(error, StateError):
         return error
     text = f"{type(error).__name__}: {error}"
-    if isinstance(error, OSError | sqlite3.ProgrammingError):  # the latter: closed meanwhile
+    if isinstance(error, OSError | sqlite3.ProgrammingError):  # the latter: meanwhile closed
         return unavailable(path, text)
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -76,7 +75,7 @@ def trouble(path: str, error: Exception) -> StateError:
             return busy(path)
         places = path, os.path.dirname(path) or "."
         writable = code == sqlite3.SQLITE_READONLY and all(os.access(p, os.W_OK) for p in places)
-        if code in PLACE and not writable:  # else the head of the file is damaged
+        if code in PLACE and not writable:  # otherwise the head of the file is damaged
             return unavailable(path, text)
         if code == sqlite3.SQLITE_ERROR and any(words in text for words in UNKNOWN_TO_LIBRARY):
             return unavailable(path, f"SQLite {sqlite3.sqlite_version}: {text}")
@@ -84,12 +83,12 @@ def trouble(path: str, error: Exception) -> StateError:
 
 
 def busy(path: str) -> StateBusyError:
-    """Return the error for a state that another connection holds."""
+    """Return the error for a state that another connection has locked."""
     return StateBusyError(f"{path} is locked by another process or thread")
 
 
 def damaged(path: str, sign: str) -> StateError:
-    """Return the error for a file that holds what this SDK never wrote."""
+    """Return the error for a file with contents that this SDK never writes."""
     return StateError(
         f"{path} is damaged ({sign}); call reset() to start over, with a new secret, which spends "
         "the privacy budget again",
@@ -100,9 +99,9 @@ def damaged(path: str, sign: str) -> StateError:
 def check_contents(
     database: sqlite3.Connection, path: str, check_ledger: LedgerCheck | None = None
 ) -> None:
-    """Read every page, and all that must be understood later. Raises StateError.
+    """Read every page, and check everything that is parsed later. Raises StateError.
 
-    check_ledger: decodes what the ledger keeps, and raises what its parsers raise.
+    `check_ledger` decodes the contents of the ledger, and raises what its parsers raise.
     """
     with reading(path):
         result = database.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -110,14 +109,14 @@ def check_contents(
             raise damaged(path, str(result))
         expected, wrong = reference()
         if _schema_of(database) != expected:
-            raise damaged(path, "its schema is another")
+            raise damaged(path, "its schema is different")
         types = (f"SELECT 1 FROM {table} WHERE {which}" for table, which in wrong.items())  # noqa: S608
         for query in (*types, *NEVER):
             if database.execute(f"{query} LIMIT 1").fetchone() is not None:
-                raise damaged(path, "it holds what no version has written")
+                raise damaged(path, "it contains data that no version writes")
         find = "SELECT value FROM meta WHERE name = ?"
         for name, value in database.execute("SELECT name, value FROM meta").fetchall():
-            fits = type(value) is META[name.partition(":")[0]]  # and is found by its name
+            fits = type(value) is META[name.partition(":")[0]]  # and can be found by its name
             fits &= database.execute(find, (name,)).fetchone() == (value,)
             fits &= type(value) is not bytes or len(value) == LENGTHS[name]
             if not fits or (type(value) is int and value < 0):
@@ -126,7 +125,7 @@ def check_contents(
             check_ledger(database)
         for name in ("counters", "notes", "periods", "sources", "tombstones", "used_up"):
             for _ in database.execute(f"SELECT * FROM {name}"):  # noqa: S608 (names from above)
-                pass  # each text is read, because one that is not UTF-8 raises
+                pass  # reading each text raises an error for invalid UTF-8
 
 
 def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
@@ -136,8 +135,7 @@ def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
 
 @cache
 def reference() -> tuple[set[tuple[str, str, str, str]], dict[str, str]]:
-    """Return the schema of a new file; by table the condition that a row has a value of another
-    type."""
+    """Return the schema of a new file, and conditions that detect wrong types by table."""
     with closing(sqlite3.connect(":memory:")) as database:
         create_tables(database)
         schema = _schema_of(database)
@@ -157,5 +155,5 @@ def _wrong_types(database: sqlite3.Connection, table: str) -> str:
 
 
 def unavailable(path: str, text: object) -> StateError:
-    """Return the error for a file or directory of which the system gives no use now."""
+    """Return the error for a file or directory that the system cannot use now."""
     return StateError(f"{path} cannot be used: {text}; it is tried again every minute")

@@ -1,13 +1,13 @@
-"""The records that a state is made of.
+"""The records of a state.
 
 Everything in them is private, except reports, whose bits have been through both rounds.
 """
 
 from typing import Literal, NamedTuple
 
-VISITS = "visits:"  # name of a note: then the declared name of a metric of places
-NUMBERS = "numbers:"  # likewise: then the name of a metric of numbers
-STOP = "stop:"  # of a value in the table `meta`: then the name of a metric
+VISITS = "visits:"  # prefix of a note's name, before the declared name of a metric of places
+NUMBERS = "numbers:"  # the same, before the name of a number metric
+STOP = "stop:"  # prefix of a name in the table `meta`, before the name of a metric
 RETIRED, PAUSED = "metric_retired", "metric_paused"
 STOP_REASONS = frozenset({RETIRED, PAUSED})
 
@@ -15,31 +15,24 @@ Stored = Literal["queued", "full", "not_memoized"]
 
 
 class Identity(NamedTuple):
-    """The secret of a state, and how often one was made or wiped.
+    """The secret of a state, and how often one was created or wiped."""
 
-    secret: 32 bytes, or None while the person does not consent.
-    generation: 0 in a state that never had a secret; never falls.
-    """
-
-    secret: bytes | None
-    generation: int
+    secret: bytes | None  # 32 bytes, or None while the person does not consent
+    generation: int  # 0 in a state that never had a secret; it never decreases
 
     def __repr__(self) -> str:
-        """Without the secret, which must not end up in a log."""
+        """Format without the secret, which must not end up in a log."""
         return f"Identity({'a secret' if self.secret else 'no secret'}, {self.generation})"
 
 
 class Line(NamedTuple):
-    """One line of the ledger: a metric by its base name, over parameters, slots and levels.
-
-    agreed: what was promised when the metric was first used (`ledger.Promise` as JSON).
-    past_values, past_cost, past_spent, past_reports: numbers kept from secrets that were wiped when
-        consent was withdrawn: values memoized, epsilon they cost at most, epsilon really spent, and
-        reports made.
-    """
+    """One line of the ledger: a metric by its base name, across parameters, slots and levels."""
 
     name: str
-    agreed: str
+    agreed: str  # the promise when the metric was first used (`ledger.Promise` as JSON)
+    # past_values, past_cost, past_spent, past_reports: The numbers from secrets that were wiped on
+    # withdrawal of consent: memoized values, their maximum epsilon, the epsilon really spent, and
+    # the reports made.
     past_values: int = 0
     past_cost: float = 0.0
     past_spent: float = 0.0
@@ -47,25 +40,21 @@ class Line(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A memoized permanent response in the ledger: a keyed digest, never the value.
-
-    params: `RapporParams.to_dict` as JSON.  cost: epsilon_infinity, nats, charged once.
-    reports: how many reports were made from it.
-    """
+    """A memoized permanent response in the ledger: a keyed digest, never the value."""
 
     line: str
     digest: bytes
-    params: str
-    cost: float
-    reports: int = 0
+    params: str  # `RapporParams.to_dict` as JSON
+    cost: float  # epsilon_infinity in nats, charged once
+    reports: int = 0  # the number of reports made from it
 
 
 class Limits(NamedTuple):
-    """Limits on the number of reports, to be checked in the transaction that queues a report.
+    """The limits on the number of reports, checked in the transaction that queues a report.
 
-    At most `most` counted under `name` in the period of this number; at most `most_ever` (None: any
-    number) counted for life under `line`; none yet under `name` in the periods from the first to
-    the last of `alone_in`, where there is one.
+    At most `most` reports may be counted under `name` in the period `period`, and at most
+    `most_ever` (None: no limit) over the lifetime under `line`. If `alone_in` is given, no report
+    may be counted yet under `name` in the periods from its first to its last.
     """
 
     name: str
@@ -79,14 +68,11 @@ class Limits(NamedTuple):
 class Stop(NamedTuple):
     """A metric that the collector has stopped, by its answer to a report.
 
-    An answer can only narrow what a device sends. `metric_retired`: nothing of the metric is
-    recorded until its `params_id` changes. `metric_paused`: nothing for a day; then one report is
-    recorded and sent, and where it is answered so again the device waits another day.
-
-    reason: RETIRED or PAUSED.  params_id: of the version that was refused.
-    until: seconds since 1970 from which one report may be sent; of a pause.
+    An answer can only reduce what a device sends. With `metric_retired`, nothing of the metric is
+    recorded until its `params_id` changes. With `metric_paused`, nothing is recorded for a day.
+    Then one report is recorded and sent; if the answer is the same, the device waits another day.
     """
 
-    reason: str
-    params_id: str
-    until: float
+    reason: str  # RETIRED or PAUSED
+    params_id: str  # of the version that was refused
+    until: float  # for a pause: seconds since 1970 from which one report may be sent

@@ -1,8 +1,8 @@
-"""Periods by which reports are limited: how units overlap, and what is kept of past ones.
+"""Counts of reports by period: how units overlap, and what is kept of past periods.
 
 A limit must hold whatever the clock does and whatever unit a later version of the app declares. So
-counts of past periods are never dropped: those far from the present are marked as used up, in runs;
-and counts in another unit are carried over to every period of the new one that they may belong to.
+counts of past periods are never dropped. Those far from the present are marked as used up, in runs.
+Counts in another unit are carried over to every period of the new unit to which they may belong.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from rappor_core.calendar import last_day, period_number
 if TYPE_CHECKING:
     import sqlite3
 
-KEPT_PERIODS = 64  # of each metric, with their counts: far more than can still be reported on
-SPARE_PERIODS = 32  # more than that many too many: the ones far from the present are used up
+KEPT_PERIODS = 64  # per metric, with their counts: far more than can still be reported
+SPARE_PERIODS = 32  # tolerated above KEPT_PERIODS before the most distant ones are used up
 
-# How many periods of the second unit one period of the first can share days with, at most.
+# The maximum number of periods of the second unit that share days with one period of the first.
 MAX_TOUCHED = {
     "day": {"day": 1, "week": 1, "month": 1},
     "week": {"day": 7, "week": 1, "month": 2},
@@ -27,14 +27,13 @@ MAX_TOUCHED = {
 
 
 class Periods:
-    """A set of period numbers, kept as runs: what is over for ever, in little room."""
+    """A compact set of period numbers that are permanently used up, stored as runs."""
 
     MAX_RUNS = 256
 
     __slots__ = ("_runs",)
 
     def __init__(self, runs: Iterable[Iterable[int]] = ()) -> None:
-        """runs: as `runs` gave them."""
         self._runs: list[list[int]] = [list(run) for run in runs]
 
     def __contains__(self, period: int) -> bool:
@@ -42,8 +41,11 @@ class Periods:
         return any(first <= period <= last for first, last in self._runs)
 
     def add(self, first: int, last: int | None = None) -> None:
-        """Add a period, or those from `first` to `last`. Past 256 runs the narrowest gap between
-        runs is filled in, so that a period may be refused but never counted twice."""
+        """Add a period, or those from `first` to `last`.
+
+        Past 256 runs the narrowest gap between runs is filled, so that a period may be refused but
+        never counted twice.
+        """
         last = first if last is None else last
         if any(low <= first and last <= high for low, high in self._runs):
             return
@@ -60,20 +62,21 @@ class Periods:
         self._runs = merged
 
     def runs(self) -> list[Any]:
-        """List the runs, for the state."""
+        """Return the runs, for the state."""
         return self._runs
 
 
 def touched(unit: str, number: int, new: str) -> range:
-    """Numbers of the periods of unit `new` that share a day with a period of `unit`."""
+    """Return the numbers of the periods of unit `new` that share a day with a period of `unit`."""
     first = max(0, last_day(unit, number - 1) + 1)
     return range(period_number(new, first), period_number(new, last_day(unit, number)) + 1)
 
 
 def carried(counts: Mapping[int, int], unit: str, new: str) -> dict[int, int]:
-    """Convert counts by period to another unit; each is the most that it can be.
+    """Convert counts by period to another unit, as upper bounds.
 
-    A report counts in every period that it may have been made in: rather too strict than twice.
+    A report counts in every period in which it may have been made: it is safer to be too strict
+    than to allow a report twice.
     """
     result: dict[int, int] = {}
     for number, reports in counts.items():
@@ -83,7 +86,7 @@ def carried(counts: Mapping[int, int], unit: str, new: str) -> dict[int, int]:
 
 
 def use_up(database: sqlite3.Connection, name: str, present: int) -> None:
-    """Mark the periods far from the present one as used up, where there are many of them.
+    """Mark periods far from the present one as used up, if there are too many.
 
     The 64 nearest keep their counts. Call it in a transaction.
     """

@@ -1,8 +1,8 @@
-"""The state file: its tables, its versions, and how to connect to it.
+"""The state file: its tables, its versions, and its connections.
 
 WAL with synchronous=NORMAL: a commit survives the end of the process at any moment (it is in the
-system's page cache), but a loss of power may undo the last ones. So `StateFile.sync` is called
-before anything leaves the device. No statement needs more than SQLite 3.24 (2018).
+system's page cache), but a power loss may undo the last ones. So `StateFile.sync` is called before
+anything leaves the device. No statement needs more than SQLite 3.24 (2018).
 """
 
 import os
@@ -16,12 +16,12 @@ from functools import cache
 from client_sdk.errors import StateError
 
 SCHEMA_VERSION = 5
-FIRST_VERSION = 4  # of SDK 0.3.0, the first that was published; older files are refused
-MEMORY = ":memory:"  # in place of a path: a database in memory
+FIRST_VERSION = 4  # SDK 0.3.0, the first one published; older files are rejected
+MEMORY = ":memory:"  # instead of a path: a database in memory
 APPLICATION_ID = 0x52415050  # "RAPP"
-PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
-WAL_BYTES = 1 << 19  # to which a longer write-ahead log is cut when it is written from its start
-BUSY_SECONDS = 1.0  # longest wait for another process where a file is made or brought up to date
+PAGE_BYTES = 1024  # small pages, because a commit writes each page that it changed
+WAL_BYTES = 1 << 19  # the size to which a longer write-ahead log is truncated on reuse
+BUSY_SECONDS = 1.0  # the longest wait for another process when a file is created or upgraded
 
 BATCHES = """
 CREATE TABLE batches (
@@ -63,21 +63,21 @@ CREATE TABLE used_up (
 
 
 def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """Open a state file; a new one gets its tables, one of version 4 is upgraded.
+    """Open a state file; create the tables of a new one, and upgrade one of version 4.
 
     Args:
         path: The file, or MEMORY.
-        patience: Seconds that each later statement waits for another process.
+        patience: The seconds that each later statement waits for another process.
 
     Raises:
         StateError: The file has another schema version.
-        sqlite3.Error, OSError: It is locked or damaged, or cannot be made.
+        sqlite3.Error, OSError: It is locked or damaged, or cannot be created.
     """
     if path != MEMORY:
         _create_private(path)
     database = _open(path, patience)
     try:
-        if path == MEMORY and hasattr(database, "deserialize"):  # not over a SQLite before 3.36
+        if path == MEMORY and hasattr(database, "deserialize"):  # SQLite 3.36 or later
             database.deserialize(_blank_image())
         _ensure_tables(database, path)
         wait_for(database, patience)
@@ -88,10 +88,10 @@ def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
 
 
 def create_compact(path: str, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a state file in as little room as possible, completely or not at all.
+    """Create a state file in as little room as possible, completely or not at all.
 
-    fill: enters the rows, in the transaction that makes the tables. The next `connect` takes the
-    file as any other. Raises sqlite3.Error and OSError, such as on a full disk.
+    `fill` inserts the rows, in the transaction that creates the tables. The next `connect` opens
+    the file like any other. Raises sqlite3.Error and OSError, such as on a full disk.
     """
     draft = f"{path}.{os.getpid()}.{threading.get_ident()}"
     os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
@@ -128,19 +128,19 @@ def wait_for(database: sqlite3.Connection, seconds: float) -> None:
 
 @cache
 def _blank_image() -> bytes:
-    """Return a new state, to be copied into memory: much faster than to create its tables again."""
+    """Return a new state to copy into memory, which is much faster than creating its tables."""
     with closing(sqlite3.connect(MEMORY)) as database:
-        database.execute("PRAGMA page_size = 512")  # fleets have many
+        database.execute("PRAGMA page_size = 512")  # small, because fleets have many devices
         create_tables(database)
         return database.serialize()
 
 
 def _create_private(path: str) -> None:
-    """Make the file readable by its owner alone; SQLite gives its companions the same mode.
+    """Create the file, readable only by its owner; SQLite gives its other files the same mode.
 
-    Made under another name and linked, because closing a file drops this process's locks on it:
-    the state itself must never be opened and closed outside SQLite ("How To Corrupt An SQLite
-    Database File", section 2.2).
+    It is created under another name and linked, because closing a file drops this process's locks
+    on it: the state itself must never be opened and closed outside SQLite ("How To Corrupt An
+    SQLite Database File", section 2.2).
     """
     if os.path.exists(path):
         return
@@ -152,8 +152,8 @@ def _create_private(path: str) -> None:
                 os.link(draft, path)
             except FileExistsError:
                 raise
-            except (OSError, NotImplementedError):  # no hard links here, as for apps on Android
-                # left open on purpose, once in the life of an installation: see above
+            except (OSError, NotImplementedError):  # no hard links, as for apps on Android
+                # left open on purpose, once per installation: see above
                 os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     finally:
         os.unlink(draft)
@@ -170,14 +170,14 @@ def _open(path: str, patience: float) -> sqlite3.Connection:
         database.execute("PRAGMA secure_delete = ON")
         database.execute("PRAGMA wal_autocheckpoint = 0").fetchall()  # the sending thread does it
         database.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}").fetchall()
-    except BaseException:  # also of a message that is no UTF-8
+    except BaseException:  # also for a message with invalid UTF-8
         database.close()
         raise
     return database
 
 
 def _enter_wal(database: sqlite3.Connection, patience: float) -> None:
-    """SQLite does not wait for this change of mode when others are opening the same new file."""
+    """Switch to WAL, retrying while others open the same new file: SQLite itself does not wait."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -190,11 +190,11 @@ def _enter_wal(database: sqlite3.Connection, patience: float) -> None:
 
 
 def _ensure_tables(database: sqlite3.Connection, path: str) -> None:
-    ask = "PRAGMA user_version"  # 0 of a file that was never used
+    ask = "PRAGMA user_version"  # 0 in a file that was never used
     if database.execute(ask).fetchone()[0] == SCHEMA_VERSION:
         return
     wait_for(database, BUSY_SECONDS)
-    database.execute("BEGIN IMMEDIATE")  # if power is lost after it, it is done again
+    database.execute("BEGIN IMMEDIATE")  # repeated at the next start if power is lost
     try:
         version = int(database.execute(ask).fetchone()[0])  # another process may have been first
         if version < 0:
@@ -218,11 +218,11 @@ def _ensure_tables(database: sqlite3.Connection, path: str) -> None:
 
 
 def _upgrade(database: sqlite3.Connection) -> None:
-    """Upgrade a file of version 4, within the caller's transaction: batches are binary.
+    """Upgrade a file of version 4, within the caller's transaction: batches become binary.
 
-    A JSON batch that the collector counted already is refused under its id, and dropped.
+    The collector refuses a JSON batch that it counted already, by its id, and the batch is dropped.
     """
-    import gzip  # all three once in the life of an installation
+    import gzip  # like the next two, needed once per installation
 
     from rappor_core.wire.binary import encode_binary
     from rappor_core.wire.json import decode_json

@@ -1,7 +1,7 @@
-"""The state in a file, safe over threads, processes and a killed process.
+"""The state in a file, which is safe for threads, processes and killed processes.
 
-Every write is one transaction that takes SQLite's write lock first (BEGIN IMMEDIATE), so that two
-processes on one file see each other's counts. Threads of one process wait for each other on a
+Every write is one transaction that acquires SQLite's write lock first (BEGIN IMMEDIATE), so that
+two processes with one file see each other's counts. Threads of one process wait for each other on a
 fair lock instead of SQLite's, which sleeps.
 """
 
@@ -36,7 +36,7 @@ QUEUE = """
     INSERT INTO queue (source, entry, day, bits)
         SELECT ?, id, ?, ? FROM entries WHERE digest = ?
 """
-LIFE = -1  # the period that never ends, for a limit on reports for life
+LIFE = -1  # the number of the endless period, for a limit over the device's lifetime
 NEAR = """
     SELECT 1 FROM periods
         WHERE metric = :name AND reports > 0 AND period BETWEEN :first AND :last
@@ -55,48 +55,49 @@ QUEUED = """
 COUNT_QUEUED = """
     UPDATE entries SET reports = reports + (SELECT count(*) FROM queue WHERE entry = entries.id)
 """
-ADVANCE, MAX_ADVANCE = 25, 10  # reports counted at once: one in 25 of a limit, 10 at most
+ADVANCE, MAX_ADVANCE = 25, 10  # reports counted in advance: a 25th of the limit, at most 10
 
-Row = tuple[int, int, bytes, bytes]  # of QUEUE: source, day, bits, digest
+Row = tuple[int, int, bytes, bytes]  # the values of QUEUE: source, day, bits, digest
 
 
 class SqliteState(StateFile):
-    """A connection to a state file, which implements `State`."""
+    """A connection to a state file, with the operations on its records."""
 
     def __init__(
         self, path: str, lock: threading.RLock, patience: float = PATIENCE, *, is_new: bool = False
     ) -> None:
-        """Open or create the file. See `StateFile`."""
         super().__init__(path, lock, patience, is_new=is_new)
         self._advance: dict[tuple[str, int], int] = {}
 
     def close(self) -> None:
-        """Close the connection permanently; give back what was counted in advance."""
+        """Close the connection permanently; return unused counts that were made in advance."""
         with self.lock:
             if self._advance and self._open is not None:
                 give_back = (
                     "UPDATE periods SET reports = reports - ? WHERE metric = ? AND period = ?"
                 )
                 unused = [(reports, *key) for key, reports in self._advance.items() if reports]
-                with suppress(sqlite3.Error):  # a full disk: the counts stay, on the strict side
+                with suppress(sqlite3.Error):  # such as a full disk: counts stay too high
                     self._open.executemany(give_back, unused)
             super().close()
 
     def add_report(
         self, source: int, digest: bytes, day: int, bits: bytes, limits: Limits
     ) -> Stored:
-        """Queue one report and count it against its limits, in one commit: the write of `record`.
+        """Queue one report and count it against its limits, in one commit.
 
-        A limit is counted some reports in advance, which saves most commits a page. A process that
-        is killed loses what it had in advance: less than a 25th of the limit, 9 at most.
+        A limit is counted some reports in advance, so that most commits write one page less. A
+        process that is killed loses the reports counted in advance: less than a 25th of the limit,
+        at most 9.
 
         Args:
-            source: Number of the report's source.
-            digest: Of the memoized response that the report was made from; the ledger holds it,
-                or the answer is `not_memoized`.
-            day: Since 1970-01-01, UTC.
-            bits: As on the wire.
-            limits: On the number of reports.
+            source: The number of the report's source.
+            digest: The digest of the memoized response from which the report was made. If the
+                ledger does
+                not contain it, the result is `not_memoized`.
+            day: The day since 1970-01-01, UTC.
+            bits: The bits as on the wire.
+            limits: The limits on the number of reports.
         """
         report = source, day, bits, digest
         key = limits.name, limits.period
@@ -110,10 +111,10 @@ class SqliteState(StateFile):
                 stored = _queue(database, report)  # one statement is a transaction
             else:
                 step = max(1, min(limits.most // ADVANCE, MAX_ADVANCE))
-                if in_advance or database.in_transaction:  # the latter may be undone
+                if in_advance or database.in_transaction:  # the latter may be rolled back
                     step = 0 if in_advance else 1
                 stored = self._add(database, report, limits, step)
-                if stored == "full" and step > 1:  # no room for so many, but perhaps for one
+                if stored == "full" and step > 1:  # no room for all, but perhaps for one
                     step = 1
                     stored = self._add(database, report, limits, step)
             if stored == "queued":
@@ -143,19 +144,21 @@ class SqliteState(StateFile):
         return stored
 
     def identity(self) -> Identity:
-        """Read the identity: the secret and the generation."""
+        """Return the identity: the secret and the generation."""
         query = "SELECT name, value FROM meta WHERE name IN ('secret', 'generation')"
-        values = dict(self.rows(query))  # one statement: others write
+        values = dict(self.rows(query))  # one statement, because others may write
         return Identity(values.get("secret"), values.get("generation", 0))
 
     def secret(self, expected: bytes | None = None) -> bytes:
-        """Read the secret; in the transaction of what depends on it, since others may replace it.
+        """Return the secret, within the transaction that depends on it.
+
+        Other processes may replace it.
 
         Args:
-            expected: The one that earlier derivations were made from, if any.
+            expected: The secret of earlier derivations, if any.
 
         Raises:
-            StateChangedError: There is no secret, or another one than `expected`.
+            StateChangedError: There is no secret, or it differs from `expected`.
         """
         secret = self.identity().secret
         if secret is None or expected not in (None, secret):
@@ -163,8 +166,7 @@ class SqliteState(StateFile):
         return secret
 
     def source(self, metric: str, params_id: str, cohort: int) -> int:
-        """Return the number of what queued reports of a metric have in common, given at the first
-        call."""
+        """Return the number of the fields that queued reports share, assigned at the first call."""
         source = metric, params_id, cohort
         with self.transaction() as database:
             database.execute(
@@ -175,14 +177,13 @@ class SqliteState(StateFile):
         return int(number)
 
     def last_period(self, metric: str, latest: int) -> int | None:
-        """Return the last period up to `latest` in which a report of `metric` was counted, or
-        None."""
+        """Return the last period up to `latest` with a counted report of `metric`, or None."""
         query = "SELECT max(period) FROM periods WHERE metric = ? AND period BETWEEN 0 AND ?"
         ((period,),) = self.rows(query, (metric, latest))
         return None if period is None else int(period)
 
     def count_by(self, name: str, unit: str, present: int | None = None) -> None:
-        """Count the reports of `name` by periods of this unit; write only what changes."""
+        """Count the reports of `name` by periods of this unit; write only changes."""
         with self.transaction() as database:
             before = self.get(f"unit:{name}")
             if before != unit:
@@ -198,7 +199,7 @@ class SqliteState(StateFile):
         return Line(*rows[0]) if rows else None
 
     def lines(self) -> list[Line]:
-        """All lines of the ledger, by name."""
+        """Return all lines of the ledger, by name."""
         return [Line(*row) for row in self.rows("SELECT * FROM lines ORDER BY name")]
 
     def put_line(self, line: Line) -> None:
@@ -207,12 +208,14 @@ class SqliteState(StateFile):
             database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?)", line)
 
     def entries(self, line: str, query: str = ENTRIES) -> list[Entry]:
-        """Return the memoized responses of a line, with the reports made from each; by COMPOSED
-        without those that are queued and so never left the device."""
+        """Return the memoized responses of a line, with the number of reports from each.
+
+        With the query COMPOSED, queued reports, which never left the device, are not counted.
+        """
         return [Entry(*row) for row in self.rows(query, (line,))]
 
     def add_entry(self, entry: Entry) -> None:
-        """Memoize one more response."""
+        """Add a memoized response."""
         with self.transaction() as database:
             database.execute(
                 "INSERT INTO entries (line, digest, params, cost, reports) VALUES (?, ?, ?, ?, ?)",
@@ -220,7 +223,7 @@ class SqliteState(StateFile):
             )
 
     def keep_notes(self, names: Set[str]) -> None:
-        """Delete all notes but those of these names, and overwrite them in the files."""
+        """Delete all notes except those with these names, and overwrite them in the files."""
         stale = [row for row in self.rows("SELECT name FROM notes") if row[0] not in names]
         if stale:
             with self.transaction() as database:
@@ -229,7 +232,7 @@ class SqliteState(StateFile):
             self.scrub_traces()
 
     def stop(self, metric: str) -> Stop | None:
-        """Read the stop of a metric; None where there is none."""
+        """Return the stored `Stop` of a metric, or None."""
         text = self.get(STOP + metric)
         if text is None:
             return None
@@ -237,7 +240,7 @@ class SqliteState(StateFile):
         return Stop(reason, params_id, float(until))
 
     def put_stop(self, metric: str, stop: Stop | None) -> None:
-        """Store the stop of a metric, or remove it."""
+        """Store the stop of a metric, or remove it (None)."""
         text = None if stop is None else f"{stop.reason} {stop.params_id} {stop.until}"
         self.put(STOP + metric, text)
 
@@ -247,7 +250,7 @@ class SqliteState(StateFile):
         return bool(self.rows(query)[0][0])
 
     def set_secret(self, secret: bytes | None) -> None:
-        """Store a new secret with its check, or remove it (None); the generation grows."""
+        """Store a new secret with its check, or remove it (None); increase the generation."""
         with self.transaction():
             self.put("secret", secret)
             self.put("secret_check", secret_check(secret) if secret else None)
@@ -259,7 +262,7 @@ def _queue(database: sqlite3.Connection, report: Row) -> Stored:
 
 
 def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bool:
-    """Count a report in its period and for life; False if a limit has no room for it."""
+    """Count a report in its period and lifetime; return False if a limit has no room for it."""
     name, period, most, line, most_ever, alone_in = limits
     if alone_in is not None:
         near = {"name": name, "first": alone_in[0], "last": alone_in[1]}
@@ -272,24 +275,23 @@ def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bo
 
 
 class MemoryState(SqliteState):
-    """The state of one device in a database in memory. It is lost when the object is.
+    """The state of one device in an in-memory database, which is lost with the object.
 
     For fleets of many devices in one process, and tests of an app; see `docs/client.md`.
     """
 
     def __init__(self, secret: bytes) -> None:
-        """Start with an empty ledger and an empty queue. secret: 32 bytes, private."""
+        """Start with an empty ledger and an empty queue; `secret` has 32 bytes, private."""
         super().__init__(MEMORY, threading.RLock())
         self.set_secret(secret)
 
     def __del__(self) -> None:
-        """Close the database; where it was never opened there is none."""
         with suppress(AttributeError):
             self.close()
 
     def take_reports(self) -> list[Report]:
         """Empty the queue and return its reports, in the order of recording."""
-        from rappor_core.wire.report import Report  # an app's device does not need it
+        from rappor_core.wire.report import Report  # a device in an app does not need it
 
         with self.transaction() as database:
             rows = database.execute(QUEUED).fetchall()

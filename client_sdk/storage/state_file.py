@@ -1,8 +1,8 @@
-"""A connection to the state file: its transactions, and how long callers wait for them.
+"""A connection to the state file, with its transactions and their waiting times.
 
-An app's own thread may be the one that waits, so no call waits longer than `PATIENCE`, and nothing
-waits for the disk while it holds the lock: transactions are committed to the system's cache, and
-the sending thread calls `sync` before anything leaves the device.
+The waiting thread may be the app's own, so no call waits longer than `PATIENCE`, and nothing waits
+for the disk while it holds the lock. Transactions are committed to the system's cache, and the
+sending thread calls `sync` before anything leaves the device.
 """
 
 import os
@@ -16,13 +16,13 @@ from client_sdk.errors import StateError
 from client_sdk.storage.damage import BUSY, LedgerCheck, busy, check_contents, reading
 from client_sdk.storage.schema import BUSY_SECONDS, connect, wait_for
 
-PATIENCE = 0.05  # seconds for which a call waits for other threads, and for other processes
+PATIENCE = 0.05  # seconds that a call waits for other threads, and for other processes
 MAX_LOG_BYTES = 4 << 20
-UNSCRUBBED = "unscrubbed"  # of the mark in the table `meta`
+UNSCRUBBED = "unscrubbed"  # key of the mark in the table `meta`
 
 
 class StateFile:
-    """One connection to a state file. For any thread."""
+    """One connection to a state file, for any thread."""
 
     def __init__(
         self, path: str, lock: threading.RLock, patience: float = PATIENCE, *, is_new: bool = False
@@ -30,14 +30,15 @@ class StateFile:
         """Open or create the file.
 
         Args:
-            path: Absolute path of the file.
-            lock: Shared by all connections of this process to the file.
-            patience: Seconds for which a call waits for other threads.
-            is_new: The file may still have to be made, by this process or another: its opening
+            path: The absolute path of the file.
+            lock: The lock that all connections of this process to the file share.
+            patience: The seconds that a call waits for other threads.
+            is_new: Whether this or another process may still have to create the file, so that
+                opening
                 waits longer.
 
         Raises:
-            StateError: The file cannot be opened, or another process holds it.
+            StateError: The file cannot be opened, or another process has locked it.
         """
         self.path = path
         self.lock = lock
@@ -52,7 +53,7 @@ class StateFile:
 
     @property
     def database(self) -> sqlite3.Connection:
-        """The connection; made again after `suspend`. Take `lock` first."""
+        """Return the connection, opened again after `suspend`. Acquire `lock` first."""
         if self._open is None:
             if self._closed:
                 raise StateError("the client is closed", "closed")
@@ -61,7 +62,7 @@ class StateFile:
         return self._open
 
     def check(self, check_ledger: LedgerCheck | None = None) -> None:
-        """Read the whole file once. Raises StateError for damage."""
+        """Read and check the whole file once. Raises StateError for damage."""
         with self._locked():
             check_contents(self.database, self.path, check_ledger)
 
@@ -76,9 +77,9 @@ class StateFile:
                 wait_for(self.database, PATIENCE)
 
     def suspend(self) -> None:
-        """Close the connection until it is needed: SQLite's must not be carried over a fork.
+        """Close the connection until it is needed, because SQLite's must not survive a fork.
 
-        What was committed stays.
+        Committed data stays.
         """
         with self.lock, self._checkpointing:
             database, self._open = self._open, None
@@ -99,13 +100,12 @@ class StateFile:
             raise busy(self.path)
 
     def _translated(self, error: sqlite3.OperationalError) -> Exception:
-        """Return a StateBusyError where SQLite waited in vain; otherwise the error itself."""
         is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY
         return busy(self.path) if is_busy else error
 
     @contextmanager
     def _locked(self, patience: float | None = None) -> Iterator[None]:
-        """Surround statements of this connection."""
+        """Wrap statements of this connection in the lock, and translate errors."""
         self._acquire(patience)
         try:
             yield
@@ -116,10 +116,10 @@ class StateFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that excludes other threads and processes, or a part of an outer one.
+        """Run a transaction that excludes other threads and processes, or a part of an outer one.
 
-        What is committed survives the end of the process, and a loss of power once `sync` has
-        returned: a loss of power undoes the last transactions, never one before them.
+        Committed data survives the end of the process. It survives a power loss once `sync` has
+        returned: a power loss undoes the last transactions, never one before them.
         """
         with self._locked():
             database = self.database
@@ -136,7 +136,7 @@ class StateFile:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Surround reads that must be consistent with each other, without waiting for writers."""
+        """Wrap reads that must be consistent with each other, without waiting for writers."""
         with self._locked(BUSY_SECONDS):
             if self.database.in_transaction:
                 yield
@@ -153,8 +153,8 @@ class StateFile:
             return self.database.execute(query, values).fetchall()
 
     def rows_aside(self, query: str) -> list[tuple[Any, ...]]:
-        """Run a long query as `rows` does, while other threads record."""
-        with self._checkpointing:  # not `lock`: no thread of the app waits
+        """Run a long query like `rows`, while other threads record."""
+        with self._checkpointing:  # not `lock`, so that no thread of the app waits
             if self._open is not None:
                 try:
                     return self._open.execute(query).fetchall()
@@ -172,7 +172,7 @@ class StateFile:
             )
 
     def counters(self) -> dict[str, int]:
-        """Counters of events, by name."""
+        """Return the counters of events, by name."""
         return dict(self.rows("SELECT name, number FROM counters"))
 
     def get(self, name: str) -> Any:
@@ -181,7 +181,7 @@ class StateFile:
         return rows[0][0] if rows else None
 
     def put(self, name: str, value: object) -> None:
-        """Set or (None) remove a value of the meta table."""
+        """Set a value of the meta table, or remove it (None)."""
         with self.transaction() as database:
             if value is None:
                 database.execute("DELETE FROM meta WHERE name = ?", (name,))
@@ -189,33 +189,33 @@ class StateFile:
                 database.execute("REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def note(self, name: str) -> str | None:
-        """Return the text kept under a name, or None. Private."""
+        """Return the text that is stored under a name, or None. Private."""
         rows = self.rows("SELECT text FROM notes WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
 
     def put_note(self, name: str, text: str) -> None:
-        """Keep a text under a name, in place of an earlier one."""
+        """Store a text under a name, replacing an earlier one."""
         with self.transaction() as database:
             database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
 
     def sync(self) -> None:
-        """Write all that is committed through to the disk, while other threads record.
+        """Write everything that is committed through to the disk, while other threads record.
 
-        Only the log is synced: SQLite syncs it and the file itself when it moves the one into the
-        other. Raises OSError.
+        Only the log is synced: SQLite syncs it and the file itself when it moves the log into the
+        file. Raises OSError.
         """
-        with suppress(FileNotFoundError):  # no log: all is in the file, and synced
+        with suppress(FileNotFoundError):  # without a log, all data is in the file, and synced
             _sync(f"{self.path}-wal", os.O_RDWR)
         if os.name != "nt":
-            _sync(os.path.dirname(self.path), os.O_RDONLY)  # where the log may be new
+            _sync(os.path.dirname(self.path), os.O_RDONLY)  # the log may be new there
 
     def checkpoint(self, min_bytes: int = 0) -> None:
         """Move a log of `min_bytes` or more into the file, while other threads record.
 
-        Threads that never pause keep it from ending, and the log grows: past MAX_LOG_BYTES the rest
-        is moved while they wait.
+        Threads that never pause keep this from completing, and the log grows. Past MAX_LOG_BYTES
+        the rest is moved while they wait.
         """
-        with self._checkpointing:  # not `lock`: it may wait for the disk
+        with self._checkpointing:  # not `lock`, because it may wait for the disk
             log = f"{self.path}-wal"
             num_bytes = os.path.getsize(log) if os.path.exists(log) else 0
             if self._open is None or num_bytes < min_bytes:
@@ -225,15 +225,15 @@ class StateFile:
                 self._open.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def scrub(self) -> bool:
-        """Empty the write-ahead log, which holds old pages; deleted rows are overwritten anyway.
+        """Empty the write-ahead log, which contains old pages; deleted rows are overwritten anyway.
 
-        False where another connection is at work, or reads an earlier state: then what was deleted
-        is still in the files, and goes the next time.
+        Return False if another connection is active, or reads an earlier state. Deleted data then
+        stays in the files until the next time.
         """
         with self._checkpointing:  # as above
             if self._open is None:
                 return False
-            # the latter keeps writers out: the former has waited for the disk before, without that
+            # the second one blocks writers, so the first one waits for the disk before it
             self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             ((busy, _, _),) = self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return not busy
@@ -241,8 +241,8 @@ class StateFile:
     def leave_trace(self) -> None:
         """Mark that private rows are deleted, within the transaction that deletes them.
 
-        A killed process, a scrub that another process hinders, and an app that is not opened for
-        weeks leave it to whoever opens the state next.
+        If the process is killed, another process prevents the scrub, or the app is not opened for
+        weeks, the next process that opens the state scrubs it.
         """
         self.put(UNSCRUBBED, int.from_bytes(os.urandom(7), "big"))
 
@@ -251,7 +251,7 @@ class StateFile:
         mark = self.get(UNSCRUBBED)
         if mark is None:
             return True
-        with self.transaction() as database:  # places of rows tell how long those before them were
+        with self.transaction() as database:  # a row's position reveals the length of earlier rows
             notes = database.execute("SELECT * FROM notes").fetchall()
             database.execute("DELETE FROM notes")
             database.executemany("INSERT INTO notes VALUES (?, ?)", notes)

@@ -47,7 +47,7 @@ def test_json_for_machines(state_dir: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_reasons_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(tmp_path / "nosuch")]) == 1
-    assert "holds no state" in capsys.readouterr().err
+    assert "contains no state" in capsys.readouterr().err
     assert not (tmp_path / "nosuch").exists()
     with pytest.raises(SystemExit) as wrong:
         main([])

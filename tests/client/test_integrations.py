@@ -71,7 +71,7 @@ def test_each_platform_has_its_folder(telemetry, monkeypatch, tmp_path, platform
 
 @pytest.mark.parametrize("app", ["", "..", "a/b", "a\\b", "C:"])
 def test_a_name_that_leaves_the_folder_is_refused(telemetry, app) -> None:
-    with pytest.raises(ParameterError, match="is no name of a folder"):
+    with pytest.raises(ParameterError, match="is not a valid folder name"):
         telemetry.folder_of(app)
 
 
@@ -135,13 +135,13 @@ def test_a_start_sends_the_page(rappor):
 
 def test_another_value_is_named(rappor):
     rappor.client.record("homepage", "a")
-    with pytest.raises(AssertionError, match="'homepage' .'a',. was recorded, not .'b',."):
+    with pytest.raises(AssertionError, match="'homepage': recorded .'a',., not .'b',."):
         rappor.assert_sent("homepage", "b")
 
 
 def test_without_a_call_nothing_leaves(rappor):
     rappor.assert_nothing_sent()
-    with pytest.raises(AssertionError, match=r"'theme' \\(\\) was recorded"):
+    with pytest.raises(AssertionError, match=r"'theme': recorded \\(\\)"):
         rappor.assert_sent("theme", "dark")
 """
 
@@ -169,5 +169,5 @@ def test_a_value_over_the_limit_tells_the_reason(tmp_path, monkeypatch) -> None:
         assert [one.refusal == "" for one in app.client.recorded] == [True, False]
         with pytest.raises(ValueRefusedError):
             app.client.record("theme", "pink")
-        with pytest.raises(AssertionError, match="reports left"):
+        with pytest.raises(AssertionError, match="reports were sent"):
             app.assert_nothing_sent()

@@ -58,7 +58,7 @@ def test_a_retired_metric_is_recorded_no_more(open_phone, collector, clock) -> N
     assert not client.record("homepage", "b")
     account = client.inspect()
     assert account["stopped"][0]["metric"] == "homepage"
-    assert "homepage: the collector collects it no more" in render(account)
+    assert "homepage: the collector no longer collects it" in render(account)
     assert account["counters"]["stopped:homepage"] == 2
 
 

@@ -115,7 +115,7 @@ def test_an_impossible_address_is_refused_at_once(url) -> None:
 
 @pytest.mark.parametrize("url", ["http://10.0.2.2", "http://127.example.org", "http://[::2]:1"])
 def test_a_key_does_not_travel_in_clear_text(url) -> None:
-    with pytest.raises(ParameterError, match="anybody on the way can read the key"):
+    with pytest.raises(ParameterError, match="anyone on the way can read the key"):
         Transport(url, "rk_report_private")
     Transport(url)
     Transport(url, "rk_report_private", plain_key=True)
