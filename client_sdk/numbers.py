@@ -161,7 +161,6 @@ class NumberRecorder:
 
 
 def _day(now: float) -> int:
-    """Return the day since 1970-01-01; 0 if the clock is unset."""
     return max(0, int(now // SECONDS_A_DAY))
 
 

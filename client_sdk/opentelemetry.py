@@ -139,7 +139,6 @@ class DeclaredMeterProvider(MeterProvider):
 
 
 def _observer(callback: Any) -> Callable[[], Iterable[Observation]]:
-    """Return a reader of a callback in either form of OpenTelemetry: a function or a generator."""
     if not isinstance(callback, Generator):
         return lambda: callback(CallbackOptions())
     next(callback, None)  # run to its first `yield`, which returns nothing

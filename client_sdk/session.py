@@ -209,7 +209,6 @@ class Session:
             self._count(f"{outcome}:{name}")
 
     def _scrubbing(self, outcome: str | None) -> str | None:
-        """After a period was closed, have its data scrubbed from the files now."""
         if outcome == "queued":
             self.worker.run_maintenance()
         return outcome

@@ -133,7 +133,6 @@ def _verify(archive: str, part: ArchivedPart) -> None:
 
 
 def _executor(on: str | None, num_reports: int) -> AbstractContextManager[Executor | None]:
-    """Open an engine; without one, read few reports in this process, which starts faster."""
     if on is None and num_reports < FEW_REPORTS:
         return nullcontext()
     return open_executor(on or "local", [SpanTask.__module__])

@@ -108,7 +108,6 @@ def restore(
 
 
 def _ask_for_open_days() -> bool:
-    """Ask on a terminal. Without a terminal, report wrong usage (exit 2)."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(
             "give --discard-open-days, which is always safe, or --keep-open-days if no day was "

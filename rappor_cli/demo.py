@@ -55,7 +55,7 @@ from simulations.experiments.demo import (
 from simulations.populations.fleet import encode_fleet
 
 DEFAULT_CLIENTS = 100_000  # the first table appears within 20 s of processor time
-DEFAULT_DEVICES = 12_000  # three values appear in the wrong order in 1 of 1,000 runs
+DEFAULT_DEVICES = 12_000  # by their errors, three values are out of order in 1 of 1,000 runs
 DEFAULT_PORT = 8100  # of the decoder service
 MAX_ROWS = 24
 _DATABASE = "collector.sqlite"
@@ -234,7 +234,6 @@ def _lists_itself(metric: Metric) -> bool:
 
 
 def _candidates(metric: Metric, output: Path) -> str:
-    """Return a file with the devices' values and the same number of unused values."""
     values = list(map(str, held_values(metric)))
     path = output / f"{metric.base_name}-candidates.txt"
     write_whole(path, "\n".join([*values, *(f"nobody-{value}" for value in values)]) + "\n")

@@ -130,7 +130,6 @@ def _shared_sentences(
 
 
 def _by_platform(metrics: MetricsFile) -> str:
-    """Return the cost on each platform, unless the file names only the usual one."""
     if all(metric.platforms == (APP,) for metric in metrics.declared):
         return ""
     app, web = metrics.lifetime_epsilon_on(APP), metrics.lifetime_epsilon_on(WEB)
@@ -172,7 +171,6 @@ def compile_(
 
 
 def _say_refused(sentences: str) -> None:
-    """Print which other devices would not accept the result."""
     if sentences:
         print(f"note: {sentences}", file=sys.stderr)
 

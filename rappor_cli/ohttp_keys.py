@@ -95,7 +95,6 @@ def retire(
 
 
 def _fields(row: RelayKey) -> dict[str, object]:
-    """Return the fields of a key that a list shows, none of which is private."""
     public = None if row.private is None else b64encode(encode_keys([row.config])).decode()
     retired = None if row.retired is None else row.retired.isoformat()
     created = row.created.isoformat()

@@ -152,7 +152,6 @@ def _options(kind: str) -> tuple[str, ...]:
 
 
 def _refuse_given(context: typer.Context, names: Iterable[str], what: str) -> None:
-    """Raise PlanError if the user gave a parameter that `what` does not use."""
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)

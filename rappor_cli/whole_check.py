@@ -45,7 +45,6 @@ def whole_check(
 def _attacked(
     metrics: tuple[tuple[str, Metric], ...], population: int, relay: bool
 ) -> tuple[Finding, ...]:
-    """Return the findings of attacks; they are cached, because `rappor plan` checks twice."""
     from privacy_audit.findings import attack_findings  # as above
 
     rng = np.random.default_rng(0)

@@ -103,7 +103,6 @@ def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
 
 
 def _shown_use(metric: Metric) -> str:
-    """Return what the presence of a report shows; "" if devices answer in each period anyway."""
     if metric.rules.takes_fixes or metric.rules.collected:
         return ""
     if metric.no_data is not None and metric.max_reports_per_period == 1:

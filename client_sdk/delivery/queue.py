@@ -220,7 +220,6 @@ class ReportQueue:
             self.last_loss = outcome
 
     def _forget(self, batch: StoredBatch, outcomes: Counter[str]) -> None:
-        """Delete a batch and count its outcomes, unless it was wiped or answered meanwhile."""
         with self._state.transaction() as database:
             gone = database.execute("DELETE FROM batches WHERE id = ?", (batch.number,)).rowcount
             for name, number in outcomes.items() if gone else ():

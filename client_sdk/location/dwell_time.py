@@ -27,7 +27,6 @@ class Dwell:
     __slots__ = ("_slots",)
 
     def __init__(self, rows: Iterable[tuple[str, Place, float]] = ()) -> None:
-        """Restore the result of `rows`."""
         self._slots: dict[str, dict[Place, float]] = {}
         for slot, place, amount in rows:
             self.add(slot, place, amount)

@@ -97,7 +97,6 @@ class FlowVisits(Visits):
         }
 
     def _learn(self, period: int) -> None:
-        """Keep the first cell of a finished period if the second one belongs to a later period."""
         place = self._dwell.usual(self._flow.origin.name)
         is_needed = any(turn == period + self._flow.lag for turn, _ in self._to_come(period))
         if self._flow.lag and is_needed and place is not None:

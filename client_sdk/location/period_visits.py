@@ -77,7 +77,6 @@ class Visits:
         return metric.location
 
     def _draw(self, secret: bytes, parts: Sequence[Metric]) -> None:
-        """Draw from the secret the periods in which this device answers, and its level."""
         self._assignment: Assignment = assignment_of(secret, parts)
         self._level = self._assignment.level
 
@@ -307,7 +306,6 @@ class Visits:
         self._reported.add(period)
 
     def _known_at(self, turn: int, slot: str) -> Place | None:
-        """Return the last known place of a slot, if the answer of this period may use it."""
         since, place = self._known.get(slot, (turn, None))
         return place if (turn, slot) in self._assignment.answers_from(since) else None
 

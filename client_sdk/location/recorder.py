@@ -163,7 +163,6 @@ class LocationRecorder:
             self._state.count(f"{outcome}:{name}")
 
     def _counted(self, closed: bool) -> Literal["queued"] | None:
-        """Return the result for data in memory, and save it; later if the state is busy."""
         self._unsaved |= closed or self._monotonic() - self._saved_at >= SAVE_SECONDS
         if self._unsaved:
             with suppress(StateBusyError):

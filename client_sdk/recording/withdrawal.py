@@ -289,7 +289,6 @@ def _is_sound(row: Row) -> bool:
 
 
 def _outlives(row: Row) -> bool:
-    """Return whether a row of `meta` survives: the budget, and units of report counts."""
     name, value = row
     if name == "budget":
         return type(value) is float and value > 0

@@ -128,7 +128,6 @@ def wait_for(database: sqlite3.Connection, seconds: float) -> None:
 
 @cache
 def _blank_image() -> bytes:
-    """Return a new state to copy into memory, which is much faster than creating its tables."""
     with closing(sqlite3.connect(MEMORY)) as database:
         database.execute("PRAGMA page_size = 512")  # small, because fleets have many devices
         create_tables(database)

@@ -63,11 +63,9 @@ class PrefixCells:
         return rows, spans(west, east, columns, box)
 
     def _shape(self, level: int) -> tuple[int, int]:
-        """Return the number of columns and rows on the globe at a level."""
         raise NotImplementedError
 
     def _indices(self, latitude: float, longitude: float, level: int) -> tuple[int, int]:
-        """Return the column and row of a point."""
         raise NotImplementedError
 
     def _join(self, x: int, y: int, level: int) -> int:  # noqa: ARG002

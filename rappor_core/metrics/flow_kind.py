@@ -179,11 +179,10 @@ def _slot(table: MetricTable, key: str) -> Slot:
 
 
 def _params(table: MetricTable) -> RapporParams:
-    """Return the symbols and cohorts, and k-ary randomized response with the whole epsilon."""
     symbols, cohorts = table["num_symbols"], table["num_cohorts"]
     check_whole("num_symbols", symbols, 2, MAX_SYMBOLS)
     if type(cohorts) is not int or cohorts % COHORT_STEP:
-        why = f"is not a multiple of {COHORT_STEP}, the cohorts that together ask all questions"
+        why = f"is not a multiple of {COHORT_STEP}, of which each set asks all questions"
         table.refuse("num_cohorts", why)
     mechanism = TwoRoundMechanism.one_symbol(symbols, table.positive("epsilon"))
     return RapporParams(symbols, 1, cohorts, mechanism, "flow_symbol")

@@ -210,7 +210,6 @@ def _encoding(table: MetricTable) -> Encoding:
 
 
 def _params(table: MetricTable, location: Location) -> RapporParams:
-    """Return the parameters: a Bloom filter, one bit per cell, or a symbol, with its noise."""
     encoding = _encoding(table)
     if not encoding.symbols:
         table.refuse_any(("num_symbols",), "goes with encoding = 'symbol'")

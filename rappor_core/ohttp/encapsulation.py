@@ -179,7 +179,6 @@ def _parts(data: bytes) -> Iterator[bytes]:
 
 
 def _decode(part: bytes) -> KeyConfig | None:
-    """Decode a key configuration; None if it is for another cipher suite."""
     if part[1:3] != _two(KEM_ID):
         return None
     public_key, rest = part[3 : 3 + PUBLIC_KEY_BYTES], part[3 + PUBLIC_KEY_BYTES :]

@@ -79,7 +79,6 @@ def decode_binary(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatc
 
 
 def _read_group(body: bytes, offset: int, max_reports: int) -> tuple[ReportGroup, int]:
-    """Return the group at `offset`, and the offset of the next one."""
     name_end = offset + 1 + byte_at(body, offset)
     metric = check_metric(utf8(body[offset + 1 : name_end]))
     params_id, days, num_bytes, count = unpack(_GROUP, body, name_end)

@@ -113,7 +113,6 @@ def _check_values(body: bytes) -> None:
 def _group_from_json(
     index: int, fields: dict[str, Any], num_bytes: int, rows: list[tuple[int, bytes]]
 ) -> ReportGroup:
-    """Return a new group for the report that begins it; the caller adds the rows."""
     where = f"report {index}"
     return ReportGroup(
         metric=check_metric(fields["metric"]),
