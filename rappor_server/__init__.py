@@ -1,1 +1,1 @@
-"""What the project's HTTP services share: databases, backups, logs, problem documents, settings."""
+"""The shared base of the HTTP services: databases, backups, logs, problem documents, settings."""

@@ -1,4 +1,4 @@
-"""Copying an SQLite database while it is in use, and putting a copy in place of none.
+"""Backups of an SQLite database while it is in use, and their restoration.
 
 SQLite's own online backup copies it page by page in one view. PostgreSQL has its own tools.
 """
@@ -15,10 +15,10 @@ from rappor_server.errors import SettingsError, StorageError
 def back_up(database: str, file: Path, program: Program) -> int:
     """Write a consistent copy of an SQLite database to a new file; return its size in bytes.
 
-    A copy that is not whole is never left under the name.
+    An incomplete copy is never left under the name.
 
     Raises:
-        SettingsError: The file exists, or the database is not there or is PostgreSQL's.
+        SettingsError: The file exists, or the database is missing or is PostgreSQL's.
         StorageError: Copying failed.
     """
     source = _sqlite_file(database, "pg_dump --format=custom, or with its snapshots")
@@ -33,11 +33,11 @@ def back_up(database: str, file: Path, program: Program) -> int:
 
 
 def restore(file: Path, database: str, program: Program) -> None:
-    """Make an SQLite database, which must not exist yet, from a backup file.
+    """Create an SQLite database, which must not exist yet, from a backup file.
 
     Raises:
         SettingsError: The file is missing, or the database exists or is PostgreSQL's.
-        StorageError: The file is not a whole copy of such a database.
+        StorageError: The file is not a complete copy of such a database.
     """
     target = _sqlite_file(
         database, "pg_restore, then run rappor restore for it without a file: it settles open days"
@@ -70,7 +70,7 @@ def _copy(source: Path, target: Path, program: Program) -> None:
             result = new.execute("PRAGMA integrity_check").fetchone()[0]
             query = "SELECT count(*) FROM sqlite_master WHERE name = ?"
             if new.execute(query, (program.table,)).fetchone() == (0,):
-                result = "none of its tables is ours"
+                result = "it has none of this program's tables"
     except sqlite3.Error as error:
         where = f"{source} could not be copied into {target.parent}"
         raise StorageError(f"{where}: {error}; name another file") from error
@@ -78,4 +78,4 @@ def _copy(source: Path, target: Path, program: Program) -> None:
         if result != "ok":
             target.unlink(missing_ok=True)
     if result != "ok":
-        raise StorageError(f"{source} is not a whole database of the {program.name}: {result}")
+        raise StorageError(f"{source} is not an intact database of the {program.name}: {result}")

@@ -1,4 +1,4 @@
-"""Connections and transactions, for SQLite and PostgreSQL alike."""
+"""Connections and transactions for both SQLite and PostgreSQL."""
 
 import os
 import select
@@ -33,18 +33,14 @@ from rappor_server.errors import ConflictError, DiskFullError, SettingsError, St
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that owns a database.
+    """A program that owns a database."""
 
-    name: as in "stop the collector".  table: one that only its databases have.  migration_lock: an
-    advisory lock of PostgreSQL.  shares_database: `migrate` may add tables to somebody else's.
-    """
-
-    name: str
-    table: str
+    name: str  # the name in messages, as in "stop the collector"
+    table: str  # a table that only its databases have
     metadata: MetaData
     migrations: Path
-    migration_lock: int
-    shares_database: bool
+    migration_lock: int  # an advisory lock of PostgreSQL
+    shares_database: bool  # `migrate` may add tables to another program's database
 
 
 try:
@@ -54,24 +50,24 @@ except ImportError:  # Windows
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _HINTS = {  # by SQLite's error code
-    sqlite3.SQLITE_NOTADB: "name the file that rappor migrate made, or restore a backup",
+    sqlite3.SQLITE_NOTADB: "name the file that rappor migrate created, or restore a backup",
     sqlite3.SQLITE_CORRUPT: "restore a backup",
-    sqlite3.SQLITE_CANTOPEN: "check the path, and that it is a file that may be written",
+    sqlite3.SQLITE_CANTOPEN: "check the path, and that the file is writable",
     sqlite3.SQLITE_READONLY: "change its permissions, and those of its directory",
     sqlite3.SQLITE_FULL: "make room on its disk",
-    sqlite3.SQLITE_BUSY: "another process holds it; try again",
+    sqlite3.SQLITE_BUSY: "another process is using it; try again",
 }
 
-# What a commit rests on; a session sees a change of the server's settings at its next statement.
+# The guarantee of a commit; a session sees a change of the server's settings at its next statement.
 COMMIT_SETTING = "current_setting('fsync')"
-_RECYCLE_SECONDS = 300  # after which a session is replaced, which may read from an old primary
-_SERVER_BOUNDS = {  # in which a server that is gone is found out: seconds, and milliseconds
+_RECYCLE_SECONDS = 300  # after which a session is replaced, because it may read from an old primary
+_SERVER_BOUNDS = {  # the time within which a lost server is detected: seconds, and milliseconds
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-# Of a session that is of no use any more: read only after a failover, or ended by the server.
+# States of a session that is useless: read-only after a failover, or ended by the server.
 _USELESS_STATES = {"25006", "25P03", "57P01", "57P02", "57P03", "57P05"}
 _CONFLICTS, _DISK_FULL = ("40P01", "40001"), "53100"  # a deadlock that was broken; no room
 
@@ -90,14 +86,16 @@ def parse_url(database: str) -> URL:
 
 @contextmanager
 def alone_on_sqlite(database: str, process: str) -> Iterator[None]:
-    """Lock an SQLite database for the block: one process of a kind, as in "another collector",
-    uses it; PostgreSQL takes several. Raises SettingsError where another one has it, or where it
-    cannot be locked."""
+    """Lock an SQLite database for the block, so that one process of a kind uses it.
+
+    `process` names the kind, as in "another collector". PostgreSQL allows several. Raises
+    SettingsError if another process has the database, or if it cannot be locked.
+    """
     url = parse_url(database)
     if url.get_backend_name() != "sqlite" or fcntl is None:
         yield
         return
-    # Another file than the database: closing that would let SQLite's own locks go.
+    # A separate file: closing the database file would release SQLite's own locks.
     path = Path(f"{Path(str(url.database)).resolve()}.{process}.lock")
     with ExitStack() as files:
         try:
@@ -105,7 +103,7 @@ def alone_on_sqlite(database: str, process: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SettingsError(
-                f"another {process} runs on {url.database!r}: SQLite takes one; use that one, or "
+                f"another {process} runs on {url.database!r}: SQLite allows one; use that one, or "
                 "move to PostgreSQL for more"
             ) from None
         except OSError as error:
@@ -117,9 +115,10 @@ def alone_on_sqlite(database: str, process: str) -> Iterator[None]:
 
 
 def make_engine(database: str, *, pool_size: int = 2, timeout: float = 5.0) -> Engine:
-    """Make the database engine; no connection is opened yet.
+    """Return the database engine; no connection is opened yet.
 
-    pool_size: the most connections to PostgreSQL.  timeout: seconds to wait for a lock or one.
+    `pool_size` is the maximum number of connections to PostgreSQL. `timeout` is the number of
+    seconds to wait for a lock or a connection.
     """
     url = parse_url(database)
     if url.get_backend_name() != "sqlite":
@@ -137,35 +136,34 @@ def make_engine(database: str, *, pool_size: int = 2, timeout: float = 5.0) -> E
 
 
 def make_private(file: Path) -> None:
-    """Make an empty file that its owner alone can read, unless the file exists; SQLite's WAL
-    file takes the same mode."""
-    with suppress(OSError):  # what is wrong with the place, SQLite says when it opens the file
+    """Create an empty file, if missing, that only its owner can read, like SQLite's WAL file."""
+    with suppress(OSError):  # SQLite reports any problem when it opens the file
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    """WAL with FULL sync: a commit that returned is on the disk. The driver must not begin."""
+    """Set WAL with FULL sync: a finished commit is on the disk. The driver must not begin."""
     connection.isolation_level = None
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Writers take the one write lock at once, so that they wait instead of failing later."""
+    """Begin a transaction; writers acquire the write lock first, to wait rather than fail."""
     write = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
-    """Each transaction sets what it needs: behind a pooler any session may run it."""
-    settings = {  # hold over what the server, the role and the database say
+    """Return an engine whose transactions set what they need: a pooler may use any session."""
+    settings = {  # override the settings of the server, the role and the database
         "synchronous_commit": "on",
         "lock_timeout": str(int(timeout * 1000)),
         "idle_in_transaction_session_timeout": "60000",
     }
     engine = create_engine(
         url,
-        isolation_level="READ COMMITTED",  # a writer must see what was committed before its locks
+        isolation_level="READ COMMITTED",  # a writer must see all commits before its locks
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=timeout,
@@ -183,29 +181,29 @@ def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
 
 
 def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
-    """A server that went away has hung up: make another connection. Costs no round trip."""
+    """Raise DisconnectionError if the server has closed the connection. Needs no round trip."""
     if connection.closed:
         raise DisconnectionError
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)
-    if waiting.poll(0):  # an idle session has nothing to say but good-bye
+    if waiting.poll(0):  # the only message to an idle session is its end
         raise DisconnectionError
 
 
 def refuse_unsafe_commits(fsync: str) -> None:
-    """Raises StorageError where a commit that returned need not be on PostgreSQL's disk."""
+    """Raise StorageError if PostgreSQL does not sync commits to its disk."""
     if fsync == "off":
         raise StorageError(
-            "fsync = off in PostgreSQL: what is acknowledged could be lost with the server; set "
+            "fsync = off in PostgreSQL: acknowledged data could be lost with the server; set "
             "fsync = on and reload its configuration"
         )
 
 
 def check_commits(connection: Connection, lock: str = "") -> None:
-    """Check, on PostgreSQL, that commits are on the disk when they return, and take a lock.
-    Raises StorageError.
+    """Check on PostgreSQL that commits are synced to disk, and acquire a lock.
 
-    lock: a call of one of its functions, waited for in the same round trip; SQLite has one writer.
+    `lock` is a call of a PostgreSQL function, which the same round trip waits for; SQLite has one
+    writer. Raises StorageError if commits are not synced.
     """
     if connection.dialect.name == "postgresql":
         statement = text(f"SELECT {COMMIT_SETTING}" + (f", {lock}" if lock else ""))
@@ -213,19 +211,19 @@ def check_commits(connection: Connection, lock: str = "") -> None:
 
 
 def _hang_up(connection: Any) -> None:
-    """End the wait of another thread for a server that does not answer."""
+    """End another thread's wait for a server that does not answer."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.shutdown(socket.SHUT_RDWR)
 
 
 class Database:
-    """Transactions on one engine. Every failure of the database itself is a StorageError.
+    """The transactions on one engine; every failure of the database is a StorageError.
 
-    Once PostgreSQL says that a session is of no use, all sessions of that time are replaced.
+    Once PostgreSQL reports a useless session, all sessions of that time are replaced.
     """
 
     def __init__(self, engine: Engine, program: Program, *, max_seconds: float = 120.0) -> None:
-        """Open nothing yet. max_seconds: of a transaction on PostgreSQL, which may not answer."""
+        """Prepare the database; `max_seconds` limits a transaction on PostgreSQL."""
         self.max_seconds = max_seconds
         self._dropped = float("-inf")
         self.engine = engine
@@ -242,15 +240,14 @@ class Database:
         return self._transaction(**level)
 
     def change(self) -> AbstractContextManager[Connection]:
-        """Return a transaction that writes; on SQLite it holds the one write lock from its start.
-        Raises StorageError where its commit would not last."""
+        """Return a writing transaction. Raises StorageError if its commit would not be synced."""
         return self.locked()
 
     @contextmanager
     def locked(self, *locks: str) -> Iterator[Connection]:
-        """A transaction that writes and takes locks of PostgreSQL first, in this order.
+        """Run a transaction that writes and first acquires locks of PostgreSQL, in this order.
 
-        locks: calls of its functions.  Raises StorageError where the commit would not last.
+        `locks` are calls of its functions. Raises StorageError if the commit would not be synced.
         """
         with self._transaction(writes=True) as connection:
             for statement in locks or ("",):
@@ -259,8 +256,7 @@ class Database:
 
     @contextmanager
     def _bounded(self, connection: Connection) -> Iterator[None]:
-        """Hang up if a transaction lasts too long: no other bound ends the wait for a server that
-        is stopped and whose kernel still answers."""
+        """Close a transaction's connection if it lasts too long: a stopped server never answers."""
         session = connection.connection.driver_connection
         timer = threading.Timer(min(self.max_seconds, threading.TIMEOUT_MAX), _hang_up, (session,))
         timer.daemon = True
@@ -306,13 +302,14 @@ class Database:
                 self.engine.pool.dispose()
 
     def try_to_write(self, table: Table, row: Mapping[str, Any], blob: str) -> None:
-        """Insert a row as large as a batch or result may be, and delete it, in one committed
-        transaction. Raises StorageError, as on a full disk.
+        """Insert a row as large as a batch or result may be, and delete it, in one transaction.
+
+        Raises StorageError, such as on a full disk.
 
         Args:
-            table: has a text or binary primary key, which the row names first.
-            row: its values, but for the blob.
-            blob: the column that gets a MiB of random bytes.
+            table: The table; its primary key, text or binary, comes first in the row.
+            row: The values of the row except for the blob.
+            blob: The column for a MiB of random bytes.
         """
         name, mark = next(iter(row.items()))
         with self._transaction(writes=True) as connection:
@@ -321,6 +318,6 @@ class Database:
             connection.execute(delete(table).where(table.c[name] == mark))
 
     def close(self) -> None:
-        """Close the database connections; those in a transaction of another thread when it ends."""
+        """Close the database connections; those in use by another thread close when it finishes."""
         self._is_closed = True
-        self.engine.pool.dispose()  # and of no other pool: a connection goes back to its own
+        self.engine.pool.dispose()  # only this pool: a connection returns to its own pool

@@ -1,4 +1,4 @@
-"""Errors that every server of the project raises, in the one tree of errors."""
+"""The errors that every server raises, in the hierarchy of `rappor_core.errors`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from rappor_core.errors import RapporError
 
 
 class ServerError(RapporError):
-    """Base class of a server's errors. `details` are extra members of the problem document."""
+    """The base class of a server's errors; `details` are extra members of the problem document."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -15,19 +15,19 @@ class ServerError(RapporError):
 
 
 class SettingsError(ServerError, ValueError):
-    """A setting is wrong, or is not safe as it is."""
+    """A setting is invalid or unsafe."""
 
 
 class SchemaError(ServerError):
-    """The database was made by another version of the code."""
+    """The database was created by another version of the code."""
 
 
 class StorageError(ServerError):
-    """The database cannot be reached or cannot write. What was not answered was not done."""
+    """The database cannot be reached or cannot write. Unanswered requests were not carried out."""
 
 
 class DiskFullError(StorageError):
-    """The disk of the database has no room. What was not answered was not done."""
+    """The disk of the database is full. Unanswered requests were not carried out."""
 
 
 class ConflictError(StorageError):
@@ -35,11 +35,11 @@ class ConflictError(StorageError):
 
 
 class RequestError(ServerError, ValueError):
-    """The request is wrong in itself."""
+    """The request itself is invalid."""
 
 
 class BodyTooLargeError(RequestError):
-    """A request body is larger than its bound, as sent or after decompression."""
+    """A request body exceeds its limit, as sent or after decompression."""
 
 
 class BodyTimeoutError(RequestError):
@@ -51,7 +51,7 @@ class RateLimitedError(RequestError):
 
 
 class OverloadedError(ServerError):
-    """More requests wait than the bound allows, or the server is shutting down."""
+    """Too many requests are waiting, or the server is shutting down."""
 
 
 class AuthenticationError(ServerError):
@@ -59,14 +59,14 @@ class AuthenticationError(ServerError):
 
 
 class NotFoundError(ServerError, LookupError):
-    """The named thing does not exist, or the person may not know that it does."""
+    """The named resource does not exist, or the person may not know that it does."""
 
 
 def drop_traces(error: BaseException) -> None:
-    """Remove the tracebacks from an error and from its causes.
+    """Remove the tracebacks from an error and its causes.
 
-    The frames of a traceback hold the body of the request, and one that awaited a thread's error
-    holds the error, too: a cycle, which would keep both until a full garbage collection.
+    The frames of a traceback reference the body of the request. A frame that awaited a thread's
+    error references the error, too: a cycle that would keep both until a full garbage collection.
     """
     seen: set[int] = set()
     behind: list[BaseException | None] = [error]

@@ -1,4 +1,4 @@
-"""Secrets of keys and sessions: 256 random bits, whose plain SHA-256 cannot be searched."""
+"""Secrets of keys and sessions: 256 random bits, too many to guess from their plain SHA-256."""
 
 import base64
 import hmac
@@ -7,12 +7,12 @@ from hashlib import sha256
 
 
 def make_secret(random_bytes: Callable[[int], bytes]) -> str:
-    """Make a new secret: 43 characters of letters, digits, `-` and `_`."""
+    """Return a new secret: 43 characters of letters, digits, `-` and `_`."""
     return base64.urlsafe_b64encode(random_bytes(32)).decode("ascii").rstrip("=")
 
 
 def hash_secret(secret: str) -> bytes:
-    """SHA-256 of a secret key, 32 bytes: the form in which it is stored."""
+    """Return the SHA-256 of a secret key, 32 bytes, which is stored in its place."""
     return sha256(secret.encode("ascii")).digest()
 
 

@@ -1,4 +1,4 @@
-"""Structured logs, one JSON object a line, to stderr. No address, header, body or key is logged."""
+"""Structured logs to stderr: JSON lines without addresses, headers, bodies or keys."""
 
 import logging
 import sys
@@ -14,7 +14,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Log:
-    """The server's own log: one JSON object a line, without data of requests."""
+    """The server's own log: one JSON object per line, without data of requests."""
 
     def __init__(self, logger: Any, seconds: Callable[[], float]) -> None:
         self._logger = logger
@@ -27,7 +27,7 @@ class Log:
         self._logger.info(event, **fields)
 
     def warning(self, event: str, **fields: str | int | float) -> None:
-        """Log an event that an operator may have to look at; of a flood, one line a second."""
+        """Log an event that may need an operator; in a flood, log one line per second."""
         now = self._seconds()
         if now - self._last.get(event, float("-inf")) < 1.0:
             self._left_out[event] += 1
@@ -36,12 +36,11 @@ class Log:
         self._logger.warning(event, **fields, more_before=self._left_out.pop(event, 0))
 
     def notice(self, event: str, **fields: str | int | float) -> None:
-        """A warning that comes rarely: each one is a line."""
+        """Log a rare warning; each one is logged."""
         self._logger.warning(event, **fields)
 
     def crash(self, error: BaseException) -> None:
-        """Log a defect by its type and the place where it was raised; its message could hold
-        data of a request, and is left out."""
+        """Log a defect by type and location only, because its message may reveal a request."""
         frames = traceback.extract_tb(error.__traceback__)
         where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-8:]]
         self._logger.error("defect", kind=type(error).__name__, where=where)
@@ -51,14 +50,14 @@ _LIBRARIES = ("uvicorn", "uvicorn.error", "asyncio", "psycopg", "sqlalchemy", "a
 
 
 class _Redirect(logging.Handler):
-    """What a library logs, without messages of exceptions, which may hold a request."""
+    """A handler for a library's logs, without exception messages, which may reveal requests."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log one line of ours: their text, without what was filled into it."""
+        """Log the library's message template, without the values that fill it."""
         if record.exc_info and record.exc_info[1] is not None:
             self._log.crash(record.exc_info[1])
         else:
@@ -66,7 +65,7 @@ class _Redirect(logging.Handler):
 
 
 def redirect_libraries(log: Log) -> None:
-    """Send what the libraries log to `log`, and nowhere else: no plain lines on stderr."""
+    """Send the logs of libraries to `log`, and nowhere else: no plain lines on stderr."""
     for name in _LIBRARIES:
         logger = logging.getLogger(name)
         logger.handlers[:] = [_Redirect(log)]
@@ -76,9 +75,9 @@ def redirect_libraries(log: Log) -> None:
 def make_log(
     level: LogLevel, stream: TextIO | None = None, seconds: Callable[[], float] = monotonic
 ) -> Log:
-    """Make a log that writes one JSON object a line; nothing global is configured.
+    """Return a log that writes one JSON object per line; nothing global is configured.
 
-    stream: stderr if None.  seconds: a clock.
+    `stream` is stderr if None. `seconds` is a clock.
     """
     logger = structlog.wrap_logger(
         structlog.WriteLogger(stream or sys.stderr),

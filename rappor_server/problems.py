@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): one table from errors to status codes a service."""
+"""Errors as problem documents (RFC 9457): each service has a table from errors to status codes."""
 
 import json
 import random
@@ -18,30 +18,30 @@ from rappor_server import errors
 from rappor_server.logs import Log
 
 _NOT_JSON = {"json_invalid", "model_attributes_type"}
-_SECRET = {"key"}  # fields whose value is in no message
+_SECRET = {"key"}  # fields whose value appears in no message
 
 
 def first_problem(
     error: ValidationError | RequestValidationError, *, unknown: str = "there is no such field"
 ) -> tuple[str, str]:
-    """Describe the first field that is wrong.
+    """Describe the first invalid field.
 
     Args:
-        error: What pydantic raised.
+        error: The error that pydantic raised.
         unknown: The message for a name that does not exist.
 
     Returns:
-        (name, message); the name is "" where several fields do not go together.
+        (name, message); the name is "" if several fields conflict.
     """
     first: Mapping[str, Any] = error.errors()[0]
     name, kind, expected = ".".join(map(str, first["loc"])), first["type"], first["msg"]
-    if kind == "value_error":  # raised by a check of ours
+    if kind == "value_error":  # raised by one of our checks
         return name, str(first["ctx"]["error"])
     if kind == "extra_forbidden":
         return name, unknown
     if kind in _NOT_JSON:
         return name, "send a JSON object as Content-Type: application/json"
-    if kind == "missing":  # its input is all that was sent, which may hold a key
+    if kind == "missing":  # its input is the whole request, which may contain a key
         return name, "it is missing"
     if name.rpartition(".")[2] in _SECRET:
         return name, expected
@@ -57,7 +57,7 @@ def request_problem(error: ValidationError | RequestValidationError) -> str:
 
 PROBLEM_JSON = "application/problem+json"
 URN = "urn:rappor-telemetry:problem:"
-_RETRY_LATER = frozenset({408, 429, 503})  # answers that say when to come back
+_RETRY_LATER = frozenset({408, 429, 503})  # answers that state when to retry
 
 PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {  # of every route, for FastAPI
     "default": {
@@ -72,16 +72,15 @@ PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {  # of every route, for Fa
 
 
 class ProblemRule(NamedTuple):
-    """How the errors of a class are answered. slug: last part of the type of the document.  text:
-    answered in place of a message without details, which is for the log."""
+    """The answer to errors of a class."""
 
     kind: type[Exception]
     status: int
-    slug: str
-    text: str = ""
+    slug: str  # the last part of the document's type
+    text: str = ""  # the answer instead of a message without details, which is only logged
 
 
-# Rules of both services; a service puts its own before them.
+# Rules of both services; a service's own rules precede them.
 SHARED_RULES = (
     ProblemRule(errors.BodyTooLargeError, 413, "body-too-large"),
     ProblemRule(errors.BodyTimeoutError, 408, "body-timeout"),
@@ -101,24 +100,23 @@ _DEFECT = ProblemRule(Exception, 500, "internal", "the server failed; nothing wa
 
 
 def rule_of(error: Exception, rules: Iterable[ProblemRule]) -> ProblemRule:
-    """Return the first rule of a class that an error is an instance of; a defect has none."""
+    """Return the first rule whose class matches an error; a defect has none."""
     return next((rule for rule in rules if isinstance(error, rule.kind)), _DEFECT)
 
 
 class Problems:
-    """Turns errors into problem documents, and logs those that the sender cannot fix."""
+    """The conversion of errors to problem documents, with a log of those the sender cannot fix."""
 
     def __init__(self, log: Log, rules: Iterable[ProblemRule], retry_after: int = 5) -> None:
-        """Use the first rule that fits. retry_after: seconds; answers that ask to come back name
-        up to three times as many."""
+        """Use the first matching rule; answers name `retry_after` seconds, or up to 3 times it."""
         self._log = log
         self._rules = tuple(rules)
         self._retry_after = retry_after
 
     def answer(self, error: Exception, more: Mapping[str, Any] | None = None) -> Response:
-        """Return the problem document for an error, which has no traceback afterwards.
+        """Return the problem document for an error, and remove the error's traceback.
 
-        more: further members of the document.
+        `more` are additional members of the document.
         """
         rule = rule_of(error, self._rules)
         if rule is _DEFECT:
@@ -129,13 +127,13 @@ class Problems:
         details = error.details if isinstance(error, errors.ServerError) else {}
         detail = rule.text if rule.text and not details else str(error)
         headers = {"WWW-Authenticate": "Bearer"} if rule.status == 401 else {}
-        if rule.status in _RETRY_LATER:  # at random, so that devices do not return at once
+        if rule.status in _RETRY_LATER:  # random, so that devices do not return all at once
             seconds = random.randint(self._retry_after, 3 * self._retry_after)
             headers["Retry-After"] = str(seconds)
         return problem(rule.status, rule.slug, detail, {**details, **(more or {})}, headers)
 
     def add_handlers(self, app: FastAPI) -> None:
-        """Let an app answer every error with a problem document."""
+        """Make an app answer every error with a problem document."""
         app.add_exception_handler(HTTPException, self.of_http)
         for kind in (RequestValidationError, RapporError, Exception):
             app.add_exception_handler(kind, self._of_error)
@@ -167,7 +165,7 @@ def problem(
     details: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Make an HTTP problem document (RFC 9457)."""
+    """Return an HTTP problem document (RFC 9457)."""
     document = {
         "type": URN + slug,
         "title": HTTPStatus(status).phrase,

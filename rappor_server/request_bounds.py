@@ -1,4 +1,4 @@
-"""Bounds on requests: on heads, where the HTTP library leaves them open, and on bodies."""
+"""Limits on request headers, which the HTTP library leaves open, and on bodies."""
 
 import asyncio
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ _FRAMING = len(b": \r\n")
 
 
 class CheckedHeads:
-    """Middleware that refuses heads which are not accepted, and answers HEAD as GET.
+    """Middleware that rejects invalid headers, and answers HEAD as GET.
 
-    FastAPI refuses HEAD; uvicorn leaves the body out. The library bounds a head of which a part
-    has arrived, not one that arrived whole, and a second `Authorization` header would hide one of
-    two keys.
+    FastAPI rejects HEAD; uvicorn leaves the body out. The library limits headers that arrive in
+    parts, but not those that arrive at once. A second `Authorization` header would hide one of two
+    keys.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -43,23 +43,23 @@ class CheckedHeads:
 
 @dataclass(frozen=True, slots=True)
 class BodyBounds:
-    """Bounds of a request body. max_bytes: as sent. seconds: until it has arrived whole."""
+    """The limits of a request body."""
 
-    max_bytes: int
-    seconds: float
+    max_bytes: int  # as sent
+    seconds: float  # until the whole body has arrived
 
     def check_stated(self, scope: Scope) -> None:
-        """Raises BodyTooLargeError where the head of a request states more bytes."""
+        """Raise BodyTooLargeError if the headers of a request state more bytes."""
         stated = dict(scope["headers"]).get(b"content-length")
         if stated is not None and stated.isdigit() and int(stated[:20]) > self.max_bytes:
-            text = f"the body has {stated[:20].decode()} bytes; {self.max_bytes} are taken"
+            text = f"the body has {stated[:20].decode()} bytes; the limit is {self.max_bytes}"
             raise BodyTooLargeError(text)
 
     def bounded(self, receive: Receive) -> Receive:
-        """Return an ASGI `receive` that refuses a body which is too large or arrives too slowly; it
-        stores no byte of it. The time begins when the first message is asked for.
+        """Return an ASGI `receive` that rejects a body which is too large or arrives too slowly.
 
-        It raises BodyTooLargeError, BodyTimeoutError, and RequestError where the body ends early.
+        It stores no byte of the body. Time starts with the first message. It raises
+        BodyTooLargeError, BodyTimeoutError, or RequestError if the body ends early.
         """
         deadline: float | None = None
         remaining, is_whole = self.max_bytes, False

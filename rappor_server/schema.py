@@ -1,8 +1,8 @@
-"""Bringing a database to this code's schema, or refusing one that is at another.
+"""The database schema of a program: creation, checks and migrations.
 
 The migrations are Alembic's, in the folder of the program. An empty database gets the tables of the
-models and the stamp of the newest revision; one that is behind is left alone until an operator says
-so.
+models and the stamp of the newest revision. An older database is left alone until an operator
+migrates it.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,11 @@ from rappor_server.errors import SchemaError
 
 
 def prepare(database: Database) -> None:
-    """Make the tables in an empty database; check the schema of any other. Raises SchemaError for
-    one that is older (naming the command), newer, or of something else, and StorageError for a
-    PostgreSQL whose commits are not on the disk when they return."""
+    """Create the tables in an empty database; check the schema of any other.
+
+    Raises SchemaError for a database that is older (naming the command), newer, or of another
+    program, and StorageError for a PostgreSQL that does not sync commits.
+    """
     with _alone(database) as (connection, current):
         if current is None and not inspect(connection).get_table_names():
             _create(connection, database.program)
@@ -31,9 +33,11 @@ def prepare(database: Database) -> None:
 
 
 def migrate(database: Database) -> tuple[str | None, str]:
-    """Migrate a database to the newest revision, in one transaction; return the revisions before
-    and after. Raises SchemaError for a newer one, or one of something else unless the program may
-    share it."""
+    """Migrate a database to the newest revision, in one transaction.
+
+    Return the revisions before and after. Raises SchemaError for a newer database, or one of
+    another program unless the program may share it.
+    """
     program = database.program
     database.max_seconds = float("inf")  # the rows of all days may be rewritten
     with _alone(database) as (connection, current):
@@ -48,13 +52,13 @@ def migrate(database: Database) -> tuple[str | None, str]:
 
 
 def check(current: str | None, program: Program) -> None:
-    """Raises SchemaError unless `current` is the head."""
+    """Raise SchemaError unless `current` is the newest revision."""
     known = _revisions(program)
     if current not in known:
         raise SchemaError(
             f"the database has tables at schema {current or 'none'}, and this code knows the "
-            f"{program.name}'s up to {known[0]}: they are another program's or a newer version's; "
-            f"name an empty database or one of the {program.name}, or run the newer version"
+            f"{program.name}'s up to {known[0]}: they belong to another program or a newer "
+            f"version; name an empty database or a {program.name}'s, or run the newer version"
         )
     if current != known[0]:
         raise SchemaError(
@@ -66,7 +70,7 @@ def check(current: str | None, program: Program) -> None:
 
 @contextmanager
 def _alone(database: Database) -> Iterator[tuple[Connection, str | None]]:
-    """A transaction of who alone looks at the schema, and the revision of the database."""
+    """Run a transaction with exclusive access to the schema; yield the database's revision, too."""
     with database.change() as connection:
         check_commits(connection, f"pg_advisory_xact_lock({database.program.migration_lock})")
         yield connection, MigrationContext.configure(connection).get_current_revision()
@@ -86,6 +90,5 @@ def _config(program: Program, connection: Connection | None = None) -> Config:
 
 @cache
 def _revisions(program: Program) -> list[str]:
-    """Return the program's revisions, newest first; read once a process."""
     scripts = ScriptDirectory.from_config(_config(program))
     return [script.revision for script in scripts.walk_revisions()]

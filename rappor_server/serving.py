@@ -1,4 +1,4 @@
-"""Running an app under uvicorn: the socket, the server, its start, and whether it is ready."""
+"""The server of an app under uvicorn: its socket, its start, and its readiness."""
 
 import asyncio
 import errno
@@ -17,22 +17,22 @@ from rappor_server.logs import Log
 from rappor_server.request_bounds import MAX_HEAD_BYTES
 from rappor_server.settings import is_loopback
 
-MAX_CONNECTIONS = 1_000  # of a process; above it requests get 503
-MAX_AGE = 5.0  # seconds for which readiness is given again: a probe of a database writes to it
+MAX_CONNECTIONS = 1_000  # per process; above it requests get 503
+MAX_AGE = 5.0  # seconds for which readiness is cached: a probe of a database writes to it
 _START_SECONDS = 30.0
 _PROXY_HINT = (
-    "slow senders, floods of connections and rates by address are a reverse proxy's: put one in "
-    "front, as in docker/nginx.conf"
+    "slow senders, floods of connections and rates by address are a reverse proxy's task: put one "
+    "in front, as in docker/nginx.conf"
 )
 
 
 def server_config(
     app: Any, *, host: str, port: int, drain_seconds: int, workers: int = 1
 ) -> uvicorn.Config:
-    """Return the uvicorn configuration of both services, with bounded connections.
+    """Return the uvicorn configuration of both services, with limited connections.
 
-    app: the application, or where it is made, as "module:function".  drain_seconds: for requests
-    that have begun when the server stops.
+    `app` is the application, or its factory as "module:function". `drain_seconds` is the time for
+    running requests when the server stops.
     """
     return uvicorn.Config(
         app,
@@ -56,7 +56,7 @@ def server_config(
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server; a signal that ended in a clean shutdown is not raised again."""
+    """uvicorn's server, except that a signal with a clean shutdown is not raised again."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -68,19 +68,19 @@ class Server(uvicorn.Server):
 
 _HINTS = {
     errno.EADDRINUSE: "another program listens there; stop it, or choose another port with --port "
-    "(0 takes a free one)",
+    "(0 picks a free one)",
     errno.EACCES: "that port is for the administrator of this machine; choose one from 1024 on "
-    "with --port (0 takes a free one)",
-    errno.EADDRNOTAVAIL: "this machine has no such address; --host takes 127.0.0.1, or 0.0.0.0 "
+    "with --port (0 picks a free one)",
+    errno.EADDRNOTAVAIL: "this machine has no such address; use --host 127.0.0.1, or 0.0.0.0 "
     "for all of its addresses",
 }
 
 
 @contextmanager
 def listening(host: str, port: int, fd: int | None = None) -> Iterator[socket.socket]:
-    """Listen for the block; port 0 takes a free one. Raises SettingsError.
+    """Listen for the block; port 0 picks a free one. Raises SettingsError.
 
-    fd: of a socket that was inherited, instead of the two.
+    `fd` is an inherited socket, which replaces host and port.
     """
     try:
         listener = _bind(host, port) if fd is None else socket.socket(fileno=os.dup(fd))
@@ -95,24 +95,24 @@ def listening(host: str, port: int, fd: int | None = None) -> Iterator[socket.so
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Bind and listen at once: the second of two servers that start together is refused here."""
+    """Bind and listen at once, so that the second of two starting servers fails here."""
     is_ipv6 = ":" in host
     family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
     both = is_ipv6 and socket.has_dualstack_ipv6()
     listener = socket.create_server((host, port), family=family, dualstack_ipv6=both)
-    # connections inherit it; asyncio would not set it, and an answer would wait 40 ms
+    # connections inherit it; asyncio would not set it, and answers would be delayed by 40 ms
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def address_of(listener: socket.socket) -> dict[str, str | int]:
-    """Where it listens: host and port, or the path of an inherited Unix socket."""
+    """Return the address of a listener: host and port, or the path of an inherited Unix socket."""
     name = listener.getsockname()
     return {"path": name} if isinstance(name, str) else {"host": name[0], "port": name[1]}
 
 
 def announce(listener: socket.socket, log: Log) -> None:
-    """Log the address, and what is left to a reverse proxy if other machines can reach it."""
+    """Log the address, and the tasks of a reverse proxy if other machines can reach it."""
     address = address_of(listener)
     host = str(address.get("host", "localhost"))
     if not is_loopback(host):
@@ -122,14 +122,16 @@ def announce(listener: socket.socket, log: Log) -> None:
 
 @contextmanager
 def running(server: Server, listener: socket.socket, host: str, name: str) -> Iterator[str]:
-    """Run a server on a thread for the block; yield its URL, and shut it down cleanly on leaving.
-    Raises ServerError, with the reason that it gave, when it does not start."""
+    """Run a server on a thread for the block; yield its URL, and shut it down cleanly.
+
+    Raises ServerError with the server's reason if it does not start.
+    """
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
             server.run(sockets=[listener])
-        except BaseException as error:  # handed to the thread that waits for the start
+        except BaseException as error:  # passed to the thread that waits for the start
             failures.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -149,8 +151,7 @@ def running(server: Server, listener: socket.socket, host: str, name: str) -> It
 
 
 class Readiness:
-    """Runs a check that raises StorageError, at most once in MAX_AGE, however many ask. For one
-    event loop."""
+    """A check that raises StorageError, cached for MAX_AGE, for one event loop."""
 
     def __init__(self, check: Callable[[], None], *, seconds: Callable[[], float] = monotonic):
         self._check, self._seconds = check, seconds

@@ -1,4 +1,4 @@
-"""Reading settings: arguments, then environment, then a TOML file; what is wrong is one line."""
+"""Server settings from arguments, environment and a TOML file, with one-line errors."""
 
 import difflib
 import ipaddress
@@ -18,12 +18,11 @@ from rappor_server.problems import first_problem
 
 
 class ServerSettings(BaseSettings):
-    """Base of a server's settings. FILE_VARIABLE: names a TOML file.  OTHERS: how `NAME=` begins of
-    variables with the same prefix that are read elsewhere.  HELP: what names the settings."""
+    """The base class of a server's settings."""
 
-    FILE_VARIABLE: ClassVar[str]
-    OTHERS: ClassVar[tuple[str, ...]]
-    HELP: ClassVar[str]
+    FILE_VARIABLE: ClassVar[str]  # the environment variable that names a TOML file
+    OTHERS: ClassVar[tuple[str, ...]]  # variables with the same prefix that are read elsewhere
+    HELP: ClassVar[str]  # the documentation that names the settings
 
     @classmethod
     def settings_customise_sources(  # type: ignore[override]
@@ -39,7 +38,7 @@ AnySettings = TypeVar("AnySettings", bound=ServerSettings)
 
 
 def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySettings:
-    """Read the settings. Raises SettingsError with one line that names what is wrong."""
+    """Read the settings. Raises SettingsError with one line that names the problem."""
     file = os.environ.get(kind.FILE_VARIABLE)
     if file and not Path(file).is_file():
         raise SettingsError(f"{kind.FILE_VARIABLE} = {file!r}: there is no such file")
@@ -63,7 +62,7 @@ def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySett
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address means this machine only."""
+    """Return whether a host name or address means only this machine."""
     if host == "localhost":
         return True
     try:
