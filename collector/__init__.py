@@ -1,7 +1,7 @@
-"""The collector: takes reports over HTTP, keeps counters, serves aggregates of closed days.
+"""The collector: it accepts reports over HTTP, counts them, and serves aggregates of closed days.
 
-Layers, imports pointing inwards: app -> routes -> domain -> store -> models. Names are loaded when
-they are first used.
+Layers, with imports pointing inwards: app -> routes -> domain -> store -> models. Names are loaded
+when they are first used.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ __all__ = ["Settings", "create_app"]
 
 
 def __dir__() -> list[str]:
-    """Return the public names, loaded or not."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'collector' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

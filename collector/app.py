@@ -1,4 +1,4 @@
-"""`create_app`: the collector as an ASGI application. Nothing is built at import."""
+"""`create_app`, which builds the collector as an ASGI application. Nothing is built at import."""
 
 import asyncio
 import json
@@ -57,11 +57,11 @@ RULES = (
 
 
 API_VERSION = "1"
-_CORS: dict[str, Any] = {  # of POST /v1/reports alone
+_CORS: dict[str, Any] = {  # only for POST /v1/reports
     "allow_methods": ["POST"],
     "allow_headers": ["Authorization", "Content-Encoding", "Content-Type"],
     "expose_headers": ["Retry-After"],
-    "max_age": 7200,  # seconds: the longest that Chromium remembers an answer
+    "max_age": 7200,  # seconds: Chromium caches no answer for longer
 }
 
 
@@ -69,7 +69,6 @@ class BatchRoutes:
     """Middleware that answers a POST of a batch before the layers that other routes need."""
 
     def __init__(self, app: ASGIApp, posts: Mapping[str, ASGIApp]) -> None:
-        """posts: the routes of batches, by path."""
         self._app = app
         self._posts = posts
 
@@ -80,7 +79,7 @@ class BatchRoutes:
 
 
 class ReportsCors(CORSMiddleware):
-    """Lets pages of other origins send reports, and read nothing else."""
+    """Middleware that lets pages of other origins send reports, and read nothing."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -92,8 +91,8 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
     """Build the collector's ASGI application. The database is opened when the app starts.
 
     Args:
-        settings: Settings of this process.
-        clock: A simulated one, UTC; the system's, guarded against jumps, if None.
+        settings: The settings of this process.
+        clock: A simulated clock, UTC; None for the system's, protected against jumps.
 
     Returns:
         The application, for uvicorn or a test client.
@@ -109,16 +108,16 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
         responses=PROBLEM_RESPONSES,
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # to an address made of the Host that the client sent, without TLS
+        redirect_slashes=False,  # a redirect would use the Host that the client sent, without TLS
     )
     app.state.parts = parts
     for routes in (reports, admin):
         app.include_router(routes.router)
     problems.add_handlers(app)
     ohttp: ASGIApp = problem(
-        404, "not-found", "no relay is set up here: the setting ohttp_keys names a file of keys"
+        404, "not-found", "no relay is configured here: the setting ohttp_keys names a key file"
     )
-    if parts.relay_keys is not None:  # its code is loaded where one is set up
+    if parts.relay_keys is not None:  # its code is loaded only if configured
         module = import_module("collector.routes.ohttp")
         ohttp = module.OhttpEndpoint(parts, problems, parts.relay_keys)
     posts: dict[str, ASGIApp] = {REPORTS_PATH: ReportsEndpoint(parts, problems), OHTTP_PATH: ohttp}
@@ -130,9 +129,11 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
 
 
 def prepare_database(settings: Settings, clock: Clock | None = None) -> list[str]:
-    """Create the tables in an empty database, check any other, and declare the metrics of the
-    settings' file. Returns the metrics of the file that were retired, and stay so. Raises
-    SettingsError, SchemaError, StorageError, MetricsFileError or MetricChangeError."""
+    """Create the tables in an empty database, check any other, and declare the settings' metrics.
+
+    Return the metrics of the settings' file that were retired, and stay so. Raises SettingsError,
+    SchemaError, StorageError, MetricsFileError or MetricChangeError.
+    """
     metrics = None if settings.metrics is None else load_metrics(settings.metrics)
     with closing(settings.open_database(1)) as database:
         prepare(database)

@@ -1,4 +1,4 @@
-"""Periodic work of an app: closing days, deleting, checking for growth."""
+"""The periodic work of an app: closing days, deleting, and checks for growth."""
 
 import asyncio
 from time import monotonic
@@ -16,12 +16,12 @@ from rappor_core.calendar import date_of
 from rappor_server.errors import StorageError
 from rappor_server.logs import Log
 
-_MAX_SHARE = 0.5  # of all reports: a share of one sender that is logged
-_GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
+_MAX_SHARE = 0.5  # the share of one sender in all reports above which it is logged
+_GROWTH_SECONDS = 600.0  # between checks of the numbers of all days
 
 
 def do_chores(parts: AppComponents) -> Closed | None:
-    """Close and delete what is out of time, and show how many days are open and waiting."""
+    """Close and delete what is out of time, and update the gauges of open and waiting days."""
     closed = parts.collector.close_due(daily=True)
     registry, today = parts.collector.registry(), parts.collector.today
     open_days = [today - entry.closed_through for entry in registry if not entry.retired]
@@ -38,7 +38,7 @@ def do_chores(parts: AppComponents) -> Closed | None:
 
 
 class Notices:
-    """Logs each thing once, until it is over."""
+    """A log of lasting conditions, each logged once until it is over."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -55,7 +55,7 @@ class Notices:
         self.log(event, entry.metric.name, entry.params_id, key, metric=entry.metric.name, **fields)
 
     def log_while(self, is_so: bool, event: str, **fields: str | float) -> None:
-        """Log an event once while it is so."""
+        """Log an event once while the condition lasts."""
         if is_so:
             self.log(event, **fields)
         else:
@@ -63,7 +63,7 @@ class Notices:
 
 
 async def run_maintenance(parts: AppComponents, log: Log) -> None:
-    """Close the days whose time is over, and look for what an operator should know."""
+    """Periodically close days that are due, and log what an operator should know."""
     notices, next_look = Notices(log), 0.0
     _notice_clock(parts, notices)
     _notice_relay_keys(parts, notices)
@@ -81,7 +81,7 @@ async def run_maintenance(parts: AppComponents, log: Log) -> None:
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
             continue
-        except Exception as error:  # a defect, or damage: days must be closed all the same
+        except Exception as error:  # a defect or damage: days must still be closed
             log.crash(error)
             continue
         if closed is not None:
@@ -89,7 +89,6 @@ async def run_maintenance(parts: AppComponents, log: Log) -> None:
 
 
 def _notice_clock(parts: AppComponents, notices: Notices) -> None:
-    """Log that the clock is ahead of what bears it out, so that no day closes by it."""
     notices.log_while(
         parts.collector.is_clock_suspect,
         "clock_suspect",
@@ -99,7 +98,7 @@ def _notice_clock(parts: AppComponents, notices: Notices) -> None:
 
 
 def _notice_sender(parts: AppComponents, notices: Notices) -> None:
-    """Log that most reports come from one sender, which is not named."""
+    """Log that most reports come from one sender, without naming it."""
     share = parts.shares.largest()
     parts.telemetry.largest_sender.set(share)
     notices.log_while(
@@ -111,8 +110,7 @@ def _notice_sender(parts: AppComponents, notices: Notices) -> None:
 
 
 def _notice_relay_keys(parts: AppComponents, notices: Notices) -> None:
-    """Show how old the keys of devices behind a relay are, in days; log that the newest one is
-    old, or that the keys are unreadable."""
+    """Show the age in days of relay keys; log an old newest key, or unreadable keys."""
     if parts.relay_keys is None:
         return
     now, gauge = date_of(today(parts.collector.clock)), parts.telemetry.ohttp_key_age
@@ -130,7 +128,6 @@ def _notice_relay_keys(parts: AppComponents, notices: Notices) -> None:
 
 
 def _notice_expiry(parts: AppComponents, notices: Notices) -> None:
-    """Log and count the days whose raw reports are deleted soon and were not moved."""
     with parts.collector.database.read() as connection:
         expiring = find_expiring(connection, parts.collector.registry(), parts.collector.today)
     parts.telemetry.raw_days_expiring.set(len(expiring))
@@ -140,7 +137,7 @@ def _notice_expiry(parts: AppComponents, notices: Notices) -> None:
 
 
 def _notice_growth_and_damage(parts: AppComponents, notices: Notices) -> None:
-    """Log days with far more reports than usual, and metrics whose closed days are damaged."""
+    """Log days with far more reports than usual, and metrics with damaged closed days."""
     registry = parts.collector.registry()
     with parts.collector.database.read() as connection:
         growing, damaged = find_growth(connection, registry), find_damaged(connection, registry)

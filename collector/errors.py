@@ -1,12 +1,12 @@
-"""Errors that only the collector raises; `rappor_server.errors` has those of every server."""
+"""The errors that only the collector raises; `rappor_server.errors` has those of every server."""
 
 from rappor_server.errors import RequestError, ServerError, StorageError
 
-CollectorError = ServerError  # some are raised by what servers share
+CollectorError = ServerError  # some are raised by code that servers share
 
 
 class CounterFullError(StorageError):
-    """A counter of one cohort takes no more reports."""
+    """A counter of one cohort cannot count more reports."""
 
 
 class DamagedBlocksError(StorageError):
@@ -22,19 +22,19 @@ class UnsupportedMediaError(RequestError):
 
 
 class ScopeError(CollectorError):
-    """The key is good for something else."""
+    """The key has another scope."""
 
 
 class SenderShownError(CollectorError):
-    """Whoever passed a request on left a header in it that may show its sender."""
+    """The sender of a forwarded request left a header in it that may reveal its origin."""
 
 
 class RelayKeyError(CollectorError):
-    """A request was encrypted for a key that is not here, or not any more."""
+    """A request was encrypted for a key that this collector does not have, or no longer has."""
 
 
 class BatchConflictError(CollectorError):
-    """The batch id came before with another body."""
+    """The batch id was used before with another body."""
 
 
 class BatchTooLargeError(CollectorError):
@@ -42,9 +42,11 @@ class BatchTooLargeError(CollectorError):
 
 
 class NotServedError(CollectorError):
-    """An aggregate cannot be served yet, or not for this window; `details` give the reason and
-    the remedy."""
+    """An aggregate cannot be served yet, or not for this window.
+
+    `details` state the reason and the remedy.
+    """
 
 
 class MetricChangeError(CollectorError):
-    """A change of a metric would weaken privacy and was not asked for with `--weaken`."""
+    """A change of a metric would weaken privacy and was not requested with `--weaken`."""

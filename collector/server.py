@@ -1,4 +1,4 @@
-"""Running the app under uvicorn: in the foreground, or on a thread for a demo or a test."""
+"""The collector's server: in the foreground, or on a thread for a demo or a test."""
 
 import gc
 import json
@@ -36,19 +36,21 @@ from rappor_server.settings import is_loopback
 
 
 def serve(settings: Settings) -> None:
-    """Serve until a signal comes; then take nothing new, finish what has begun, and return. Raises
-    CollectorError when it does not start; the log says why."""
+    """Serve until a signal; then accept nothing new, finish what has begun, and return.
+
+    Raises CollectorError if it does not start; the log has the reason.
+    """
     log = make_log(settings.log_level)
-    retired = prepare_database(settings)  # what is wrong is said before a port is taken
+    retired = prepare_database(settings)  # report errors before a port is occupied
     if retired:
         hint = "rappor metrics push FILE --revive collects them again"
         log.warning("metrics_stay_retired", metrics=", ".join(retired), hint=hint)
     with served_alone(settings.database), _listening(settings) as listener:
-        if settings.workers > 1:  # several processes on one port, started again when one dies
+        if settings.workers > 1:  # several processes on one port, which are restarted when they die
             announce(listener, log)
             os.environ.update(environment_of(settings))
             with tempfile.TemporaryDirectory(prefix="rappor-metrics-") as folder:
-                os.environ[MULTIPROCESS_DIR] = folder  # they add up their counts through files
+                os.environ[MULTIPROCESS_DIR] = folder  # workers sum their counts through files
                 config = _config("collector.server:app_of_worker", settings)
                 Multiprocess(config, sockets=[listener]).run()
             return
@@ -60,7 +62,7 @@ def serve(settings: Settings) -> None:
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """Environment variables from which a worker process reads the same settings."""
+    """Return environment variables from which a worker process reads the same settings."""
     values = settings.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     return {
         f"{PREFIX}{name.upper()}": value if isinstance(value, str) else json.dumps(value)
@@ -71,14 +73,14 @@ def environment_of(settings: Settings) -> dict[str, str]:
 def app_of_worker() -> FastAPI:
     """Build the app of one of several worker processes, from environment variables."""
     _end_with_supervisor()
-    forget_dead_workers()  # this one may replace one that was killed
+    forget_dead_workers()  # this worker may replace a killed one
     return _lasting(create_app(load_settings()))
 
 
 def _end_with_supervisor() -> None:
-    """End this worker as a signal would, once the process that started it is gone.
+    """Terminate this worker once the process that started it is gone.
 
-    Without it, workers of a supervisor that was killed would hold the port for ever.
+    Otherwise workers of a killed supervisor would occupy the port forever.
     """
     supervisor = multiprocessing.parent_process()
     if supervisor is None:
@@ -92,10 +94,7 @@ def _end_with_supervisor() -> None:
 
 
 def _lasting(app: FastAPI) -> FastAPI:
-    """Tell the garbage collector that all that is here now stays, so that it looks at it no more.
-
-    For a process that only serves.
-    """
+    """Exclude all present objects from garbage collection, for a process that only serves."""
     gc.collect()
     gc.freeze()
     return app
@@ -103,10 +102,10 @@ def _lasting(app: FastAPI) -> FastAPI:
 
 @contextmanager
 def running_collector(settings: Settings, *, clock: Clock | None = None) -> Iterator[str]:
-    """Run a collector on a thread for the block; yield its URL.
+    """Run a collector on a thread for the block; yield its URL, and shut it down cleanly.
 
-    Shut down cleanly on leaving: what was begun is answered. Raises CollectorError when it does
-    not start, with the reason that it gave.
+    Requests that have begun are answered. Raises CollectorError with the reason if it does not
+    start.
     """
     prepare_database(settings, clock)
     server = Server(_config(create_app(settings, clock=clock), settings))
@@ -130,9 +129,9 @@ def _config(app: FastAPI | str, settings: Settings) -> uvicorn.Config:
 
 @contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """The socket to listen on: a new one, or one that was inherited. Raises SettingsError.
+    """Return the socket to listen on: a new or an inherited one. Raises SettingsError.
 
-    An inherited one may listen elsewhere than `host` says.
+    An inherited socket may have another address than `host`.
     """
     with listening(settings.host, settings.port, settings.listen_fd) as listener:
         host = str(address_of(listener).get("host", "localhost"))

@@ -1,4 +1,4 @@
-"""Settings: arguments, then environment (`RAPPOR_...`), then a TOML file; checked at start."""
+"""The collector's settings, from arguments, environment (`RAPPOR_...`) and a TOML file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _BROKER_OPTIONS = (  # how to reach the broker, and how much to send at once
 
 
 class Settings(ServerSettings):
-    """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
+    """Everything that an operator can configure; `load_settings` reports errors in one line."""
 
     FILE_VARIABLE = f"{PREFIX}SETTINGS"
     # read by the command line, the decoder service, and this project's own tests
@@ -57,25 +57,25 @@ class Settings(ServerSettings):
     metrics: Path | None = None  # a metrics.toml to declare at start
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
-    listen_fd: int | None = Field(default=None, ge=0)  # an inherited socket, instead of the two
+    listen_fd: int | None = Field(default=None, ge=0)  # an inherited socket, replaces host and port
     workers: int = Field(default=1, ge=1, le=64)
 
     require_keys: bool = True
     open_anywhere: bool = False  # allow require_keys = false on more than loopback
     protect_metrics: bool = False  # GET /metrics needs an admin key
 
-    allowed_origins: tuple[str, ...] = ()  # of pages that may send reports (CORS)
+    allowed_origins: tuple[str, ...] = ()  # pages that may send reports (CORS)
 
-    ohttp_keys: Path | None = None  # a file of rappor ohttp-keys; None: nothing comes by a relay
+    ohttp_keys: Path | None = None  # a file of rappor ohttp-keys; None: no relay is used
     ohttp_max_age_days: int = Field(default=90, ge=1)  # after which a newer key is due
 
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_inflated_bytes: int = Field(default=4 << 20, ge=1024)
     max_batch_reports: int = Field(default=200, ge=1, le=10_000)
     body_seconds: float = Field(default=10.0, gt=0)  # for a whole body to arrive
-    max_queued_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of batches that wait for a commit
+    max_queued_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of batches waiting for a commit
     max_group_reports: int = Field(default=50_000, ge=1)  # in one commit
-    max_requests_per_key: float = Field(default=0, ge=0)  # a second; 0 = no limit
+    max_requests_per_key: float = Field(default=0, ge=0)  # per second; 0 = no limit
     max_reports_per_key: float = Field(default=10_000, ge=0)
     sender_header: str | None = None  # a trusted proxy's hash of the sender
     retry_after_seconds: int = Field(default=5, ge=1)
@@ -88,7 +88,7 @@ class Settings(ServerSettings):
 
     clock_skew_seconds: int = Field(default=600, ge=0, le=86_400)
     refuse_implausible: bool = True
-    database_connections: int = Field(default=2, ge=1)  # a worker's, alongside the one that writes
+    database_connections: int = Field(default=2, ge=1)  # per worker, in addition to the writing one
     database_seconds: float = Field(default=5.0, gt=0)  # to wait for a lock or a connection
     housekeeping_seconds: float = Field(default=60.0, gt=0)
     drain_seconds: int = Field(default=20, ge=1)
@@ -96,18 +96,15 @@ class Settings(ServerSettings):
 
     @property
     def clock_skew(self) -> timedelta:
-        """How far a device's clock may be ahead of the collector's."""
+        """Return how far a device's clock may be ahead of the collector's."""
         return timedelta(seconds=self.clock_skew_seconds)
 
     def open_database(self, connections: int, max_seconds: float = 120.0) -> CollectorDatabase:
-        """Make the database and its pool; no connection is opened yet.
+        """Return the database with its pool; no connection is opened yet.
 
         Args:
-            connections: Connections of the pool, 1 or more.
-            max_seconds: Duration of a transaction at most, on PostgreSQL.
-
-        Returns:
-            The database.
+            connections: The number of connections in the pool, 1 or more.
+            max_seconds: The maximum duration of a transaction on PostgreSQL.
         """
         engine = make_engine(self.database, pool_size=connections, timeout=self.database_seconds)
         return CollectorDatabase(engine, max_seconds=max_seconds)
@@ -115,7 +112,7 @@ class Settings(ServerSettings):
     @field_validator("allowed_origins")
     @classmethod
     def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        """Exact origins only: `*` would let any page read the answers."""
+        """Accept exact origins only: `*` would let any page read the answers."""
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(
@@ -127,18 +124,18 @@ class Settings(ServerSettings):
     @field_validator("broker_options")
     @classmethod
     def _options(cls, options: dict[str, str]) -> dict[str, str]:
-        """Nothing on which exactly once rests."""
+        """Reject options that exactly-once counting depends on."""
         for name in options:
             if not name.startswith(_BROKER_OPTIONS):
                 raise ValueError(
-                    f"broker_options: {name!r} is not one to choose; those that begin with "
-                    f"{', '.join(_BROKER_OPTIONS)} are"
+                    f"broker_options: {name!r} cannot be set; options that begin with "
+                    f"{', '.join(_BROKER_OPTIONS)} can"
                 )
         return options
 
     @model_validator(mode="after")
     def _safe_together(self) -> Settings:
-        """Refuse what is dangerous unless it is asked for by name."""
+        """Reject dangerous combinations unless they are explicitly allowed."""
         if not self.require_keys and not is_loopback(self.host) and not self.open_anywhere:
             raise ValueError(
                 f"require_keys = false on host {self.host!r} would let anyone close days and read "
@@ -146,12 +143,12 @@ class Settings(ServerSettings):
             )
         if self.workers > 1 and parse_url(self.database).get_backend_name() == "sqlite":
             raise ValueError(
-                f"workers = {self.workers} on SQLite, which is for one collector process: name a "
+                f"workers = {self.workers} on SQLite, which supports one collector process: name a "
                 "PostgreSQL database, or set workers = 1"
             )
         return self
 
 
 def load_settings(**chosen: Any) -> Settings:
-    """Read the settings. Raises SettingsError with one line that names what is wrong."""
+    """Read the settings. Raises SettingsError with one line that names the problem."""
     return read_settings(Settings, chosen)

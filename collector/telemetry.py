@@ -1,4 +1,4 @@
-"""Counts for Prometheus. Numbers only: no address, key of an app, metric or device is a label."""
+"""The counters for Prometheus. No address, key of an app, metric or device is a label."""
 
 import os
 from contextlib import suppress
@@ -23,8 +23,7 @@ _COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 
 
 class Telemetry:
-    """The Prometheus counters of one app. Several workers share theirs by files
-    (MULTIPROCESS_DIR)."""
+    """The Prometheus counters of one app; workers share them by files (MULTIPROCESS_DIR)."""
 
     content_type = CONTENT_TYPE_LATEST
 
@@ -51,7 +50,7 @@ class Telemetry:
         )
         self.ohttp_key_age = largest(
             "rappor_ohttp_key_age_days",
-            "Days since a key for requests through a relay was made",
+            "Days since a key for requests through a relay was created",
             ["key"],
         )
         self.commit_seconds = Histogram(
@@ -98,7 +97,7 @@ class Telemetry:
             self.refused.labels(reason.value)
 
     def count(self, receipt: Receipt) -> None:
-        """Count the reports of an answered batch; one sent again counts as that only."""
+        """Count the reports of an answered batch; a repeated batch only counts as a duplicate."""
         self._counted.inc()
         if receipt.duplicate:
             self.duplicates.inc()
@@ -111,13 +110,13 @@ class Telemetry:
             self.implausible.inc(receipt.implausible)
 
     def on_commit(self, seconds: float, failed: bool) -> None:
-        """Count one group of the writer."""
+        """Record one commit of a group."""
         self.commit_seconds.observe(seconds)
         if failed:
             self.commit_failures.inc()
 
     def render(self) -> bytes:
-        """Return the counters in Prometheus's text format, of all workers together."""
+        """Return the counters in Prometheus's text format, summed over all workers."""
         registry = self._registry
         if os.environ.get(MULTIPROCESS_DIR):
             registry = CollectorRegistry()
@@ -138,7 +137,7 @@ def forget_dead_workers() -> None:
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
-            with suppress(FileNotFoundError):  # another worker, which starts too, was first
+            with suppress(FileNotFoundError):  # another starting worker was first
                 mark_process_dead(pid)  # type: ignore[no-untyped-call]
         except PermissionError:
-            continue  # another user's process has the number now: its file goes later
+            continue  # another user's process now has the number: the file is deleted later

@@ -1,10 +1,10 @@
-"""Move raw reports from a collector into an archive: each once, whatever is killed when.
+"""The move of raw reports from a collector into an archive: each exactly once, even if killed.
 
-A sealed block of the collector never changes, so it is what is moved: its file is written, read
-back and held against the collector's own counters, its entry is committed, and only then are its
-rows deleted. A kill before the commit leaves a file that counts nowhere, and the next export
-writes another; a kill after it leaves rows, which the next export deletes when the part has been
-verified. Of two exports at once one commits.
+A sealed block of the collector never changes, so blocks are moved as a whole. A block's file is
+written, read back and checked against the collector's own counters. Then its entry is committed,
+and only then are its rows deleted. A kill before the commit leaves a file that counts nowhere, and
+the next export writes another. A kill after it leaves rows, which the next export deletes once the
+part is verified. Of two concurrent exports, one commits.
 
 A block that is damaged, in the database or in the archive, is set aside with the reason: it stays
 where it is, and the others move.
@@ -32,7 +32,7 @@ from collector.archive.store import ArchiveDamagedError, Store
 from rappor_core.errors import RapporError
 
 if TYPE_CHECKING:
-    from collector.domain.raw_blocks import RawBlock, RawBlocks  # it needs a database
+    from collector.domain.raw_blocks import RawBlock, RawBlocks  # needs a database
 
 MOVED, EARLIER, ELSEWHERE = "moved", "moved earlier", "another export was first"
 INCOMPLETE, DUE, OVERLAPS = "incomplete", "out of time", "overlaps"
@@ -41,25 +41,21 @@ SET_ASIDE = "set aside"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of exporting a block, as one of the words above.
-
-    first_day, last_day: None where damage hides them.  num_reports: moved or left.  reason: why it
-    was set aside, else "".
-    """
+    """The outcome of exporting a block."""
 
     metric: str
-    first_day: date | None
+    first_day: date | None  # None if damage hides it
     last_day: date | None
-    num_reports: int
-    what: str
-    reason: str = ""
+    num_reports: int  # moved or left
+    what: str  # one of the words above
+    reason: str = ""  # why it was set aside
 
 
 def export(source: RawBlocks, store: Store, today: date) -> Iterator[Outcome]:
-    """Move every block that is whole and in time; yield what became of each.
+    """Move every block that is intact and in time; yield the outcome of each.
 
-    A block is left where it is when rows of it are missing (they were kept only from some day on,
-    or are out of time): sums of a part of it, with the collector's of all, would reveal the rest.
+    A block stays where it is if rows of it are missing (they were kept only from some day on, or
+    are out of time): sums of a part, with the collector's of all, would reveal the rest.
 
     Raises OSError of the archive's disk.
     """
@@ -67,7 +63,7 @@ def export(source: RawBlocks, store: Store, today: date) -> Iterator[Outcome]:
         what, reason = SET_ASIDE, ""
         try:
             what = _move(source, block, store, today)
-        except RapporError as error:  # of the archive, or of the database, where it is damaged
+        except RapporError as error:  # damage of the archive or of the database
             reason = str(error)
         name, days = block.metric.name, (block.first_day, block.last_day)
         yield Outcome(name, *days, block.num_raw, what, reason)
@@ -83,7 +79,7 @@ def _move(source: RawBlocks, block: RawBlock, store: Store, today: date) -> str:
     for entry in entries:
         is_same = entry.name == name and entry.last_day == last_day.isoformat()
         if is_same and entry.counts_digest == digest:
-            verify_part(store, entry)  # if it is not whole, the rows are what is left
+            verify_part(store, entry)  # if it is damaged, only the rows are left
             source.forget(block)
             return EARLIER
         if is_same or entry.touches(first_day, last_day):
@@ -119,5 +115,5 @@ def _pieces(source: RawBlocks, block: RawBlock) -> Iterator[tuple[int, Bytes]]:
 def _other_reports(block: RawBlock) -> ArchiveDamagedError:
     return ArchiveDamagedError(
         f"metric {block.metric.name!a}, {block.first_day} to {block.last_day}: the raw reports "
-        "do not give the collector's counters; nothing was moved"
+        "do not match the collector's counters; nothing was moved"
     )

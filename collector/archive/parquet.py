@@ -1,7 +1,7 @@
-"""Reports in Parquet files, written and read a row group at a time, and sums of their bits.
+"""Reports in Parquet files, written and read by row group, and sums of their bits.
 
-Two columns, `cohort` and `bits` (fixed-size binary). Rows are sorted by cohort and, within a
-cohort, in an order drawn from the system's secure randomness.
+There are two columns, `cohort` and `bits` (fixed-size binary). Rows are sorted by cohort and,
+within a cohort, in an order drawn from the system's secure randomness.
 """
 
 import os
@@ -18,20 +18,19 @@ from collector.archive.store import ArchiveDamagedError, Store
 
 Counts = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
-_BLOCK_BYTES = 1 << 19  # summed at once: it stays in the cache of a core
-_MAX_ADDED = 255  # bits that are added in one byte
+_BLOCK_BYTES = 1 << 19  # summed at once, to stay in the cache of a core
+_MAX_ADDED = 255  # the maximum number of bits that one byte can sum
 MAX_ROWS = 1_000_000  # in a row group
-MAX_BYTES = 32 << 20  # of a row group's reports, so that a reader's memory is bounded
-_LEVEL = 1  # of zstd: reports are noise, and hardly get smaller at any
+MAX_BYTES = 32 << 20  # of a row group's reports, to limit a reader's memory
+_LEVEL = 1  # of zstd: reports are noise, which higher levels hardly compress better
 RandomBytes = Callable[[int], bytes]
 Cohorts = NDArray[np.int32]
 
 
 def sum_bits(rows: Bytes, num_bits: int) -> Counts:
-    """Count the set bits of each position.
+    """Return the number of set bits at each position, shape (num_bits,).
 
-    rows: (n, ceil(num_bits / 8)) bytes, C-contiguous; bit i is bit i % 8 of byte i // 8.
-    Returns (num_bits,) counts.
+    `rows` are (n, ceil(num_bits / 8)) bytes, C-contiguous; bit i is bit i % 8 of byte i // 8.
     """
     n, width = rows.shape
     whole = n - n % _MAX_ADDED
@@ -59,10 +58,10 @@ def write_reports(
     reports: Iterable[tuple[int, Bytes]],
     random_bytes: RandomBytes = os.urandom,
 ) -> None:
-    """Write (cohort, reports) pieces, in the order of their cohorts, each shuffled.
+    """Write (cohort, reports) pieces, in the order of their cohorts, each cohort shuffled.
 
-    file: open to write.  reports: (n, report_bytes) each; the pieces of one cohort are one
-    population, of which a row group's share is shuffled as a whole.
+    `file` is open for writing. `reports` have (n, report_bytes) each. The pieces of one cohort are
+    one population; its part in a row group is shuffled as a whole.
     """
     schema = pa.schema(
         [
@@ -89,7 +88,7 @@ def write_reports(
 
 
 def _groups(pieces: Iterable[tuple[int, Bytes]], size: int) -> Iterator[tuple[Cohorts, Bytes]]:
-    """Pieces of any sizes as groups of `size` rows, the last one smaller."""
+    """Regroup pieces of any size into groups of `size` rows; the last one may be smaller."""
     group: list[tuple[int, Bytes]] = []
     count = 0
     for cohort, piece in pieces:
@@ -112,29 +111,32 @@ def _joined(group: list[tuple[int, Bytes]]) -> tuple[Cohorts, Bytes]:
 
 
 def _shuffled_within(cohorts: Cohorts, random_bytes: RandomBytes) -> NDArray[np.intp]:
-    """Return a random order of the rows of each cohort, cohorts staying in their order.
+    """Return a random order of the rows of each cohort; cohorts stay in their order.
 
-    Sorting by 64 random bits is a uniform permutation, but for ties (a chance of 3e-8 a million).
+    Sorting by 64 random bits is a uniform permutation, except for ties (a chance of 3e-8 per
+    million).
     """
     marks = np.frombuffer(random_bytes(8 * len(cohorts)), dtype=np.uint64)
     return np.lexsort((marks, cohorts))
 
 
 def open_part(store: Store, name: str) -> IO[bytes]:
-    """Open a file that an entry names. Raises ArchiveDamagedError where it is missing."""
+    """Open a file that an entry names. Raises ArchiveDamagedError if it is missing."""
     try:
         return store.open(name)
     except FileNotFoundError:
         raise ArchiveDamagedError(
-            f"{name}: missing, and its entry counts on it; if a lifecycle rule deleted it, ask for "
+            f"{name}: missing, but its entry counts it; if a lifecycle rule deleted it, request "
             "later days"
         ) from None
 
 
 @contextmanager
 def reading(file: IO[bytes], name: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file of reports for the block. Raises ArchiveDamagedError where the file
-    cannot be read, when it is opened or later."""
+    """Open a Parquet file of reports for the block.
+
+    Raises ArchiveDamagedError if the file cannot be read, when it is opened or later.
+    """
     try:
         with pq.ParquetFile(file) as opened:
             fields = opened.schema_arrow
@@ -149,14 +151,14 @@ def reading(file: IO[bytes], name: str) -> Iterator[pq.ParquetFile]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         reason = str(error).strip().partition("\n")[0][:200]
-        raise ArchiveDamagedError(f"{name}: cut, or damaged ({reason})") from error
+        raise ArchiveDamagedError(f"{name}: truncated, or damaged ({reason})") from error
 
 
 def read_group(opened: pq.ParquetFile, group: int) -> tuple[Cohorts, Bytes]:
     """Return the rows of a row group: cohorts (n,), and bits (n, report_bytes)."""
     table = opened.read_row_group(group, use_threads=False)
     bits = table.column("bits").combine_chunks()
-    if isinstance(bits, pa.ChunkedArray):  # of no rows, or of more than one chunk
+    if isinstance(bits, pa.ChunkedArray):  # if there are no rows, or several chunks
         bits = pa.concat_arrays(bits.chunks)
     width = bits.type.byte_width
     start = bits.offset * width

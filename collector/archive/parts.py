@@ -1,9 +1,9 @@
-"""Parts of an archive: written, read back, committed, verified; and the counts of their rows.
+"""The parts of an archive, which are written, read back, committed and verified, and their counts.
 
-The manifest has one entry a part, and a part counts only through its entry: a small JSON file that
-one writer alone can create, so that of two exports of one block one commits; what the other wrote
-is never read. Its name follows from the metric, the version and the first day, and its digest
-covers every field: it detects corruption, not tampering.
+The manifest has one entry per part, and a part counts only through its entry. An entry is a small
+JSON file that only one writer can create. So if two exports move one block, one commits, and the
+other's file is never read. Its name follows from the metric, the version and the first day. Its
+digest covers every field: it detects corruption, not tampering.
 """
 
 from __future__ import annotations
@@ -42,36 +42,29 @@ ENTRIES, REPORTS = "entries", "reports"
 
 @dataclass(frozen=True, slots=True)
 class ArchivedPart:
-    """The manifest entry of one part of the archive.
-
-    metric, params_id: of its reports.  definition: the metric as declared.
-    first_day, last_day: ISO dates of its block, inclusive.
-    file: name of the Parquet file.  file_digest: SHA-256 of it.  file_bytes: its length.
-    rows_in_group: rows of each row group but the last.
-    num_reports, reports_per_cohort: integers.  counts_digest: see `PartCounts`.
-    """
+    """The manifest entry of one part of the archive."""
 
     metric: str
     params_id: str
-    definition: Mapping[str, Any]
-    first_day: str
-    last_day: str
-    file: str
-    file_digest: str
+    definition: Mapping[str, Any]  # the metric as declared
+    first_day: str  # the ISO date on which its block begins
+    last_day: str  # inclusive
+    file: str  # the name of the Parquet file
+    file_digest: str  # the SHA-256 of the file
     file_bytes: int
-    rows_in_group: int
+    rows_in_group: int  # in each row group but the last
     num_reports: int
     reports_per_cohort: tuple[int, ...]
-    counts_digest: str
+    counts_digest: str  # see `PartCounts`
 
     @property
     def name(self) -> str:
-        """Name of the part's file in the manifest."""
+        """Return the name of the part's file in the manifest."""
         return entry_name(self.metric, self.params_id, self.first_day)
 
     @property
     def params(self) -> RapporParams:
-        """The parameters of its reports."""
+        """Return the parameters of its reports."""
         return RapporParams.from_dict(self.definition["params"])
 
     def touches(self, first_day: date | str, last_day: date | str) -> bool:
@@ -86,13 +79,15 @@ def folder_of(metric: str, params_id: str | None = None) -> str:
 
 
 def entry_name(metric: str, params_id: str, first_day: str) -> str:
-    """Return the name of an entry."""
+    """Return the name of a part's manifest entry."""
     return f"{ENTRIES}/{folder_of(metric, params_id)}/{first_day}.json"
 
 
 def commit(store: Store, entry: ArchivedPart) -> None:
-    """Write the entry of a part; from now on readers sum the part. Raises FileExistsError where
-    this block has an entry already."""
+    """Write the entry of a part, so that readers sum the part.
+
+    Raises FileExistsError if this block already has an entry.
+    """
     fields = {"version": VERSION, **asdict(entry), "digest": _digest(entry)}
     store.create(entry.name, json.dumps(fields, sort_keys=True, indent=1).encode() + b"\n")
 
@@ -104,7 +99,7 @@ def read_entries(store: Store, folder: str = "") -> Iterator[ArchivedPart]:
 
 
 def read_entry(store: Store, name: str) -> ArchivedPart:
-    """Read one entry and check it against its digest and its name."""
+    """Read one entry and check it against its digest and its name. Raises ArchiveDamagedError."""
     try:
         fields = parse_strict_json(store.read(name))
         digest = fields.pop("digest")
@@ -122,7 +117,6 @@ def read_entry(store: Store, name: str) -> ArchivedPart:
 
 
 def _digest(entry: ArchivedPart) -> str:
-    """Return the digest of every field of an entry, in one spelling."""
     fields = {"version": VERSION} | asdict(entry)
     content = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     return sha256(b"rappor archive entry\x00" + content).hexdigest()
@@ -130,26 +124,26 @@ def _digest(entry: ArchivedPart) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartCounts:
-    """Counts of some rows of a part: reports per cohort (m,) and bit counts (m, k)."""
+    """The counts of some rows of a part: reports per cohort (m,) and bit counts (m, k)."""
 
     reports_per_cohort: Counts
     bit_counts: Counts
 
     @classmethod
     def zero(cls, params: RapporParams) -> PartCounts:
-        """Counts of no rows."""
+        """Return the counts of no rows."""
         shape = params.num_cohorts, params.num_bits
         return cls(np.zeros(shape[0], dtype=np.int64), np.zeros(shape, dtype=np.int64))
 
     @property
     def digest(self) -> str:
-        """SHA-256 of both, as little-endian 64-bit integers, which an entry keeps."""
+        """Return the SHA-256 of both counts as little-endian 64-bit integers, for an entry."""
         digest = sha256(self.reports_per_cohort.astype("<i8").tobytes())
         digest.update(np.ascontiguousarray(self.bit_counts, dtype="<i8").tobytes())
         return digest.hexdigest()
 
     def as_tuples(self) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-        """Reports per cohort and bit counts, as an `Aggregate` has them."""
+        """Return reports per cohort and bit counts, in the form of an `Aggregate`."""
         return tuple(self.reports_per_cohort.tolist()), tuple(map(tuple, self.bit_counts.tolist()))
 
     def plus(self, other: PartCounts) -> PartCounts:
@@ -185,16 +179,16 @@ def write_part(
     """Write a part, read it back, and commit its entry.
 
     Args:
-        store: of the archive.
-        metric: as declared.
-        days: first and last day of the reports, inclusive.
-        reports: (cohort, (n, bytes)) in the order of cohorts.
-        check: is given the sums of what was read back, and raises where they are not what they
-            must be.
+        store: The store of the archive.
+        metric: The metric as declared.
+        days: The first and last day of the reports, inclusive.
+        reports: The reports, (cohort, (n, bytes)), in the order of cohorts.
+        check: A function that is called with the sums of what was read back, and raises if they are
+            wrong.
 
     Raises:
-        FileExistsError: another writer was first. Nothing is left behind by a failure; a kill
-            leaves a file that no entry names, which counts nowhere.
+        FileExistsError: Another writer was first. A failure leaves nothing behind; a kill leaves a
+            file that no entry names, which counts nowhere.
     """
     folder = f"{folder_of(metric.name, metric.params_id)}/week={days[1]:%G-W%V}"
     name = f"{REPORTS}/{folder}/{days[0]}_{days[1]}-{token_hex(8)}.parquet"
@@ -227,14 +221,14 @@ def write_part(
 
 
 def verify_part(store: Store, entry: ArchivedPart) -> None:
-    """Read a part whole and compare its digest and its sums with its entry.
+    """Read a whole part and compare its digest and its sums with its entry.
 
     Args:
         store: The archive.
-        entry: What the archive promises of the part.
+        entry: The part's entry in the archive.
 
     Raises:
-        ArchiveDamagedError: The bytes or the sums are others.
+        ArchiveDamagedError: The bytes or the sums differ.
     """
     if _digest_of_file(store, entry.file)[0] != entry.file_digest:
         raise ArchiveDamagedError(f"{entry.file}: its bytes do not match the manifest")
@@ -242,16 +236,15 @@ def verify_part(store: Store, entry: ArchivedPart) -> None:
 
 
 def check_digest(entry: ArchivedPart, counts: PartCounts) -> None:
-    """Refuse sums that are not those of the part. Raises ArchiveDamagedError."""
+    """Check that sums match the entry of the part. Raises ArchiveDamagedError."""
     if counts.digest != entry.counts_digest:
         raise ArchiveDamagedError(
-            f"{entry.file}: its reports do not give the sums in the manifest; "
+            f"{entry.file}: its reports do not match the sums in the manifest; "
             "restore the file, or delete it and its entry"
         )
 
 
 def _digest_of_file(store: Store, name: str) -> tuple[str, int]:
-    """SHA-256 of a file as the store has it, and its length in bytes."""
     with open_part(store, name) as file:
         digest = file_digest(file, "sha256")  # type: ignore[arg-type]  # it has `readinto`
         return digest.hexdigest(), file.tell()

@@ -1,7 +1,7 @@
 """The storage of an archive: a folder, or any file system that fsspec can reach.
 
-An archive needs three things of a store: whole files, files that only one writer can create, and
-deletion. A folder gives them by fsync, link(2) and unlink; an object store by its own puts.
+An archive needs whole files, files that only one writer can create, and deletion. A folder provides
+them by fsync, link(2) and unlink; an object store by its own puts.
 """
 
 import os
@@ -16,25 +16,25 @@ from fsspec.implementations.local import LocalFileSystem
 
 from rappor_core.errors import RapporError
 
-_INCOMPLETE = ".part"  # of a name: a file that is not complete yet
+_INCOMPLETE = ".part"  # the suffix of a file that is not complete yet
 
 
 class ArchiveError(RapporError):
-    """Base class of the archive's errors."""
+    """The base class of the archive's errors."""
 
 
 class ArchiveDamagedError(ArchiveError):
-    """A file of the archive is missing, cut or edited, or is not what its entry says."""
+    """A file of the archive is missing, truncated or edited, or does not match its entry."""
 
 
 class NotArchivedError(ArchiveError):
-    """The archive does not hold the window, or its parts must not be separated."""
+    """The archive does not contain the window, or its parts must not be separated."""
 
 
 class Store:
-    """An archive in an fsspec file system. A put is taken to be whole and durable when it returns.
+    """An archive in an fsspec file system, in which a finished put is complete and durable.
 
-    `create` is exclusive where the file system's own is (S3 by If-None-Match).
+    `create` is exclusive if the file system supports it (S3 by If-None-Match).
     """
 
     def __init__(self, filesystem: Any, root: str) -> None:
@@ -52,8 +52,7 @@ class Store:
         return content
 
     def list(self, folder: str) -> list[str]:
-        """List the names of all complete files under a folder, sorted; an empty list if the
-        folder does not exist."""
+        """Return the sorted names of all complete files under a folder; empty if missing."""
         self._fs.invalidate_cache()
         try:
             paths = self._fs.find(self._path(folder))
@@ -64,7 +63,7 @@ class Store:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """Write a new file; when the block ends it is durable. Removed if the block fails."""
+        """Write a new file: durable when the block ends, removed if the block fails."""
         try:
             with self._fs.open(self._path(name), "wb") as file:
                 yield file
@@ -73,7 +72,7 @@ class Store:
             raise
 
     def create(self, name: str, content: bytes) -> None:
-        """Write a small file, if no file has its name. Raises FileExistsError."""
+        """Write a small file, unless a file has its name. Raises FileExistsError."""
         self._fs.pipe_file(self._path(name), content, mode="create")
 
     def delete(self, name: str) -> None:
@@ -87,14 +86,14 @@ class Store:
 
 
 class FolderStore(Store):
-    """An archive in a local folder that its owner alone can read; what is written is synced."""
+    """An archive in a local folder that only its owner can read; everything written is synced."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(LocalFileSystem(), root.absolute().as_posix())
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """Write a new file; when the block ends it is durable. Removed if the block fails."""
+        """Write a new file: durable when the block ends, removed if the block fails."""
         path = Path(self._path(name))
         _make_folders(path.parent)
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -109,7 +108,7 @@ class FolderStore(Store):
         _sync(path.parent)
 
     def create(self, name: str, content: bytes) -> None:
-        """Write a small file durably, if no file has its name. Raises FileExistsError."""
+        """Write a small file durably, unless a file has its name. Raises FileExistsError."""
         path = Path(self._path(name))
         part = f"{name}.{token_hex(8)}{_INCOMPLETE}"
         with self.writing(part) as file:
@@ -122,8 +121,10 @@ class FolderStore(Store):
 
 
 def open_store(url: str) -> Store:
-    """Return the store of a path or of an fsspec URL (`s3://bucket/archive`). Raises ArchiveError
-    for a scheme that is not installed."""
+    """Return the store at a path or an fsspec URL (`s3://bucket/archive`).
+
+    Raises ArchiveError for a scheme that is not installed.
+    """
     if "://" not in url or url.startswith("file://"):
         folder = Path(url.removeprefix("file://"))
         if folder.is_file():
@@ -137,7 +138,6 @@ def open_store(url: str) -> Store:
 
 
 def _make_folders(folder: Path) -> None:
-    """Make folders for their owner alone, each durably in its parent."""
     if not folder.is_dir():
         _make_folders(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -145,7 +145,6 @@ def _make_folders(folder: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

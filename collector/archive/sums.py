@@ -1,12 +1,14 @@
-"""Sum an archive to an `Aggregate`, the same as the collector's.
+"""The sum of an archive as an `Aggregate`, equal to the collector's.
 
-Parts are blocks of the collector, so the rule is the collector's own: an answer is the sum of
-whole blocks, and each block holds `min_reports` in all, and in each cohort none or its floor.
+Parts are blocks of the collector, so the collector's rule applies: an answer is the sum of whole
+blocks. Each block has at least `min_reports` in total, and in each cohort none or its floor.
 
-Row groups of one part are a task, which any worker can count; the counts of all tasks are added up.
+A task is some row groups of one part, which any worker can count; the counts of all tasks are added
+up.
 
-Also google/rappor's report files: `client,cohort,bloom,prr,irr`, bit strings, highest bit first.
-Only `cohort` and `irr` are read; `client`, which would link reports of one device, is dropped.
+google/rappor's report files can be summed, too: `client,cohort,bloom,prr,irr`, bit strings, highest
+bit first. Only `cohort` and `irr` are read; `client`, which would link reports of one device, is
+dropped.
 """
 
 import csv
@@ -35,22 +37,19 @@ from rappor_core.errors import shown
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
-TASK_REPORTS = 16_000_000  # of a task: fractions of a second of work
+TASK_REPORTS = 16_000_000  # per task: fractions of a second of work
 
 Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SpanTask:
-    """The work of counting some row groups of one part, small enough to send to a worker.
+    """The work of counting some row groups of one part, small enough to send to a worker."""
 
-    archive: path or URL.  part: name of its entry.  first, last: row groups, the last not included.
-    """
-
-    archive: str
-    part: str
-    first: int
-    last: int
+    archive: str  # the path or URL
+    part: str  # the name of its entry
+    first: int  # the first row group
+    last: int  # the end of the row groups, exclusive
 
 
 Run = Callable[[Iterable[SpanTask]], Iterator[tuple[SpanTask, PartCounts]]]
@@ -66,25 +65,25 @@ def choose_parts(
     """Choose the archived parts of a window, oldest first.
 
     Args:
-        store: Of the archive.
-        metric: Its name.
-        params_id: Of a version; None where the archive holds one.
-        first_day: First day of the window; None for no bound.
-        last_day: Last day, inclusive; None for no bound.
+        store: The store of the archive.
+        metric: The name of the metric.
+        params_id: The version; None if the archive has only one.
+        first_day: The first day of the window; None for no bound.
+        last_day: The last day, inclusive; None for no bound.
 
     Raises:
-        NotArchivedError: The archive does not hold the window; the message says what it holds.
+        NotArchivedError: The archive does not contain the window; the message states what it has.
     """
     entries = sorted(_version(store, metric, params_id), key=lambda entry: entry.first_day)
     first = str(first_day or entries[0].first_day)
     last = str(last_day or entries[-1].last_day)
     chosen = [entry for entry in entries if entry.touches(first, last)]
-    for entry in chosen:  # the collector's rule: a window takes a block whole or not at all
+    for entry in chosen:  # the collector's rule: a window includes a whole block or none of it
         if entry.first_day < first or last < entry.last_day:
             raise NotArchivedError(
                 f"metric {metric!a}: days {entry.first_day} to {entry.last_day} were merged, "
-                "because a day had too few reports in all or in a cohort; a window takes all of "
-                "them or none"
+                "because a day had too few reports in all or in a cohort; a window includes all "
+                "of them or none"
             )
     there = f"the archive has {entries[0].first_day} to {entries[-1].last_day}"
     if not chosen:
@@ -96,7 +95,7 @@ def choose_parts(
         if after.first_day != expected.isoformat():
             raise NotArchivedError(
                 f"{metric!a}: days {expected} to the day before {after.first_day} are not in "
-                "the archive; ask for the days before or after them"
+                "the archive; request the days before or after them"
             )
     return chosen
 
@@ -113,18 +112,18 @@ def aggregate(
     """Sum the reports of archived parts to an aggregate.
 
     Args:
-        entries: of `choose_parts`.
-        archive: path or URL, as a worker reaches it.
-        run: yields each task with the result of `count_part`, in any order.
-        cohorts: only these are counted; None is all.
-        task_reports: most reports of a task.
-        advance: called with the number of reports that were counted.
+        entries: The entries from `choose_parts`.
+        archive: The path or URL, as a worker reaches it.
+        run: A function that yields each task with the result of `count_part`, in any order.
+        cohorts: The cohorts to count; None for all.
+        task_reports: The maximum number of reports in a task.
+        advance: A function that is called with the number of reports that were counted.
 
     Raises:
-        ArchiveDamagedError: the sums of a part are not those of its entry.
+        ArchiveDamagedError: The sums of a part do not match its entry.
     """
     tasks = []
-    for entry in entries:  # each row group is in one task
+    for entry in entries:  # each row group belongs to one task
         num_groups = -(-entry.num_reports // entry.rows_in_group)
         step = max(1, task_reports // entry.rows_in_group)
         for start in range(0, num_groups, step):
@@ -164,16 +163,16 @@ def count_part(task: SpanTask) -> PartCounts:
 
 
 def _version(store: Store, metric: str, params_id: str | None) -> list[ArchivedPart]:
-    """Return the entries of the one version that is asked for."""
+    """Return the entries of the requested version."""
     every = list(read_entries(store, folder_of(metric)))
     versions = sorted({entry.params_id for entry in every})
     if not versions:
         names = sorted({entry.metric for entry in read_entries(store)})
-        content = f"it holds {', '.join(names)}" if names else "it holds nothing"
+        content = f"it contains {', '.join(names)}" if names else "it is empty"
         raise NotArchivedError(f"the archive has no reports of metric {metric!a}; {content}")
     if params_id is None and len(versions) > 1:
         raise NotArchivedError(
-            f"{metric!a} is there in {len(versions)} versions, whose counts cannot be "
+            f"{metric!a} has {len(versions)} versions, whose counts cannot be "
             f"added; name one with --params-id: {', '.join(versions)}"
         )
     matches = [entry for entry in every if entry.params_id == (params_id or versions[0])]
@@ -190,15 +189,15 @@ _ONE = ord("1")
 
 
 def sum_report_file(path: Path, metric: str, params: RapporParams) -> Aggregate:
-    """Sum a report file to an aggregate without days, in bounded memory.
+    """Sum a report file to an aggregate without days, in limited memory.
 
     Args:
-        path: of the file.
-        metric: name of the aggregate.
-        params: of the reports, such as those of google/rappor's params.csv.
+        path: The path of the file.
+        metric: The name of the aggregate.
+        params: The parameters of the reports, such as those of google/rappor's params.csv.
 
     Raises:
-        ArchiveError: names the line that is not a report.
+        ArchiveError: A line is not a report; the message names it.
     """
     counts = PartCounts.zero(params)
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -221,7 +220,7 @@ def sum_report_file(path: Path, metric: str, params: RapporParams) -> Aggregate:
 def _parse(
     path: Path, first: int, rows: list[list[str]], params: RapporParams
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], Bytes]:
-    """Cohorts (n,) and reports (n, report_bytes) of lines. first: the number of the first one."""
+    """Parse lines, from line number `first`, into cohorts (n,) and reports (n, report_bytes)."""
     k, m = params.num_bits, params.num_cohorts
     cohorts = np.empty(len(rows), dtype=np.int32)
     for number, row in enumerate(rows):

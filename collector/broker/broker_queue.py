@@ -1,8 +1,8 @@
-"""The front: judges a batch at once, and answers when all in-sync replicas of the broker have
-stored it.
+"""The front, which judges a batch at once, and answers when the broker has stored it.
 
-Nothing is counted here. What the answer says of each report is decided by the metrics and closed
-days as the database had them a second ago; the day of receipt travels with the batch.
+Stored means on all in-sync replicas. Nothing is counted here. The answer about each report uses the
+metrics and closed days as the database had them a second ago; the day of receipt travels with the
+batch.
 """
 
 import asyncio
@@ -28,31 +28,31 @@ from collector.store.broker import begin
 from rappor_server.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
 from rappor_server.logs import Log
 
-REGISTRY_SECONDS = 1.0  # between two looks at the metrics and closed days
+REGISTRY_SECONDS = 1.0  # between two reads of the metrics and closed days
 _POLL_SECONDS = 0.05
-_CHECK_SECONDS = 2.0  # for the broker to answer a probe of readiness
+_CHECK_SECONDS = 2.0  # the time for the broker to answer a probe of readiness
 _DAY_MS = 86_400_000
-_LARGE_BATCH = 1_000  # reports; judged on another thread, so that small ones need not wait
+_LARGE_BATCH = 1_000  # reports; judged on another thread, so that small batches need not wait
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """future: of the request.  size: bytes of the message.  error: why it was not stored."""
+    """A batch that waits for the broker."""
 
-    future: asyncio.Future[CollectorError | None]
+    future: asyncio.Future[CollectorError | None]  # awaited by the request
     reports: int
-    size: int
+    size: int  # bytes of the message
     started: float
-    error: CollectorError | None = None
+    error: CollectorError | None = None  # why it was not stored
 
 
 class BrokerQueue:
-    """Hands batches to the broker, in the place of `CommitQueue`.
+    """A queue that hands batches to the broker, in place of `CommitQueue`.
 
-    What still waits when an error is not of ours is answered as not stored.
+    After a defect, batches that still wait are answered as not stored.
     """
 
-    keeps_bodies = True  # the body is stored as it came
+    keeps_bodies = True  # the body is stored as it arrived
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class BrokerQueue:
         on_commit: Callable[[float, bool], None],
         log: Log,
     ) -> None:
-        """Connect to nothing yet.
+        """Prepare the queue; connect to nothing yet.
 
         Args:
-            settings: With a broker.
-            collector: Knows the metrics, which are read again every second.
-            judge: Decides on single reports.
-            on_commit: Called with (seconds, failed) for each group of batches.
-            log: Gets defects.
+            settings: The settings, with a broker.
+            collector: The collector, whose metrics are read again every second.
+            judge: The judge of single reports.
+            on_commit: A function that is called with (seconds, failed) for each group of batches.
+            log: The log for defects.
         """
         self._settings, self._collector, self._judge = settings, collector, judge
         self._on_commit, self._log = on_commit, log
@@ -88,31 +88,34 @@ class BrokerQueue:
 
     @property
     def queued_reports(self) -> int:
-        """Number of reports that wait for the broker now."""
+        """Return the number of reports that wait for the broker now."""
         return self._backlog.reports
 
     def check(self) -> None:
-        """Raises StorageError where the broker does not answer, or has the topic no more."""
+        """Raise StorageError if the broker does not answer, or no longer has the topic."""
         try:
             partitions_of(self._producer, self._topic, _CHECK_SECONDS)
         except SettingsError as error:
             raise StorageError(str(error)) from error
 
     def start(self) -> None:
-        """Connect to the broker. Raises SettingsError without the library or the topic,
-        StorageError without the database or the broker."""
+        """Connect to the broker.
+
+        Raises SettingsError without the library or the topic, and StorageError without the database
+        or the broker.
+        """
         self._library = load_library()
         self._producer = self._make_producer()
         partitions_of(self._producer, self._topic)
         today = self._collector.today
         with self._collector.database.change() as connection:
-            begin(connection, today)  # from now on days close when all of them is counted
+            begin(connection, today)  # from now on days close once all their reports are counted
         self._registry = self._collector.registry()
         self._reader.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """Take nothing more, and wait until the broker has answered for all that was taken."""
+        """Accept nothing more, and wait until the broker has answered for everything accepted."""
         with self._lock:
             self._backlog.is_closed = True
         if self._thread.is_alive():
@@ -122,25 +125,25 @@ class BrokerQueue:
             self._reader.join()
 
     def _reread(self) -> None:
-        """Read the metrics every second; while the database is away, they stay as they were."""
+        """Read the metrics every second; keep them while the database is unreachable."""
         while not self._stopped.wait(REGISTRY_SECONDS):
             try:
                 self._registry = self._collector.registry()
             except StorageError:
                 continue  # logged by the maintenance
-            except Exception as error:  # as of a definition that this code cannot read
+            except Exception as error:  # such as a definition that this code cannot read
                 self._log.crash(error)
 
     async def submit(self, submission: Submission) -> Receipt:
-        """Hand a batch to the broker and return its receipt once it is stored. Raises the error
-        if it is not.
+        """Hand a batch to the broker and return its receipt once it is stored.
 
-        A batch of which every report is refused is not stored: there is nothing to count.
+        Raises the error if it is not stored. A batch whose reports are all refused is not stored:
+        there is nothing to count.
         """
         most, clock = self._settings.max_batch_reports, self._collector.clock
         if submission.batch.num_reports > most:
             raise too_large(submission.batch, most)
-        day = today(clock)  # of a suspect clock the consumer takes no later days
+        day = today(clock)  # if the clock is suspect, the consumer accepts no later days
         received = Day(day, min(latest_day(clock, self._settings.clock_skew), day + 1))
         if submission.batch.num_reports > _LARGE_BATCH:
             receipt = await asyncio.to_thread(self._judged, submission, received)
@@ -161,13 +164,13 @@ class BrokerQueue:
     async def _store(self, value: bytes, reports: int, received: Day) -> None:
         future: asyncio.Future[CollectorError | None] = asyncio.get_running_loop().create_future()
         waiting = _Waiting(future, reports, len(value), perf_counter())
-        with self._lock:  # in which no producer takes the place of another
+        with self._lock:  # so that the producer is not replaced meanwhile
             self._backlog.take(reports, waiting.size)
             try:
                 self._producer.produce(
                     self._topic,
                     value,
-                    timestamp=received.today * _DAY_MS,  # and not the moment
+                    timestamp=received.today * _DAY_MS,  # the day, not the moment
                     on_delivery=partial(self._on_delivery, waiting),
                 )
             except (BufferError, self._library.KafkaException) as error:
@@ -177,18 +180,17 @@ class BrokerQueue:
             raise failure
 
     def _refusal(self, error: Exception) -> CollectorError:
-        """What is answered where the library did not take, or the broker did not store, a batch."""
+        """Return the answer if the library did not accept, or the broker did not store, a batch."""
         if isinstance(error, BufferError):
             return OverloadedError("too many batches are waiting; send again later")
         cause = error.args[0]
         if cause.code() == self._library.KafkaError.MSG_SIZE_TOO_LARGE:
-            return BodyTooLargeError("the body is larger than a message of the broker may be")
+            return BodyTooLargeError("the body is larger than a message of the broker can be")
         if cause.fatal() or cause.code() == self._library.KafkaError._FATAL:
             self._broken = True
         return StorageError(f"the broker did not store a batch: {reason_of(error)}")
 
     def _on_delivery(self, waiting: _Waiting, error: Any, _message: Any) -> None:
-        """On the polling thread, for each message."""
         with self._lock:
             self._backlog.give(waiting.reports, waiting.size)
         if error is not None:
@@ -202,13 +204,13 @@ class BrokerQueue:
                     self._replace_producer()
                 self._producer.poll(_POLL_SECONDS)
                 self._answer()
-            except Exception as error:  # a defect of ours must not leave requests waiting for ever
+            except Exception as error:  # a defect must not leave requests waiting forever
                 self._log.crash(error)
                 self._broken = True
                 sleep(_POLL_SECONDS)
 
     def _answer(self) -> None:
-        """Tell all requests that the broker has answered, at once."""
+        """Answer all requests for which the broker has answered."""
         done, self._done = self._done, []
         if done:
             deliver([(item.future, item.error) for item in done])
@@ -218,16 +220,16 @@ class BrokerQueue:
             )
 
     def _replace_producer(self) -> None:
-        """Begin again after an error from which the library does not recover.
+        """Replace the producer after an error from which the library does not recover.
 
-        What the old one still held is answered as not stored; each batch may be sent again.
+        Batches in the old one are answered as not stored; each may be sent again.
         """
         old = self._producer
         self._give_up(old)
         new = self._make_producer()
         with self._lock:
             self._producer = new
-        self._give_up(old)  # what it took meanwhile
+        self._give_up(old)  # messages that it accepted meanwhile
         self._broken = False
 
     def _give_up(self, producer: Any) -> None:

@@ -1,4 +1,4 @@
-"""The client library of the broker, with the settings on which exactly once rests."""
+"""The client library of the broker, with the settings that exactly-once counting requires."""
 
 from importlib import import_module
 from typing import Any
@@ -8,28 +8,26 @@ from collector.settings import Settings
 from rappor_server.errors import SettingsError, StorageError
 from rappor_server.logs import Log
 
-_SESSION_MS = 10_000  # after which what a consumer that died had is another's
+_SESSION_MS = 10_000  # after which the partitions of a dead consumer are reassigned
 _QUEUED_KB = 16 << 10  # messages that a consumer has fetched ahead
-_MAX_MESSAGE = 1_000_000_000  # that the library takes
-_FETCH_MS = 100  # that a request behind a fetch waits, when there is nothing to fetch
-LOOK_SECONDS = 5.0  # for an answer about a topic
+_MAX_MESSAGE = 1_000_000_000  # the limit of the library
+_FETCH_MS = 100  # the wait of a request behind an empty fetch
+LOOK_SECONDS = 5.0  # the time for an answer about a topic
 
 
 class LibraryLog:
-    """A logger that turns what the Kafka library says about its connections into our log lines,
-    without reports."""
+    """A logger that passes the Kafka library's messages, without reports, to our log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def log(self, _level: int, text: str, *filled: object) -> None:
-        """Take a message, as `logging.Logger.log` does."""
+        """Log a message; the interface of `logging.Logger.log`."""
         self._log.warning("broker", message=(text % filled)[:300])
 
 
 def load_library() -> Any:
-    """Import confluent_kafka, an optional dependency. Raises SettingsError where it is not
-    installed."""
+    """Import confluent_kafka, an optional dependency. Raises SettingsError if not installed."""
     try:
         return import_module("confluent_kafka")
     except ImportError as error:
@@ -39,8 +37,10 @@ def load_library() -> Any:
 
 
 def largest_message(settings: Settings) -> int:
-    """Bytes of the largest possible message: a body, its head and the protocol's overhead.
-    Raises SettingsError."""
+    """Return the bytes of the largest possible message: a body, its head and the overhead.
+
+    Raises SettingsError if the library does not support that size.
+    """
     size = settings.max_inflated_bytes + HEAD_BYTES + 1024
     if size > _MAX_MESSAGE:
         raise SettingsError(
@@ -51,8 +51,10 @@ def largest_message(settings: Settings) -> int:
 
 
 def make_producer(settings: Settings, log: Log) -> Any:
-    """Return a producer that reports a message as stored when all in-sync replicas have it. Raises
-    SettingsError."""
+    """Return a producer that reports a message as stored once all in-sync replicas have it.
+
+    Raises SettingsError.
+    """
     required = {
         "acks": "all",
         "enable.idempotence": True,
@@ -64,8 +66,7 @@ def make_producer(settings: Settings, log: Log) -> Any:
 
 
 def make_consumer(settings: Settings, log: Log) -> Any:
-    """Return a consumer whose positions are in our database and nowhere else. Raises
-    SettingsError."""
+    """Return a consumer whose positions are only in our database. Raises SettingsError."""
     required = {
         "group.id": settings.broker_group,
         "enable.auto.commit": False,
@@ -81,8 +82,7 @@ def make_consumer(settings: Settings, log: Log) -> Any:
 
 
 def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> list[int]:
-    """Return the partitions of a topic. Raises SettingsError where it is not there, or
-    StorageError."""
+    """Return the partitions of a topic. Raises SettingsError if it is missing, or StorageError."""
     library = load_library()
     try:
         metadata = client.list_topics(topic, timeout=seconds).topics[topic]
@@ -92,15 +92,14 @@ def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> lis
         library.KafkaError.UNKNOWN_TOPIC_OR_PART,
         library.KafkaError.TOPIC_AUTHORIZATION_FAILED,
     ):
-        raise SettingsError(f"broker_topic {topic!r}: {metadata.error.str()}; make it first")
+        raise SettingsError(f"broker_topic {topic!r}: {metadata.error.str()}; create it first")
     if metadata.error is not None or not metadata.partitions:
         raise StorageError(f"the broker has no partitions of {topic!r} yet")
     return sorted(metadata.partitions)
 
 
 def ends_of(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
-    """Return the first offset that the broker still has in a partition, and the one after the
-    last."""
+    """Return the first offset that the broker still has in a partition, and the end offset."""
     library = load_library()
     where = library.TopicPartition(topic, partition)
     try:
@@ -111,8 +110,7 @@ def ends_of(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
 
 
 def ends_of_all(client: Any, topic: str) -> dict[int, int]:
-    """For each partition, the offset after the last message. Raises StorageError or
-    SettingsError."""
+    """Return the end offset of each partition. Raises StorageError or SettingsError."""
     return {
         partition: ends_of(client, topic, partition)[1]
         for partition in partitions_of(client, topic)
@@ -128,10 +126,10 @@ def reason_of(error: Exception) -> str:
 def _make_client(
     kind: str, defaults: dict[str, Any], required: dict[str, Any], settings: Settings, log: Log
 ) -> Any:
-    """Return a client. defaults: what may be set otherwise.  required: properties we rely on.
+    """Return a client; `defaults` may be overridden, `required` are properties we rely on.
 
-    The library names the property that it refuses, with its value: a password, maybe. Only names
-    are repeated.
+    The library's message names the property that it rejects, with its value, possibly a password.
+    So only names are repeated.
     """
     library = load_library()
     config = {
@@ -149,4 +147,4 @@ def _make_client(
         reason = reason_of(error)
         named = [name for name in settings.broker_options if name in reason]
     names = ", ".join(named or settings.broker_options) or "the settings of the broker"
-    raise SettingsError(f"broker_options: the broker's library refuses {names}")
+    raise SettingsError(f"broker_options: the broker's library rejects {names}")

@@ -1,8 +1,8 @@
-"""The consumer: reads messages from the positions in the database and counts them there.
+"""The consumer, which reads messages from the positions in the database and counts them there.
 
-Positions are in the database alone. At start, after each change of who reads which partition, and
-after each failure, reading starts over at the stored positions. Once every message received on the
-days before today is counted, these days may be closed.
+Positions are only in the database. At the start, after each reassignment of partitions, and after
+each failure, reading restarts at the stored positions. Once every message received on the days
+before today is counted, these days may be closed.
 """
 
 import signal
@@ -37,23 +37,24 @@ from rappor_server.errors import SettingsError, StorageError
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.schema import prepare
 
-GRACE = timedelta(minutes=5)  # after midnight: clocks that differ, batches on their way
+GRACE = timedelta(minutes=5)  # after midnight: clocks differ, and batches are still on their way
 _LOOK_SECONDS = 1.0
-_MAX_BYTES = 8 << 20  # of the messages of one transaction
+_MAX_BYTES = 8 << 20  # the maximum size of the messages in one transaction
 _MAX_MESSAGES = 2_000
 _WAIT_SECONDS = 0.5  # for a message, and after a failure
-_TELL_SECONDS = 60.0  # between two lines of what was counted
-_IDLE_SECONDS = 60.0  # without a partition, after which that is logged
+_TELL_SECONDS = 60.0  # between two log lines with counts
+_IDLE_SECONDS = 60.0  # without a partition before it is logged
 _OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
 class Watermark:
-    """Records in the database that all messages of the days before today are counted.
+    """The record in the database that all messages of the days before today are counted.
 
-    The rule: `GRACE` after midnight the ends of all partitions are read. A front gives no message
-    the day before any more, so all its positions are before these ends. Once the positions of all
-    partitions have passed them, days may be closed that only messages of earlier days could add to.
-    What was said by a clock that was days ahead is taken back, so that the rule holds again.
+    The rule: the ends of all partitions are read `GRACE` after midnight. A front then no longer
+    stamps messages with the day before, so all messages of that day are before these ends. Once the
+    positions of all partitions have passed the ends, days may be closed to which only earlier
+    messages could add. If a clock was days ahead, its record is reverted, so that the rule applies
+    again.
     """
 
     def __init__(
@@ -69,12 +70,12 @@ class Watermark:
         self._every, self._seconds = every, seconds
         self._looked = float("-inf")
         self._done = -1
-        self._aim: tuple[int, dict[int, int]] | None = None  # a day, and ends before it
+        self._aim: tuple[int, dict[int, int]] | None = None  # a day, and the ends to reach for it
 
     def advance(self, client: Any, *, last: bool = False) -> None:
-        """Move the watermark to today where it may; at most one look at the database a second.
+        """Move the watermark to today if possible; check the database at most once per second.
 
-        last: look at once. Raises StorageError.
+        `last` checks at once. Raises StorageError.
         """
         day = today(lambda: self._clock() - GRACE)
         is_soon = self._seconds() - self._looked < self._every
@@ -103,8 +104,10 @@ class Watermark:
 
 
 class Consumer:
-    """Counts the messages of a topic until it is stopped. Several may run; each is used by one
-    thread."""
+    """A consumer that counts the messages of a topic until stopped; several may run in parallel.
+
+    Each is used by one thread.
+    """
 
     def __init__(
         self,
@@ -115,15 +118,15 @@ class Consumer:
         clock: Clock = utc_now,
         max_messages: int = _MAX_MESSAGES,
     ) -> None:
-        """Read nothing yet.
+        """Prepare the consumer; read nothing yet.
 
         Args:
-            client: The library's consumer, or one like it.
-            database: One that has been prepared.
-            settings: With a topic.
-            log: Gets what was counted, and failures.
+            client: The library's consumer, or a substitute.
+            database: A database that has been prepared.
+            settings: The settings, with a topic.
+            log: The log for counts and failures.
             clock: The time, UTC.
-            max_messages: Of one transaction.
+            max_messages: The maximum number of messages in one transaction.
         """
         self._client, self._topic = client, settings.broker_topic
         self._database, self._log, self._max_messages = database, log, max_messages
@@ -135,17 +138,18 @@ class Consumer:
         self._partitions: list[int] = []
         self._placed = True  # there is nothing to place yet
         self._positions: dict[int, int] = {}
-        self._busy_at = monotonic()  # when a partition was assigned, or that was logged
-        self._others = -1  # the sum of all positions when that was logged
+        self._busy_at = monotonic()  # when a partition was last assigned, or its absence logged
+        self._others = -1  # the sum of all positions at that log line
         self.counted = CountedMessages()
 
     def run(self, stop: Event, is_done: Callable[[], bool] | None = None) -> None:
-        """Count until `stop` is set, or there is nothing to count and `is_done` says so.
+        """Count until `stop` is set, or until there is nothing to count and `is_done` returns True.
 
         Raises:
-            SettingsError: the topic is not the one that was counted before.
-            StorageError: it was to read all and end, and it got no partition for a minute
-                in which nobody else counted either.
+            SettingsError: The topic is not the one that was counted before.
+            StorageError: It should read all and end, but for a minute it got no partition and no
+                other
+                consumer counted either.
         """
         self._client.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke)
         logged_at = self._busy_at = monotonic()
@@ -161,7 +165,7 @@ class Consumer:
             self._client.close()
 
     def _turn(self, is_done: Callable[[], bool] | None) -> bool:
-        """Count a group, if there is one; return whether all is. What fails is tried again."""
+        """Count a group, if there is one; return whether all are counted. Failures are retried."""
         try:
             if not self._placed:
                 self._place()
@@ -177,11 +181,11 @@ class Consumer:
         except StorageError as error:
             self._log.warning("counting_failed", reason=str(error))
             self._lose_place()
-            self._client.poll(_WAIT_SECONDS)  # nothing is assigned: it keeps its membership alone
+            self._client.poll(_WAIT_SECONDS)  # nothing is assigned: this only keeps the membership
         return False
 
     def _look_idle(self, *, ends: bool) -> None:
-        """Log that no partition is assigned for long; raise if the run should read all and end."""
+        """Log a long time without a partition; raise if the run should read all and end."""
         if self._partitions:
             self._busy_at = monotonic()
         if monotonic() - self._busy_at < _IDLE_SECONDS:
@@ -190,14 +194,13 @@ class Consumer:
         before, self._others = self._others, self._counted_by_all()
         waits = (
             f"no partition of {self._topic!r} was assigned for {_IDLE_SECONDS:.0f} s: other "
-            "consumers of the group hold them all, or the broker does not form the group"
+            "consumers of the group have them all, or the broker does not form the group"
         )
         self._log.warning("no_partition", reason=waits)
         if ends and before == self._others:
-            raise StorageError(f"{waits}; nobody counted meanwhile")
+            raise StorageError(f"{waits}; no other consumer counted meanwhile")
 
     def _counted_by_all(self) -> int:
-        """Return the sum of the stored positions; -1 where they cannot be read."""
         try:
             with self._database.read() as connection:
                 return sum(positions(connection, self._topic).values())
@@ -205,7 +208,6 @@ class Consumer:
             return -1
 
     def _assign(self, _client: Any, partitions: Sequence[Any]) -> None:
-        """The broker gives partitions: where to read, the database says, in the next turn."""
         self._partitions = [partition.partition for partition in partitions]
         self._lose_place()
 
@@ -219,8 +221,10 @@ class Consumer:
         self._placed = False
 
     def _place(self) -> None:
-        """Read on at the stored positions. What the broker has deleted is noted and passed over.
-        Raises SettingsError where a position is past the end."""
+        """Continue at the stored positions; record and skip messages that the broker has deleted.
+
+        Raises SettingsError if a position is past the end.
+        """
         ends = {number: ends_of(self._client, self._topic, number) for number in self._partitions}
         with self._database.add() as connection:
             state = read_state(connection)
@@ -238,13 +242,13 @@ class Consumer:
         for partition, (_, end) in ends.items():
             if stored[partition] <= end:
                 continue
-            # another consumer may have counted since the broker was asked
+            # another consumer may have counted since the ends were read
             high = ends_of(self._client, self._topic, partition)[1]
             if stored[partition] > high:
                 raise SettingsError(
                     f"partition {partition} of {self._topic!r} ends at offset {high}, and was "
                     f"counted up to {stored[partition]}: the broker lost messages, or the topic "
-                    "was made again, which needs another name"
+                    "was created again, which needs another name"
                 )
         for jump in gone:
             stored[jump.partition] = jump.after
@@ -259,7 +263,7 @@ class Consumer:
         self._placed = True
 
     def _gather(self) -> list[BrokerMessage]:
-        """What is there, up to the bounds; nothing if partitions changed hands meanwhile."""
+        """Return the available messages, up to the limits; none if partitions were reassigned."""
         group: list[BrokerMessage] = []
         size, wait = 0, _WAIT_SECONDS
         while size < _MAX_BYTES and len(group) < self._max_messages:
@@ -298,16 +302,18 @@ class Consumer:
 def consume(
     settings: Settings, *, until_end: bool = False, leave_broker: bool = False
 ) -> CountedMessages:
-    """Count what the broker holds until a signal comes; then end after the group at hand.
+    """Count the broker's messages until a signal; then finish the current group and end.
 
     Args:
-        settings: with a broker.
-        until_end: end when all is counted that was there at the start.
-        leave_broker: likewise, and then let days be closed as if there were no broker.
+        settings: The settings, with a broker.
+        until_end: Whether to end once all messages present at the start are counted.
+        leave_broker: The same, and then let days be closed as if there were no broker.
 
     Raises:
-        SettingsError: no broker, no library, no topic, or not the topic that was counted before.
-        StorageError: the database or the broker cannot be reached at the start, or the end is not
+        SettingsError: There is no broker, library or topic, or the topic differs from the one that
+            was
+            counted before.
+        StorageError: The database or the broker cannot be reached at the start, or the end is not
             reached because no partition is assigned.
     """
     if settings.broker is None:
@@ -315,16 +321,16 @@ def consume(
     log = make_log(settings.log_level)
     redirect_libraries(log)
     stop, topic, ends_itself = Event(), settings.broker_topic, until_end or leave_broker
-    # one transaction at a time, and a connection to spare
+    # one transaction at a time, and a spare connection
     with closing(settings.open_database(2)) as database, _signals(stop):
         prepare(database)
         client = make_consumer(settings, log)
         partitions_of(client, topic)
-        with database.change() as connection:  # only now: from here on days wait for a consumer
+        with database.change() as connection:  # from here on, days wait for a consumer
             begin(connection, today(utc_now))
         ends = ends_of_all(client, topic) if ends_itself else {}
 
-        def is_done() -> bool:  # all is counted that was there at the start
+        def is_done() -> bool:  # all messages present at the start are counted
             with database.read() as connection:
                 stored = positions(connection, topic)
             return all(stored.get(partition, 0) >= end for partition, end in ends.items())
@@ -340,7 +346,7 @@ def consume(
 
 @contextmanager
 def _signals(stop: Event) -> Iterator[None]:
-    """SIGTERM and SIGINT end it after the group at hand."""
+    """Set `stop` on SIGTERM and SIGINT, which ends the run after the current group."""
     names = (signal.SIGTERM, signal.SIGINT)
     before = [signal.signal(name, lambda *_: stop.set()) for name in names]
     try:

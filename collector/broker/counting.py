@@ -1,9 +1,9 @@
-"""The message of a batch, and the transaction that counts a group of them with their positions.
+"""The message of a batch, and the transaction that counts a group of messages.
 
-A message has a body and the verdicts of its receipt, without address, header or time: one byte
-each for the version and the media type; the UTC day of receipt, and the latest day that a device
-might state then, as days since 1970-01-01; how many reports were acknowledged as accepted; then
-the body, as inflated. Numbers are big-endian.
+The transaction stores their positions, too. A message has a body and the verdicts of its receipt,
+without address, header or time. It has one byte each for the version and the media type; the UTC
+day of receipt, and the latest day that a device might then state, as days since 1970-01-01; the
+number of reports acknowledged as accepted; then the inflated body. Numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -36,19 +36,16 @@ GONE = "deleted_by_broker"
 
 
 class UnreadableError(RapporError):
-    """The message was not made by a collector of this version or an earlier one."""
+    """The message was not created by a collector of this version or an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A batch on its way through the broker.
-
-    received: what the clock allowed then.  accepted: reports acknowledged as accepted.
-    """
+    """A batch on its way through the broker."""
 
     submission: Submission
-    received: Day
-    accepted: int
+    received: Day  # the days that the clock allowed at receipt
+    accepted: int  # the number of reports acknowledged as accepted
 
 
 def encode_message(content: Content, received: Day, accepted: int) -> bytes:
@@ -58,7 +55,7 @@ def encode_message(content: Content, received: Day, accepted: int) -> bytes:
 
 
 def decode_message(value: bytes) -> Message:
-    """Read a message. Raises UnreadableError, whose text repeats nothing of the body."""
+    """Decode a message. Raises UnreadableError, whose text repeats nothing of the body."""
     if len(value) < HEAD_BYTES:
         raise UnreadableError(f"a message of {len(value)} bytes")
     version, kind, today, latest, accepted = _HEAD.unpack_from(value)
@@ -88,13 +85,12 @@ class BrokerMessage:
 
 @dataclass(slots=True)
 class CountedMessages:
-    """Numbers of counted and skipped messages. refused: reports that had been acknowledged as
-    accepted."""
+    """The numbers of counted and skipped messages."""
 
     messages: int = 0
     accepted: int = 0
     duplicates: int = 0
-    refused: int = 0
+    refused: int = 0  # reports that had been acknowledged as accepted
     skipped: int = 0
 
     def add(self, other: CountedMessages) -> None:
@@ -103,13 +99,13 @@ class CountedMessages:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-Group = list[tuple[BrokerMessage, Message | str]]  # a message, or why it is passed over
+Group = list[tuple[BrokerMessage, Message | str]]  # a message, or why it is skipped
 
 
 class MessageCounter:
-    """Counts messages, each once. For one thread.
+    """A counter that counts each message exactly once, for one thread.
 
-    ignored_before: see `store.broker`.
+    For `ignored_before` see `store.broker`.
     """
 
     def __init__(
@@ -127,16 +123,16 @@ class MessageCounter:
     def count(self, fetched: Sequence[BrokerMessage], starts: dict[int, int]) -> CountedMessages:
         """Count messages and advance the positions of their partitions, in one transaction.
 
-        Where that fails for a reason that is not the database's, each is counted alone, and what
-        fails alone is passed over: it is noted with its offset, and stays in the broker.
+        If that fails for a reason other than the database, each message is counted alone. A message
+        that fails alone is skipped: it is recorded with its offset, and stays in the broker.
 
         Args:
-            fetched: in the order of the offsets of each partition.
-            starts: by partition, the position that the database has; changed to the new one.
+            fetched: The messages, in the order of the offsets of each partition.
+            starts: The position in the database by partition, which is changed to the new one.
 
         Raises:
-            StorageError: nothing of the last transaction was counted.
-            PositionError: likewise, another consumer counts these partitions.
+            StorageError: Nothing of the last transaction was counted.
+            PositionError: The same, because another consumer counts these partitions.
         """
         try:
             return self._count_at_once([(item, self._read(item)) for item in fetched], starts)
@@ -144,7 +140,7 @@ class MessageCounter:
             reason = COUNTER_FULL
         except CollectorError:
             raise
-        except Exception as error:  # a defect of ours must not stop all messages behind it
+        except Exception as error:  # a defect must not stop all messages behind it
             self._log.crash(error)
             reason = DEFECT
         if len(fetched) == 1:
@@ -155,7 +151,7 @@ class MessageCounter:
         return total
 
     def _read(self, fetched: BrokerMessage) -> Message | str:
-        """Decode a message, or say why it is passed over."""
+        """Decode a message, or return why it is skipped."""
         try:
             message = decode_message(fetched.value)
         except UnreadableError:
@@ -192,9 +188,9 @@ class MessageCounter:
 
 
 def _summed(group: Group, outcomes: Iterable[Outcome]) -> tuple[CountedMessages, list[Skipped]]:
-    """What became of a group.
+    """Return the numbers of a group, and its skipped messages.
 
-    outcomes: of the messages that were read.
+    `outcomes` belong to the messages that were decoded.
     """
     counted, passed, answers = CountedMessages(messages=len(group)), Group(), iter(outcomes)
     for message, read in group:
@@ -211,7 +207,7 @@ def _summed(group: Group, outcomes: Iterable[Outcome]) -> tuple[CountedMessages,
 
 
 def _ranges(passed: Group) -> list[Skipped]:
-    """Neighbors with one reason as one row."""
+    """Merge neighboring skipped messages with the same reason into one row."""
     passed.sort(key=lambda pair: (pair[0].partition, pair[0].offset))
     ranges = []
     for (partition, reason, _), run in groupby(

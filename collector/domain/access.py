@@ -1,7 +1,7 @@
-"""Keys: one scope each, stored as a hash, revocable, and held in the memory of each process.
+"""Keys of the collector: one scope each, stored as a hash, revocable, cached in each process.
 
 A key is `rk_` + scope + `_` + 16 hexadecimal digits (its id) + `_` + 43 characters of secret. The
-secret has 256 random bits, so a plain SHA-256 of it cannot be searched.
+secret has 256 random bits, so it cannot be guessed from a plain SHA-256.
 """
 
 import re
@@ -24,9 +24,9 @@ _KEY = re.compile(r"rk_(report|aggregate|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43
 
 
 class Scope(StrEnum):
-    """What a key allows: sending reports, reading aggregates, or administration."""
+    """The permission of a key: sending reports, reading aggregates, or administration."""
 
-    REPORT = "report"  # send reports; in apps, so as good as public
+    REPORT = "report"  # send reports; in apps, so practically public
     AGGREGATE = "aggregate"  # read aggregates and totals
     ADMIN = "admin"  # metrics, keys, closing days, the audit log
 
@@ -41,12 +41,14 @@ class NewCollectorKey:
     text: str
 
 
-KeyRing = Mapping[str, Row[Any]]  # the keys that hold, by id
+KeyRing = Mapping[str, Row[Any]]  # the valid keys, by id
 
 
 def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scope]) -> str:
-    """Return the id of the key in an `Authorization` header. The key itself is in no message.
-    Raises AuthenticationError without a key that holds, ScopeError for one of another scope."""
+    """Return the id of the key in an `Authorization` header; no message contains the key.
+
+    Raises AuthenticationError without a valid key, and ScopeError for a key with another scope.
+    """
     scopes = " or ".join(scope.value for scope in allowed)
     if authorization is None:
         raise AuthenticationError(f"send a key of scope {scopes} as Authorization: Bearer KEY")
@@ -63,8 +65,7 @@ def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scop
 
 
 def _hint(allowed: Collection[Scope]) -> str:
-    """Who makes a key that would do, and how."""
-    return f"an operator makes one with rappor keys create --scope {next(iter(allowed))}"
+    return f"an operator creates one with rappor keys create --scope {next(iter(allowed))}"
 
 
 def create_key(
@@ -74,7 +75,7 @@ def create_key(
     today: int,
     random_bytes: Callable[[int], bytes],
 ) -> NewCollectorKey:
-    """Make a key. Its text is returned here and never again."""
+    """Create a key. Its text is returned only once, here."""
     if len(label) > MAX_LABEL or not label.isprintable():
         raise RequestError(f"label {label[:60]!a}: up to {MAX_LABEL} printable characters")
     key_id = random_bytes(8).hex()
@@ -117,10 +118,10 @@ MAX_AGE_OF_UNKNOWN = 1.0
 
 
 class KeyKeeper:
-    """Checks keys in memory; a revoked key stops within `MAX_AGE` seconds in every process.
+    """A checker of keys in memory; a revoked key stops within `MAX_AGE` seconds in every process.
 
-    `check` never touches the database; whoever calls it refreshes first where `is_stale` says so,
-    off the event loop. Once the database cannot be reached, the last known keys stay valid.
+    `check` never uses the database. Callers first refresh off the event loop if `is_stale`. If the
+    database cannot be reached, the last known keys stay valid.
     """
 
     def __init__(
@@ -136,8 +137,8 @@ class KeyKeeper:
         return self._seconds() - self._loaded >= max_age
 
     def refresh(self) -> None:
-        """Read the keys. Raises StorageError only where none were ever read."""
-        self._loaded = self._seconds()  # first: others use the old keys meanwhile
+        """Read the keys. Raises StorageError only if none were ever read."""
+        self._loaded = self._seconds()  # first, so that others use the old keys meanwhile
         try:
             self._ring = self._load()
         except StorageError:

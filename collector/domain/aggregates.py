@@ -1,8 +1,8 @@
-"""Read aggregates and totals of metrics, and decide which windows are served.
+"""Aggregates and totals of metrics, and the windows that are served.
 
-Every answer is the sum of whole sealed blocks of one series, and a sealed block never changes and
-holds at least `min_reports`, and in each cohort none or at least `cohort_floor`. So two answers of
-a series differ by nothing or by whole blocks, and so does each cohort of them.
+Every answer is the sum of whole sealed blocks of one series. A sealed block never changes. It has
+at least `min_reports`, and in each cohort none or at least `cohort_floor`. So two answers of a
+series differ by nothing or by whole blocks, and so does each cohort of them.
 """
 
 from collections import Counter, defaultdict
@@ -37,8 +37,11 @@ def read_aggregate(
     first: date | None = None,
     last: date | None = None,
 ) -> Aggregate:
-    """Return the counts of a window of closed days, whole blocks only; the caller closed what is
-    due. Raises NotFoundError for an unknown metric or version, or NotServedError."""
+    """Return the counts of a window of closed days, in whole blocks.
+
+    The caller has closed days that are due. Raises NotFoundError for an unknown metric or version,
+    or NotServedError.
+    """
     entry = load_registry(connection).current(name, params_id)
     blocks = blocks_of_window(entry, load_blocks(connection, entry.series_id), first, last)
     sums = sum_blocks(connection, [block.id for block in blocks])
@@ -57,10 +60,10 @@ def read_aggregate(
 
 
 def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
-    """List every version of every metric: state, totals, days served, waiting and growing.
+    """Return every version of every metric: state, totals, and days served, waiting and growing.
 
-    `next`: the block that is served next, so far.  `growing`: open days as `find_growth` finds
-    them.
+    `next` is the block that is served next, with its reports so far. `growing` are open days that
+    `find_growth` returns.
     """
     registry = load_registry(connection)
     totals = accepted_totals(connection)
@@ -100,12 +103,12 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
 def next_block(entry: RegisteredSeries, unserved: Mapping[int, int]) -> dict[str, object] | None:
     """Return when the next block is served at the earliest, and how many reports it lacks so far.
 
-    It ends on the first day by which it has enough, or lacks some with all reports so far; a cohort
-    with too few reports delays it further. None without reports.
+    It ends on the first day with enough reports so far; otherwise it still lacks some. A cohort
+    with too few reports delays it further. Return None without reports.
 
     Args:
         entry: The series.
-        unserved: Reports by day, of the days that are in no sealed block.
+        unserved: The reports by day, for days that are in no sealed block.
     """
     missing, row = entry.metric.min_reports, None
     for day in sorted(unserved):
@@ -132,9 +135,10 @@ def _iso(day: int) -> str:
 def blocks_of_window(
     entry: RegisteredSeries, blocks: Sequence[BlockRow], first: date | None, last: date | None
 ) -> list[BlockRow]:
-    """Return the sealed blocks that make up a window, oldest first; without bounds, all of them.
+    """Return the sealed blocks of a window, oldest first; without bounds, all of them.
 
-    blocks: those of the series, oldest first. Raises NotServedError: why, and what is served.
+    `blocks` are those of the series, oldest first. Raises NotServedError with the reason, and what
+    is served.
     """
     sealed = [block for block in blocks if block.sealed]
     if not sealed:
@@ -179,7 +183,7 @@ def _nothing_yet(entry: RegisteredSeries, blocks: Sequence[BlockRow]) -> NotServ
 def _not_yet(
     entry: RegisteredSeries, blocks: Sequence[BlockRow], sealed: Sequence[BlockRow], end: int
 ) -> NotServedError:
-    """Explain that a window reaches into open days, or into days with too few reports."""
+    """Return the error for a window with open days, or days with too few reports."""
     served = f"served are {_span(sealed)}"
     if end > entry.closed_through:
         return NotServedError(
@@ -226,7 +230,6 @@ def waiting_days(pending: BlockRow) -> dict[str, object]:
 
 
 def _reason(entry: RegisteredSeries, pending: BlockRow) -> str:
-    """What the days wait for: reports in all, or in a cohort."""
     if pending.num_reports < entry.metric.min_reports:
         return "too_few_reports"
     return "too_few_in_a_cohort"

@@ -1,4 +1,4 @@
-"""The transaction that counts reports: everything that waited, in one commit."""
+"""The transaction that counts reports: all waiting batches in one commit."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -33,17 +33,13 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The outcome of a batch, as it is answered to its sender.
-
-    duplicate: the batch was counted before, and these are its results of then.
-    accepted: how many of the results are None.  implausible: see Verdict.
-    """
+    """The outcome of a batch, as answered to its sender."""
 
     batch_id: str
-    duplicate: bool
+    duplicate: bool  # the batch was counted before, with these results
     results: Sequence[Refusal | None]
-    accepted: int
-    implausible: int = 0
+    accepted: int  # the number of results that are None
+    implausible: int = 0  # see Verdict
 
 
 Outcome = Receipt | BatchConflictError | BatchTooLargeError
@@ -51,7 +47,7 @@ AlsoInTransaction = Callable[[Connection, Sequence[Outcome]], None]
 
 
 class ReportWriter:
-    """Counts batches, one transaction for all that it is given. For one thread."""
+    """A writer that counts all given batches in one transaction, for one thread."""
 
     def __init__(
         self,
@@ -61,14 +57,14 @@ class ReportWriter:
         skew: timedelta,
         max_reports: int = MAX_REPORTS,
     ) -> None:
-        """Count nothing yet.
+        """Prepare the writer; count nothing yet.
 
         Args:
-            database: Of one connection.
-            judge: Decides on single reports.
+            database: A database for which one connection suffices.
+            judge: The judge of single reports.
             clock: The time, UTC.
-            skew: How far the clock of a device may be ahead.
-            max_reports: Of a batch that was not counted before.
+            skew: The amount by which the clock of a device may be ahead.
+            max_reports: The maximum number of reports in a batch that was not counted before.
         """
         self._database = database
         self._max_reports = max_reports
@@ -81,12 +77,13 @@ class ReportWriter:
     def write(
         self, submissions: Sequence[Submission], also: AlsoInTransaction | None = None
     ) -> list[Outcome]:
-        """Count the batches and return what to answer, in order, once it is on the disk.
+        """Count the batches; once they are on the disk, return the answers, in order.
 
-        also: called at the end of the transaction; what it raises undoes all of it.
+        `also` is called at the end of the transaction; an error that it raises rolls everything
+        back.
 
-        Raises StorageError when nothing of it was counted, or when that cannot be known (the
-        connection broke in the commit); the batch ids make it safe to send again either way.
+        Raises StorageError if nothing was counted, or if that cannot be known (the connection broke
+        in the commit). The batch ids make it safe to send again either way.
         """
         for _ in range(_ATTEMPTS - 1):
             with suppress(ConflictError):
@@ -129,19 +126,17 @@ class ReportWriter:
 
 
 def _key(submission: Submission) -> tuple[bytes, bytes]:
-    """What the store knows a batch by: the hash of its id, and its body's digest keyed by it."""
     batch_id = bytes.fromhex(submission.batch.batch_id)
     return hash_of_id(batch_id), keyed_digest(batch_id, submission.digest)
 
 
 def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
-    """Return the receipt of a batch that was not counted before, by the verdict on its reports."""
+    """Return the receipt of a newly counted batch, from the verdict on its reports."""
     return Receipt(batch.batch_id, False, verdict.results, verdict.accepted, verdict.implausible)
 
 
 def too_large(batch: GroupedBatch, max_reports: int) -> BatchTooLargeError:
-    """Return the refusal of a batch that was not counted before, so that its sender may split
-    it."""
+    """Return the error for a batch that was not counted before, so that its sender may split it."""
     return BatchTooLargeError(
         f"{batch.num_reports} reports in a batch; at most {max_reports} are accepted here, and "
         "none was counted: send it in parts",

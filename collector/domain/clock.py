@@ -1,5 +1,4 @@
-"""The collector's clock: the time comes in as an argument, days go out as `rappor_core.calendar`
-counts them."""
+"""The collector's clock, which is passed as an argument, and days as in `rappor_core.calendar`."""
 
 import time as system_time
 from collections.abc import Callable
@@ -8,16 +7,16 @@ from datetime import UTC, datetime, time, timedelta
 from rappor_core.calendar import date_of, day_of
 
 Clock = Callable[[], datetime]
-TOLERANCE = timedelta(hours=1)  # corrections of a clock that runs
+TOLERANCE = timedelta(hours=1)  # for corrections of a running clock
 
 
 def utc_now() -> datetime:
-    """Return the present time of the system's clock, UTC."""
+    """Return the current time of the system's clock, UTC."""
     return datetime.now(UTC)
 
 
 def boot_seconds() -> float:
-    """Seconds of a clock that nobody sets; where the system has one, it counts while it sleeps."""
+    """Return the seconds of a clock that no one sets, including sleep if the system supports it."""
     boot_clock = getattr(system_time, "CLOCK_BOOTTIME", None)
     if boot_clock is None:
         return system_time.monotonic()
@@ -25,34 +24,34 @@ def boot_seconds() -> float:
 
 
 class GuardedClock:
-    """A clock that goes only as far as other clocks bear out, because days are closed permanently.
+    """A clock that advances only as far as other clocks confirm, because closing is permanent.
 
-    It starts at the last day that the database has seen, and is borne out by elapsed time or by
-    PostgreSQL's clock. A clock that is further ahead is suspect: it then gives the last day seen
-    plus the elapsed time. Before the first `check` it gives the system's time.
+    It starts at the last day that the database has seen. Elapsed time or PostgreSQL's clock confirm
+    it. A clock that is further ahead is suspect; the time is then the last day seen plus the
+    elapsed time. Before the first `check` it is the system's time.
     """
 
     def __init__(
         self, clock: Clock = utc_now, *, elapsed: Callable[[], float] = boot_seconds
     ) -> None:
-        """Compare with nothing yet.
+        """Set the clocks; nothing is compared yet.
 
         Args:
             clock: The clock that may be wrong, UTC.
-            elapsed: Seconds since any moment.
+            elapsed: A function that returns seconds since any moment.
         """
         self.unguarded = clock
         self._elapsed = elapsed
         self._start: tuple[datetime, float] | None = None
 
     def __call__(self) -> datetime:
-        """Return the time that is borne out."""
+        """Return the confirmed time."""
         now = self.unguarded()
         return min(now, self._borne_out()) if self._is_beyond(now) else now
 
     @property
     def is_suspect(self) -> bool:
-        """Whether the clock is ahead of what bears it out."""
+        """Return whether the clock is ahead of the confirmed time."""
         return self._is_beyond(self.unguarded())
 
     def check(self, last_day: int | None, database_time: datetime | None = None) -> None:
@@ -84,10 +83,11 @@ class GuardedClock:
 
 
 def _first_moment(now: datetime, last_day: int) -> datetime:
-    """Return the moment from which elapsed time counts after a start: now, on the last day seen and
-    the next; else, where the clock is ahead, the beginning of the last day.
+    """Return the moment from which elapsed time counts after a start.
 
-    A clock that is behind may be put right, so it is borne out through the day after the last.
+    It is now, on the last day seen and the next one. If the clock is further ahead, it is the
+    beginning of the last day. A clock that is behind may be corrected, so it is confirmed through
+    the day after the last one.
     """
     start = datetime.combine(date_of(last_day), time.min, UTC)
     end = start + timedelta(days=2)
@@ -102,9 +102,9 @@ def today(clock: Clock) -> int:
 
 
 def latest_day(clock: Clock, skew: timedelta) -> int:
-    """Return the latest day that a device whose clock is fast by `skew` may state.
+    """Return the latest day that a device whose clock is ahead by `skew` may state.
 
-    A suspect clock may be right, as after a long stop, so that reports of its day are accepted.
+    A suspect clock may be right, as after a long stop, so reports of its day are accepted.
     """
     if isinstance(clock, GuardedClock):
         clock = clock.unguarded

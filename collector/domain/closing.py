@@ -1,10 +1,11 @@
-"""Closing days permanently, and merging what is too few.
+"""The permanent closing of days, and the merging of days with too few reports.
 
 Days close in order: closing a day closes every earlier day of the same metric with it. That is one
-short transaction, which reports wait for. From then on nobody adds to those days, so their
-counters are folded after it, a few series at a time, alongside the reports of other days: into
-the series' unsealed block, which is sealed, and served from then on, when it holds `min_reports`,
-and `cohort_floor` in each cohort that is not empty. Nothing unseals, splits or reorders blocks.
+short transaction, for which reports wait. From then on nothing is added to those days. Their
+counters are folded afterwards, a few series at a time, while reports of other days arrive. They are
+folded into the series' unsealed block. The block is sealed, and served from then on, once it has
+`min_reports`, and `cohort_floor` in each cohort that is not empty. Nothing unseals, splits or
+reorders blocks.
 """
 
 from collections.abc import Mapping
@@ -26,24 +27,25 @@ from rappor_core.calendar import date_of
 from rappor_server.errors import NotFoundError, RequestError
 
 _NEVER = 1 << 31  # a day
-FOLD_SECONDS = 0.05  # of folding in one transaction, and to the end of the day begun
-_MAX_PAUSE = 0.05  # seconds between two of them, for who writes reports
+FOLD_SECONDS = 0.05  # of folding in one transaction, which ends with the current day
+_MAX_PAUSE = 0.05  # seconds between two transactions, in which reports are written
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The effect of a closing. metrics: those with newly closed days. folded: number of days
-    whose counters were folded."""
+    """The effect of closing days."""
 
-    metrics: tuple[str, ...]
-    folded: int
+    metrics: tuple[str, ...]  # those with newly closed days
+    folded: int  # the number of days whose counters were folded
 
 
 def metrics_to_close(
     registry: Registry, day: int, today: int, metric: str | None = None
 ) -> dict[str, int]:
-    """Return the metrics of which closing `day` would close days that are open now, with the day.
-    Raises RequestError for a day that has not come, NotFoundError for an unknown metric."""
+    """Return the metrics with open days that closing `day` would close, each with the day.
+
+    Raises RequestError for a future day, and NotFoundError for an unknown metric.
+    """
     if day > today:
         raise RequestError(
             f"day {date_of(day)} has not come yet (today is {date_of(today)}, UTC); "
@@ -59,8 +61,7 @@ def metrics_to_close(
 
 
 def due_metrics(registry: Registry, today: int) -> dict[str, int]:
-    """Return the metrics with days whose time to take reports is over, with the last of these
-    days."""
+    """Return the metrics with days that no longer accept reports, each with the last such day."""
     return {
         entry.root: entry.due_through(today)
         for entry in registry
@@ -69,8 +70,10 @@ def due_metrics(registry: Registry, today: int) -> dict[str, int]:
 
 
 def close_metrics(connection: Connection, days: Mapping[str, int]) -> tuple[str, ...]:
-    """Close the days of each metric up to the one given; they are then to be folded. Returns the
-    names of the metrics."""
+    """Close the days of each metric up to the given one, and return the names of the metrics.
+
+    The days must then be folded.
+    """
     if days:
         advance_frontiers(connection, days)
         touch_state(connection)
@@ -78,11 +81,10 @@ def close_metrics(connection: Connection, days: Mapping[str, int]) -> tuple[str,
 
 
 def fold_closed(database: CollectorDatabase, cached: Registry | None = None) -> int:
-    """Fold the counters of every closed day that is not folded yet into blocks; return the
-    number of days.
+    """Fold the counters of every closed day into blocks; return the number of days.
 
-    Also what another process closed, and did not live to fold. In short transactions, each with
-    a pause behind it in which reports are written.
+    This includes days that another process closed but did not fold before it ended. Reports are
+    written in pauses between short transactions.
     """
     with database.read() as connection:
         first = first_days(connection)
@@ -105,34 +107,36 @@ def fold_closed(database: CollectorDatabase, cached: Registry | None = None) -> 
 
 
 def closing_day(connection: Connection, today: int) -> int:
-    """Return the day that closing takes for today; with a broker, no later than the day before
-    which all messages are counted.
+    """Return the day that closing uses as today; with a broker, at most its watermark.
 
-    today: read from the clock before this is called.
+    The watermark is the day before which all messages are counted. `today` is read from the clock
+    before this is called.
     """
     state = read_state(connection)
     return today if state is None else min(today, state.counted_before)
 
 
 def refuse_fed(connection: Connection) -> None:
-    """Raises RequestError where a broker feeds the database: days close by the clock alone.
+    """Raise RequestError if a broker feeds the database: then only the clock closes days.
 
-    Devices know that what it holds is accepted, and a closed day would refuse it.
+    Devices know that reports in the broker are accepted, and a closed day would refuse them.
     """
     if read_state(connection) is not None:
         raise RequestError(
-            "a broker feeds this database, so days close by the clock alone, once all that was "
-            "received is counted; stop the collectors and run rappor consume --leave first"
+            "a broker feeds this database, so only the clock closes days, once all received "
+            "reports are counted; stop the collectors and run rappor consume --leave first"
         )
 
 
 def discard_unserved(connection: Connection, today: int) -> int:
-    """Delete all days that are not served yet, after a restore; return their number of reports.
+    """Delete all days that are not served yet, after a restore; return their reports.
 
-    Messages of a broker that were received before today are of those days, and not counted again.
+    The result is the number of reports. A broker's messages that were received before today belong
+    to those days, and are not counted again.
 
     Between the backup and the loss those days may have been closed and served, with reports that
-    the backup does not hold. Served again from it, they would differ by just those reports.
+    the backup lacks. If they were served again from it, the difference would reveal just those
+    reports.
     """
     discarded = delete_unserved(connection)
     ignore_before(connection, today)
@@ -141,14 +145,14 @@ def discard_unserved(connection: Connection, today: int) -> int:
 
 
 def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: int) -> None:
-    """Delete what is no longer needed: batches whose days are closed, raw reports out of time.
+    """Delete batches of closed days, and raw reports that are out of time.
 
-    today: what closing takes for today.  now: the clock's day, for what is kept for some days.
+    `today` is the day that closing uses as today. `now` is the clock's day, for retention in days.
 
-    A batch expires by the versions of its reports, a day is closed permanently by the most patient
-    one; until then a longer accept_days, or a clock that is behind, may open the day again. So
-    what is due is closed first, and what is deleted here stays unneeded whatever is declared
-    meanwhile: many short transactions do.
+    A batch expires by the versions of its reports; a day is closed permanently by the version that
+    accepts reports for the longest time. Until then a longer accept_days, or a clock that is
+    behind, may open the day again. So due days are closed first, and deleted data stays unneeded
+    whatever is declared meanwhile: many short transactions suffice.
     """
     waits = (entry.patience - entry.metric.accept_days for entry in registry)
     before = today - max(waits, default=0)
@@ -159,11 +163,9 @@ def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: i
 
 
 def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
-    """Fold closed days, in order within a series, until the time is over.
+    """Fold days in order within a series until the time is over; return their number.
 
-    Returns how many. Days of a series that is damaged stay as they are.
-
-    waiting: loses the series that have no more of them.
+    Series without more closed days, and damaged ones, are removed from `waiting`.
     """
     started, folded = perf_counter(), 0
     while waiting:
@@ -176,7 +178,7 @@ def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
         try:
             with connection.begin_nested():
                 fold_day(connection, entry.series_id, day, metric.min_reports, metric.cohort_floor)
-        except DamagedBlocksError:  # `find_damaged` reports it, and no other series waits for it
+        except DamagedBlocksError:  # `find_damaged` reports it; other series continue
             waiting.pop()
             continue
         folded += 1
@@ -186,8 +188,10 @@ def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
 
 
 def would_close(connection: Connection, day: int, today: int, metric: str | None = None) -> Closed:
-    """Return the effect of closing a day, without closing it. Raises what `metrics_to_close`
-    does."""
+    """Return the effect of closing a day, without closing it.
+
+    Raises what `metrics_to_close` raises.
+    """
     registry = load_registry(connection)
     metrics = metrics_to_close(registry, day, today, metric)
     folded = sum(

@@ -1,7 +1,7 @@
-"""The bounded queue between requests and the one thread that writes.
+"""The limited queue between requests and the one thread that writes.
 
-Group commit without a timed window: the writer takes whatever has queued while the last commit
-ran. A request is answered when the commit that holds its batch has returned.
+It groups commits without a fixed time window: the writer processes everything that was queued
+during the last commit. A request is answered when the commit of its batch has finished.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ class _Waiting:
 
 
 class CommitQueue:
-    """Hands batches to `write` in groups, on a separate thread."""
+    """A queue that hands batches to `write` in groups, on a separate thread."""
 
-    keeps_bodies = False  # what is counted is the decoded batch
+    keeps_bodies = False  # only the decoded batch is counted
 
     def __init__(
         self,
@@ -41,14 +41,15 @@ class CommitQueue:
         on_commit: Callable[[float, bool], None],
         on_crash: Callable[[Exception], None],
     ) -> None:
-        """Write nothing yet.
+        """Prepare the queue; write nothing yet.
 
         Args:
-            write: Counts a group of batches.
-            max_queued_bytes: Of batches that wait.
-            max_group: Reports in one commit.
-            on_commit: Called with (seconds, failed) after each group.
-            on_crash: Called with an error that is not of ours; the group is answered with it.
+            write: A function that counts a group of batches.
+            max_queued_bytes: The maximum size of waiting batches.
+            max_group: The maximum number of reports in one commit.
+            on_commit: A function that is called with (seconds, failed) after each group.
+            on_crash: A function that is called with a defect's error; the group is answered with an
+                error.
         """
         self._write, self._max_group = write, max_group
         self._on_commit = on_commit
@@ -60,7 +61,7 @@ class CommitQueue:
 
     @property
     def queued_reports(self) -> int:
-        """Number of reports that wait for a commit now."""
+        """Return the number of reports that wait for a commit now."""
         return self._backlog.reports
 
     def start(self) -> None:
@@ -68,7 +69,7 @@ class CommitQueue:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take nothing more, write what has queued, and wait for the thread to end."""
+        """Accept nothing more, write the queue, and wait for the thread to end."""
         with self._wake:
             self._backlog.is_closed = True
             self._wake.notify()
@@ -76,10 +77,10 @@ class CommitQueue:
             self._thread.join()
 
     async def submit(self, submission: Submission) -> Receipt:
-        """Queue a batch and wait for its commit. Raises the error that the writer gave.
+        """Queue a batch and wait for its commit. Raises the error of the writer.
 
-        All callers share one event loop. One that is cancelled (its device hung up) leaves the
-        batch in the queue: it is counted, and found by its id when it is sent again.
+        All callers share one event loop. A canceled caller (its device hung up) leaves the batch in
+        the queue: it is counted, and recognized by its id when it is sent again.
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(submission, loop.create_future())
@@ -87,7 +88,7 @@ class CommitQueue:
             self._backlog.take(submission.batch.num_reports, submission.num_bytes)
             self._queue.append(waiting)
             is_first = len(self._queue) == 1
-        if is_first:  # the writer wakes when the requests that came with this one are queued, too
+        if is_first:  # the writer wakes up after concurrent requests are queued, too
             loop.call_soon(self._wake_up)
         answer = await waiting.future
         if isinstance(answer, CollectorError):
@@ -104,7 +105,7 @@ class CommitQueue:
             deliver(list(zip(futures, self._answers(group), strict=True)))
 
     def _take(self) -> list[_Waiting]:
-        """What has queued, up to the bound of a group; empty when it is time to end."""
+        """Return the queued batches, up to the limit of a group; empty when it is time to end."""
         with self._wake:
             while not self._queue and not self._backlog.is_closed:
                 self._wake.wait()
@@ -124,9 +125,9 @@ class CommitQueue:
         try:
             answers: Sequence[Answer] = self._write([waiting.submission for waiting in group])
         except CollectorError as error:
-            drop_traces(error)  # its frames hold every body of the group
+            drop_traces(error)  # its frames reference every body of the group
             answers = [error] * len(group)
-        except Exception as error:  # a defect of ours must not leave requests waiting for ever
+        except Exception as error:  # a defect must not leave requests waiting forever
             self._on_crash(error)
             answers = [StorageError("the writer failed; send again later")] * len(group)
         self._on_commit(perf_counter() - started, isinstance(answers[0], StorageError))
@@ -134,16 +135,15 @@ class CommitQueue:
 
 
 class Backlog:
-    """How many batches, reports and bytes wait. The caller must hold a lock."""
+    """The numbers of batches, reports and bytes that wait. The caller must hold a lock."""
 
     def __init__(self, max_bytes: int) -> None:
-        """max_bytes: that may wait; a larger batch waits alone."""
         self._max_bytes, self._bytes = max_bytes, 0
         self.reports = 0
         self.is_closed = False
 
     def take(self, reports: int, size: int) -> None:
-        """Count a waiting batch. Raises OverloadedError if the bound would be passed."""
+        """Count a waiting batch. Raises OverloadedError if that would exceed the limit."""
         if self.is_closed:
             raise OverloadedError("the collector is shutting down; send again later")
         if self.reports and self._bytes + size > self._max_bytes:

@@ -1,4 +1,4 @@
-"""Declaring, changing and retiring metrics. What weakens privacy must be asked for by name."""
+"""Declaring, changing and retiring metrics; changes that weaken privacy need an explicit option."""
 
 import json
 import math
@@ -24,21 +24,17 @@ from collector.store.registry import (
 from rappor_core.metrics.metric import Metric
 from rappor_server.errors import NotFoundError
 
-MAX_COUNTERS = 1 << 24  # num_bits * num_cohorts of one series: 64 MB of counters a day
+MAX_COUNTERS = 1 << 24  # num_bits * num_cohorts of one series: 64 MB of counters per day
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """The effect of a push, by name of metric. weakened: `name: what` for each weakening that
-    was asked for.
-
-    still_retired: what was retired, and stays so as `revive` was not given.
-    """
+    """The effect of a push, by name of metric."""
 
     added: list[str]
     changed: list[str]
-    weakened: list[str]
-    still_retired: list[str]
+    weakened: list[str]  # `name: what` for each weakening that was requested
+    still_retired: list[str]  # retired metrics that stay so without `revive`
 
 
 def push_metrics(
@@ -51,10 +47,9 @@ def push_metrics(
 ) -> Push:
     """Declare new metrics, or new versions of metrics.
 
-    A metric that is there already as it is stays as it is; a version pushed again becomes the
-    current one. A retired version, and any of a metric of which all are retired, is left as it is
-    unless `revive` is given. Raises MetricChangeError for a change that weakens privacy without
-    `weaken`.
+    An identical metric stays as it is; a version that is pushed again becomes the current one. A
+    retired version, and any version of a metric of which all are retired, is left as it is unless
+    `revive` is given. Raises MetricChangeError for a change that weakens privacy without `weaken`.
     """
     by_name: dict[str, list[MetricVersionRow]] = {}
     for row in load_versions(connection):
@@ -79,14 +74,14 @@ def push_metrics(
                 f"metric {metric.name!a}: num_bits * num_cohorts = {size} counters for each day; "
                 f"{MAX_COUNTERS} are taken"
             )
-        for old in same:  # days stay open for longer, so batches are remembered for longer
+        for old in same:  # days stay open longer, so batches are remembered longer
             longer = metric.accept_days - int(json.loads(old.definition)["accept_days"])
             if longer > 0:
                 prolong_batches(connection, longer)
         _save(connection, metric, row, today)
     if push.weakened and not weaken:
         raise MetricChangeError(
-            f"this weakens privacy: {'; '.join(push.weakened)}; push with --weaken if it is meant",
+            f"this weakens privacy: {'; '.join(push.weakened)}; push with --weaken if intended",
             weakened=push.weakened,
         )
     if push.added or push.changed:
@@ -97,19 +92,16 @@ def push_metrics(
 def change_state(
     connection: Connection, act: str, name: str, params_id: str | None = None, **state: Any
 ) -> list[str]:
-    """Change whether a metric (with all its sub-metrics), or one of its versions, takes reports.
+    """Change whether a metric (with all its sub-metrics), or one of its versions, accepts reports.
 
-    What was collected is served as before.
+    Reports that were collected are served as before.
 
     Args:
-        connection: Of a transaction that is alone.
-        act: What is done, for messages.
-        name: Of a metric or a sub-metric.
-        params_id: Of one version; None for all.
-        state: `retired` permanently; or `paused`: devices record nothing of it for a day.
-
-    Returns:
-        The params_ids concerned.
+        connection: A connection in an exclusive transaction.
+        act: The action, for messages.
+        name: The name of a metric or a sub-metric.
+        params_id: The version; None for all.
+        state: `retired` permanently, or `paused`, so that devices stop recording it for a day.
 
     Raises:
         NotFoundError: There is no such metric or version.
@@ -137,9 +129,9 @@ def _save(connection: Connection, metric: Metric, row: MetricVersionRow, today: 
 
 
 def _weakenings(metric: Metric, versions: list[MetricVersionRow]) -> Iterator[str]:
-    """What would reveal more about a device, or let answers differ by fewer reports.
+    """Yield the changes that reveal more about a device, or let answers differ by fewer reports.
 
-    Than the current version does, and than this version did where it was declared before.
+    The metric is compared with the current version, and with an earlier declaration of its version.
     """
     compared = [row for row in versions[:-1] if row.params_id == metric.params_id] + versions[-1:]
     changes = (_weaker(metric, Metric.from_dict(json.loads(row.definition))) for row in compared)
@@ -147,7 +139,7 @@ def _weakenings(metric: Metric, versions: list[MetricVersionRow]) -> Iterator[st
 
 
 def _weaker(metric: Metric, old: Metric) -> Iterator[str]:
-    """In what `metric` protects less than `old`."""
+    """Yield the properties in which `metric` protects less than `old`."""
     growing = (
         ("epsilon_one", old.params.epsilon_one, metric.params.epsilon_one),
         ("epsilon_infinity", old.params.epsilon_infinity, metric.params.epsilon_infinity),

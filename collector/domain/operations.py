@@ -35,7 +35,7 @@ Read = TypeVar("Read", Aggregate, raw_blocks.Export)
 
 
 class ServedWindow(TypedDict, total=False):
-    """A version of a metric (default: the current one), and days, both included."""
+    """A version of a metric (default: the current one), and days, inclusive."""
 
     params_id: str | None
     first: date | None
@@ -43,10 +43,9 @@ class ServedWindow(TypedDict, total=False):
 
 
 class Collector:
-    """The operations of analysts and admins. Each is one transaction with its line in the audit
-    log.
+    """The operations of analysts and admins; each is one transaction with an audit log entry.
 
-    `actor` is the id of a key, or `command-line` for who works on the database itself.
+    `actor` is the id of a key, or `command-line` for a user of the database itself.
     """
 
     def __init__(
@@ -56,23 +55,26 @@ class Collector:
         clock: Clock | None = None,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        """Do nothing yet. clock: the system's, guarded, if None; a simulated one is trusted."""
+        """Prepare the operations; do nothing yet.
+
+        `clock` None is the system's clock, protected; a simulated clock is trusted.
+        """
         self.database = database
         self.clock: Clock = GuardedClock() if clock is None else clock
         self._random_bytes = random_bytes
         self._registry: Registry | None = None
-        self._cleaned = (-1, -1)  # `today` and `now` of when what is out of time was last deleted
+        self._cleaned = (-1, -1)  # `today` and `now` at the last deletion of what is out of time
 
     @property
     def today(self) -> int:
-        """The current day, UTC, as a number: the last one that is borne out (`GuardedClock`)."""
+        """Return the current day, UTC, as a number: the last confirmed one (`GuardedClock`)."""
         if isinstance(self.clock, GuardedClock):
             self._check(self.clock)
         return today(self.clock)
 
     @property
     def is_clock_suspect(self) -> bool:
-        """Whether the clock is ahead of what bears it out, so that no day closes by it."""
+        """Return whether the clock is ahead of the confirmed time, so that no day closes by it."""
         return isinstance(self.clock, GuardedClock) and self.clock.is_suspect
 
     def _check(self, clock: GuardedClock) -> None:
@@ -97,14 +99,14 @@ class Collector:
 
         Args:
             day: The last day to close.
-            actor: Who closes it, for the audit log.
+            actor: The actor, for the audit log.
             metric: The declared name of the only metric to close; all metrics if None.
 
         Returns:
             The metrics that were closed, and the number of days whose counters were folded.
 
         Raises:
-            CollectorError: The day has not come, or there is no such metric.
+            CollectorError: The day is in the future, or there is no such metric.
         """
         cached, today = self.registry(), self.today
         with self.database.change() as connection:
@@ -116,17 +118,17 @@ class Collector:
         return closing.Closed(metrics, closing.fold_closed(self.database, cached))
 
     def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
-        """Report what `close_day` would do, without changing anything."""
+        """Return what `close_day` would do, without changing anything."""
         today = self.today
         with self.database.read() as connection:
             closing.refuse_fed(connection)
             return closing.would_close(connection, day_of(day), today, metric)
 
     def settle_restore(self, actor: str, *, keep_unserved: bool) -> int:
-        """Keep or delete every day that is not served yet, after a restore; return the number of
-        reports of these days.
+        """Keep or delete every day that is not served yet, after a restore; return its reports.
 
-        The clock is taken as it is: the last day seen was that of the backup.
+        The result is the number of reports of these days. The clock is trusted, because the last
+        day seen is that of the backup.
         """
         today = self.confirm_clock(actor)
         with self.database.change() as connection:
@@ -139,11 +141,11 @@ class Collector:
         return reports
 
     def close_due(self, *, daily: bool = False) -> closing.Closed | None:
-        """Close what the clock has closed, and delete what is no longer needed; None if nothing.
+        """Close the days that are due, and delete what is no longer needed; None if nothing.
 
-        daily: delete once a day although nothing is due, as where an admin closes every day.
+        `daily` deletes once per day even if nothing is due, such as when an admin closes every day.
         """
-        now = self.today  # before it is asked how far a broker's messages are counted
+        now = self.today  # read before the broker's watermark
         registry, metrics = self.registry(), tuple[str, ...]()
         with self.database.read() as connection:
             today = closing.closing_day(connection, now)
@@ -160,7 +162,7 @@ class Collector:
         return closing.Closed(metrics, folded) if metrics or folded else None
 
     def waiting_days(self) -> int:
-        """Closed days that are not served yet, of the series that waits longest and may be."""
+        """Return the longest wait of a series, in closed days not served yet."""
         registry = self.registry()
         with self.database.read() as connection:
             waiting = [block for block in load_possible(connection) if not block.sealed]
@@ -175,12 +177,9 @@ class Collector:
         """Return the aggregate of a window of closed days.
 
         Args:
-            actor: Who reads it; the audit log has the read before it is returned.
+            actor: The reader; the audit log records the read before the result is returned.
             name: The metric, or a slot and level of a location metric.
             window: The version, and the first and last day.
-
-        Returns:
-            The sum of the counts of the window.
 
         Raises:
             NotServedError: The days are not closed, or have too few reports.
@@ -190,15 +189,17 @@ class Collector:
     def export_reports(
         self, actor: str, name: str, **window: Unpack[ServedWindow]
     ) -> tuple[int, Iterator[list[Report]]]:
-        """Raw reports of closed days: their number, and pages of them. The audit log has the
-        export before any leaves."""
+        """Return the number of raw reports of closed days, and pages of the reports.
+
+        The audit log records the export before any report leaves.
+        """
         plan = self._read_window(raw_blocks.plan_export, actor, "export", name, window)
         return plan.num_reports, raw_blocks.pages(self.database.read, plan)
 
     def _read_window(
         self, read: Callable[..., Read], actor: str, act: str, name: str, window: ServedWindow
     ) -> Read:
-        """Read a window of closed days; the reading or refusal is audited before it is answered."""
+        """Read a window of closed days; the reading or refusal is audited before the answer."""
         self.close_due()
         first, last = (day and str(day) for day in (window.get("first"), window.get("last")))
         noted = {"metric": name, "params_id": window.get("params_id"), "from": first, "to": last}
@@ -208,20 +209,20 @@ class Collector:
         except CollectorError as error:
             self._note_alone(actor, act, **noted, refused=error.details.get("reason", "refused"))
             if isinstance(error, NotServedError) and self.is_clock_suspect:
-                hint = "the clock is suspect, so no day closes by it: see rappor clock"
+                hint = "the clock is suspect, so it closes no day: see rappor clock"
                 raise NotServedError(f"{error}; {hint}", **error.details) from None
             raise
         self._note_alone(actor, act, **noted, reports=content.num_reports)
         return content
 
     def raw_blocks(self, actor: str, name: str | None = None) -> RawBlocks:
-        """Sealed blocks with their raw reports, to be moved out. Audited before any leaves."""
+        """Return sealed blocks with their raw reports to move. Audited before any leaves."""
         self.close_due()
         self._note_alone(actor, "move-raw", metric=name)
         return RawBlocks(self.database, name)
 
     def list_metrics(self) -> list[dict[str, Any]]:
-        """List every version of every metric, with totals; see `aggregates.list_metrics`."""
+        """Return every version of every metric, with totals; see `aggregates.list_metrics`."""
         self.close_due()
         today = date_of(self.today)
         with self.database.read() as connection:
@@ -239,9 +240,9 @@ class Collector:
 
         Args:
             metrics: The metrics of a file.
-            actor: Who declares them, for the audit log.
-            weaken: Allow versions that reveal more about a device.
-            revive: Accept reports of retired versions again.
+            actor: The actor, for the audit log.
+            weaken: Whether to allow versions that reveal more about a device.
+            revive: Whether to accept reports of retired versions again.
 
         Returns:
             The names of what was added, changed, weakened, and is still retired.
@@ -278,7 +279,7 @@ class Collector:
         return params_ids
 
     def create_key(self, scope: Scope, label: str, actor: str) -> NewCollectorKey:
-        """Make a key. The audit log holds its id, scope and label."""
+        """Create a key. The audit log records its id, scope and label."""
         today = self.today
         with self.database.change() as connection:
             key = access.create_key(connection, scope, label, today, self._random_bytes)
@@ -293,17 +294,17 @@ class Collector:
             self._note(connection, actor, "revoke-key", key=key_id)
 
     def list_keys(self) -> Sequence[Row[Any]]:
-        """List all keys, without their secrets."""
+        """Return all keys, without their secrets."""
         with self.database.read() as connection:
             return load_keys(connection)
 
     def read_audit(self, limit: int) -> list[CollectorAuditRow]:
-        """Return the latest acts, newest first."""
+        """Return the latest actions, newest first."""
         with self.database.read() as connection:
             return read_audit(connection, limit)
 
     def registry(self) -> Registry:
-        """Return the present metrics; they are read again if they have changed."""
+        """Return the current metrics; they are read again if they have changed."""
         with self.database.read() as connection:
             self._registry = registry = load_registry(connection, self._registry)
         return registry

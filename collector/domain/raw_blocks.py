@@ -1,8 +1,8 @@
-"""Raw reports: exported page by page, or read by sealed blocks and deleted once archived.
+"""Raw reports, which are exported page by page, or moved by sealed blocks into an archive.
 
-A sealed block never changes, so it is what can be moved as a whole and once. Its reports are given
-by cohort, in the order of their random marks over all its days, so that an export has no finer
-time than the block itself.
+A sealed block never changes, so it can be moved as a whole and once. Its reports are returned by
+cohort, in the order of their random marks over all its days, so that an export has no finer time
+than the block itself.
 """
 
 import heapq
@@ -44,8 +44,8 @@ from rappor_core.wire.json import report_fields
 from rappor_core.wire.report import Report
 from rappor_server.errors import StorageError
 
-SOON = 2  # days before raw reports are deleted from which that is announced
-PAGE = 50_000  # reports read in one short transaction, of all days of a block together
+SOON = 2  # the number of days before deletion from which raw reports are announced
+PAGE = 50_000  # reports read in one short transaction, over all days of a block
 _MIN_PAGE = 100
 _NO_DAYS = (0, -1)
 _DELETED_AT_ONCE = 20_000
@@ -53,27 +53,24 @@ _DELETED_AT_ONCE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RawBlock:
-    """A sealed block of which raw reports are kept, with its counters (m,) and (m, k).
-
-    damage: why these could not be read; days: (0, -1) where they could not.
-    """
+    """A sealed block with raw reports, and its counters (m,) and (m, k)."""
 
     metric: Metric
     series_id: int
-    days: tuple[int, int]
+    days: tuple[int, int]  # (0, -1) if they could not be read
     num_raw: int
     reports_per_cohort: tuple[int, ...]
     bit_counts: tuple[tuple[int, ...], ...]
-    damage: str = ""
+    damage: str = ""  # why the counters could not be read
 
     @property
     def first_day(self) -> date | None:
-        """First day of the block; None where it is not known."""
+        """Return the first day of the block; None if unknown."""
         return date_of(self.days[0]) if self.days != _NO_DAYS else None
 
     @property
     def last_day(self) -> date | None:
-        """Last day of the block, inclusive; None where it is not known."""
+        """Return the last day of the block, inclusive; None if unknown."""
         return date_of(self.days[1]) if self.days != _NO_DAYS else None
 
 
@@ -82,7 +79,7 @@ def find_expiring(
 ) -> list[tuple[RegisteredSeries, int]]:
     """Return the days whose raw reports are deleted within `SOON` days, so that an export is due.
 
-    now: the clock's day.
+    `now` is the clock's day.
     """
     return [
         (entry, day)
@@ -94,7 +91,7 @@ def find_expiring(
 
 
 def find_damaged(connection: Connection, registry: Registry) -> list[tuple[RegisteredSeries, str]]:
-    """Return the series with a block that is damaged, and why."""
+    """Return each series with a damaged block, and the reason."""
     by_series: defaultdict[int, list[BlockRow]] = defaultdict(list)
     for row in read_rows(connection):
         by_series[row.series_id].append(row)
@@ -107,16 +104,18 @@ def find_damaged(connection: Connection, registry: Registry) -> list[tuple[Regis
 
 
 class RawBlocks:
-    """The sealed blocks of one metric, or of all, of which raw reports are kept."""
+    """The sealed blocks with raw reports, of one metric or of all."""
 
     def __init__(self, database: CollectorDatabase, name: str | None = None) -> None:
         self._database = database
         self._name = name
 
     def blocks(self) -> Iterator[RawBlock]:
-        """Yield the sealed blocks with raw reports, oldest first within a series, each read when
-        its turn comes. Raises NotFoundError for a name that is not known, and, after the last
-        block, DamagedBlocksError where there are more of them, and their series are unknown."""
+        """Yield the sealed blocks with raw reports, oldest first within a series.
+
+        Each block is read just before it is yielded. Raises NotFoundError for an unknown name.
+        After the last block, raises DamagedBlocksError if there are rows of unknown series.
+        """
         with self._database.read() as connection:
             registry = load_registry(connection)
             if self._name is not None:
@@ -144,10 +143,10 @@ class RawBlocks:
             )
 
     def _read(self, entry: RegisteredSeries, block: BlockRow, doubt: Doubt | None) -> RawBlock:
-        """Return a block; one that cannot be read must not stop those after it.
+        """Return a block; an unreadable one must not stop those after it.
 
-        doubt: of its row. Where either of two rows may be damaged, and all reports of this one's
-        counters are there, it is the other.
+        `doubt` is about its row. If either of two rows may be damaged, and all reports of this
+        one's counters exist, the other row is the damaged one.
         """
         days = (block.first_day, block.last_day) if block.is_possible else _NO_DAYS
         params = entry.metric.params
@@ -157,7 +156,7 @@ class RawBlocks:
                     sums = sum_blocks(connection, [block.id])
                     if sum(sum_.num_reports for sum_ in sums.values()) != block.num_reports:
                         raise DamagedBlocksError(
-                            "its row and its counters are not of as many reports; restore a backup"
+                            "its row and its counters disagree on the reports; restore a backup"
                         )
                     num_raw = count_raw(connection, entry.series_id, *days)
                     counts = counts_by_cohort(sums, params.num_cohorts, params.num_bits)
@@ -166,12 +165,12 @@ class RawBlocks:
             reason = f"{doubt.reason}; restore a backup"
         except StorageError as error:
             reason = str(error)
-        except (struct.error, TypeError, ValueError):  # of invalid counters
+        except (struct.error, TypeError, ValueError):  # invalid counters
             reason = "its counters are damaged: restore a backup"
         return RawBlock(entry.metric, entry.series_id, days, 0, (), (), reason)
 
     def reports(self, block: RawBlock, cohort: int) -> Iterator[bytes]:
-        """Yield the reports of a cohort, end to end, in pieces of up to `PAGE`."""
+        """Yield the reports of a cohort as joined bytes, in pieces of up to `PAGE` reports."""
         first, last = block.days
         page = max(_MIN_PAGE, PAGE // (last - first + 1))
         days = (self._of_day(block, day, cohort, page) for day in range(first, last + 1))
@@ -191,7 +190,7 @@ class RawBlocks:
     def _of_day(
         self, block: RawBlock, day: int, cohort: int, page: int
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Marks and bits, read in short transactions."""
+        """Yield marks and bits, read in short transactions."""
         after = b""
         while True:
             with self._database.read() as connection:
@@ -209,12 +208,11 @@ Open = Callable[[], AbstractContextManager[Connection]]
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The plan of an export. days: first and last, inclusive. num_reports: how many reports it
-    will hold."""
+    """The plan of an export."""
 
     entry: RegisteredSeries
-    days: tuple[int, int]
-    num_reports: int
+    days: tuple[int, int]  # the first and last day, inclusive
+    num_reports: int  # the number of reports to export
 
 
 def plan_export(
@@ -224,9 +222,10 @@ def plan_export(
     first: date | None = None,
     last: date | None = None,
 ) -> Export:
-    """Plan an export of raw reports. Without bounds it takes every closed day of which reports are
-    kept. Raises NotFoundError, or NotServedError for a day that is not closed or where none are
-    kept."""
+    """Plan an export of raw reports; without bounds, of every closed day with raw reports.
+
+    Raises NotFoundError, or NotServedError for a day that is not closed or has no raw reports.
+    """
     entry = load_registry(connection).current(name, params_id)
     closed = entry.closed_through
     if first is not None and last is not None and first > last:
@@ -249,7 +248,7 @@ def plan_export(
 
 
 def _none_kept(entry: RegisteredSeries, waiting: int | None) -> NotServedError:
-    """Why there is none. waiting: an open day of which reports are kept."""
+    """Return the error for missing raw reports; `waiting` is an open day with raw reports."""
     metric = entry.metric
     what = f"metric {metric.name!a}"
     if waiting is not None:
@@ -273,8 +272,10 @@ def _none_kept(entry: RegisteredSeries, waiting: int | None) -> NotServedError:
 
 
 def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
-    """Yield the reports by day and cohort, else in random order; `opened` begins a short
-    transaction."""
+    """Yield the reports by day and cohort, otherwise in random order.
+
+    `opened` begins a short transaction.
+    """
     metric, after = export.entry.metric, FIRST
     while True:
         with opened() as connection:
@@ -289,6 +290,6 @@ def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
 
 
 def as_lines(reports: list[Report]) -> bytes:
-    """Format reports as lines of JSON, with the fields that they have on the wire."""
+    """Format reports as lines of JSON, with the fields of the wire format."""
     lines = [json.dumps(report_fields(report), separators=(",", ":")) for report in reports]
     return ("\n".join(lines) + "\n").encode("ascii")

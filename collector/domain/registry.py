@@ -13,35 +13,32 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_server.errors import NotFoundError
 
-TAIL = 1e-9  # of honest reports, beyond either end of their range of set bits
+TAIL = 1e-9  # the share of honest reports beyond either end of their range of set bits
 
 
 @dataclass(frozen=True, slots=True)
 class WeightRange:
-    """The numbers of set bits that an honest report may have, ends included.
-
-    certain: any other is not merely improbable but impossible, and refused whatever is set.
-    """
+    """The range of the number of set bits in an honest report, ends included."""
 
     lowest: int
     highest: int
-    certain: bool = False
+    certain: bool = False  # others are impossible, not just improbable, and always refused
 
 
-@lru_cache(maxsize=1024)  # a registry asks it of every version each time it is read
+@lru_cache(maxsize=1024)  # each read of a registry calls it for every version
 def weight_range(params: RapporParams) -> WeightRange:
-    """Return the numbers of set bits that an honest report may have, against crude forgeries.
+    """Return the range of set bits in an honest report, to reject crude fabricated reports.
 
     Given B, the k bits of a report are independent, P(S=1) = q_star where B is set and p_star
-    elsewhere, so its weight has mean s*q_star + (k-s)*p_star, where s bits of B are set. With m
-    the mean of a bit, the probability of a weight of w or more above the mean (or of w or fewer
-    below it) is at most exp(-k * D(w/k || m)), D the relative entropy of two coins (Hoeffding
-    1963, theorem 1; it holds for coins that differ). Weights for which this is below TAIL are
-    refused: an honest report is refused with probability 2 * TAIL at most, whatever the
-    parameters. For wide filters the range is 6.4 standard deviations either way; where it covers
-    every weight, nothing is refused. It is the widest over all numbers of bits that a value sets.
+    elsewhere, so its weight has mean s*q_star + (k-s)*p_star if s bits of B are set. With m the
+    mean of a bit, the probability of a weight of w or more above the mean (or of w or fewer below
+    it) is at most exp(-k * D(w/k || m)), D the relative entropy of two coins (Hoeffding 1963,
+    theorem 1; it holds for coins that differ). Weights for which this is below TAIL are refused: an
+    honest report is refused with probability at most 2 * TAIL, whatever the parameters. For wide
+    filters the range is 6.4 standard deviations either way; if it covers every weight, nothing is
+    refused. It is the widest over all numbers of bits that a value sets.
     """
-    if params.scheme.symbols:  # one symbol of k is reported, always exactly one
+    if params.scheme.symbols:  # exactly one of k symbols is reported
         return WeightRange(1, 1, certain=True)
     fewest, most = params.scheme.set_bits(params)
     ranges = [_range(params, bits_set) for bits_set in {fewest, most}]
@@ -51,7 +48,7 @@ def weight_range(params: RapporParams) -> WeightRange:
 
 
 def _range(params: RapporParams, bits_set: int) -> tuple[int, int]:
-    """Return the least and the greatest weight of which Chernoff's bound leaves more than TAIL."""
+    """Return the minimum and maximum weight for which Chernoff's bound is above TAIL."""
     num_bits = params.num_bits
     mean = (bits_set * params.q_star + (num_bits - bits_set) * params.p_star) / num_bits
     middle = min(num_bits, max(0, round(mean * num_bits)))
@@ -64,14 +61,14 @@ def _range(params: RapporParams, bits_set: int) -> tuple[int, int]:
 
 
 def _is_rare(weight: int, num_bits: int, mean: float) -> bool:
-    """Return whether so few, or so many, bits have a probability below TAIL by the bound."""
+    """Return whether a weight, far below or above the mean, has a probability bound below TAIL."""
     share = weight / num_bits
     divergence = _term(share, mean) + _term(1 - share, 1 - mean)
     return num_bits * divergence > -math.log(TAIL)
 
 
 def _term(share: float, mean: float) -> float:
-    """share * ln(share / mean), with its limits."""
+    """Return share * ln(share / mean), with its limits."""
     if share == 0:
         return 0.0
     return math.inf if mean <= 0 else share * math.log(share / mean)
@@ -79,26 +76,22 @@ def _term(share: float, mean: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSeries:
-    """A series as reports are checked against it: name, version, and its closed days.
+    """A series as reports are checked against it: name, version, and its closed days."""
 
-    metric: as declared (of a sub-metric: its own parameters under its own name).
-    root: name of the declared metric.  closed_through: last day closed permanently.
-    patience: how many days after it a day of the root stays open: the largest accept_days of its
-    versions, retired ones too. When a version's own reports are refused is its metric's to say.
-    """
-
-    metric: Metric
-    root: str
+    metric: Metric  # as declared (a sub-metric has its own parameters under its own name)
+    root: str  # the name of the declared metric
     series_id: int
     retired: bool
     paused: bool
-    closed_through: int
+    closed_through: int  # the last day that is closed permanently
+    # The days after a day of the root for which it stays open: the largest accept_days of its
+    # versions, also of retired ones. A version's metric decides when its own reports are refused.
     patience: int
     weights: WeightRange
 
     @property
     def params_id(self) -> str:
-        """Digest of everything that gives the series' reports their meaning."""
+        """Return the digest of everything that defines what the series' reports mean."""
         return self.metric.params_id
 
     def closes(self, day: int) -> int:
@@ -106,7 +99,7 @@ class RegisteredSeries:
         return day + self.patience + 1
 
     def due_through(self, today: int) -> int:
-        """Return the last day that the clock has closed by today, where nobody closed more."""
+        """Return the last day that the clock has closed by today, if no one closed more."""
         return today - self.patience - 1
 
 
@@ -114,7 +107,7 @@ class Registry:
     """All series by (name, params_id), and by name. Built once, then only read."""
 
     def __init__(self, entries: Mapping[tuple[str, str], RegisteredSeries], version: int) -> None:
-        """entries: the versions of a name in their order.  version: see `state_version`."""
+        """Build the registry from ordered versions; for `version` see `state_version`."""
         self.version = version
         self.entries = entries
         self.by_id = {entry.series_id: entry for entry in entries.values()}
@@ -123,7 +116,7 @@ class Registry:
             self._names.setdefault(entry.metric.name, []).append(entry)
 
     def find(self, name: str, params_id: str) -> RegisteredSeries | None:
-        """Return the series that a report is for, or None."""
+        """Return the series of a report, or None."""
         return self.entries.get((name, params_id))
 
     def knows(self, name: str) -> bool:
@@ -131,8 +124,10 @@ class Registry:
         return name in self._names
 
     def current(self, name: str, params_id: str | None = None) -> RegisteredSeries:
-        """Return the version asked for, or the latest one. Raises NotFoundError that names what
-        is."""
+        """Return the requested version, or the latest one.
+
+        Raises NotFoundError that names the known ones.
+        """
         versions = self._names.get(name)
         if not versions:
             parts = ", ".join(part for part in self._names if part.partition("/")[0] == name)
@@ -145,20 +140,17 @@ class Registry:
         raise NotFoundError(f"metric {name!a} has no params_id {params_id!a}; known are {known}")
 
     def __iter__(self) -> Iterator[RegisteredSeries]:
-        """All series, by name and version."""
         for name in sorted(self._names):
             yield from self._names[name]
 
 
 @lru_cache(maxsize=1 << 16)
 def _metric(definition: str) -> Metric:
-    """Return the metric of a stored definition; most are the same when the registry is read
-    again."""
     return Metric.from_dict(json.loads(definition))
 
 
 def load_registry(connection: Connection, cached: Registry | None = None) -> Registry:
-    """Read the metrics within a transaction; `cached` if nothing has changed since it was read."""
+    """Read the metrics within a transaction; return `cached` if nothing has changed since."""
     version = state_version(connection)
     if cached is not None and cached.version == version:
         return cached

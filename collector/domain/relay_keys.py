@@ -1,7 +1,7 @@
 """The keys of devices behind a relay: a file of private keys, outside the database.
 
-A copy of the database therefore opens no recorded request. The file holds at most MAX_KEYS keys;
-of one that was retired it keeps the number alone, so that what was recorded for it stays closed.
+So a copy of the database opens no recorded request. The file contains at most MAX_KEYS keys. Of a
+retired key only the number stays, so that requests recorded for it can never be opened.
 """
 
 import os
@@ -19,8 +19,8 @@ from rappor_core.whole_files import replacing
 from rappor_server.errors import NotFoundError, RequestError, SettingsError
 
 MAX_KEYS = 8
-RELOAD_SECONDS = 1.0  # between two looks at whether the file has changed
-_OTHERS = 0o007  # file modes of everybody else
+RELOAD_SECONDS = 1.0  # between two checks whether the file has changed
+_OTHERS = 0o007  # file mode bits of all other users
 
 
 class RelayKey(BaseModel):
@@ -37,7 +37,7 @@ class RelayKey(BaseModel):
 
     @property
     def config(self) -> KeyConfig:
-        """The public part, which travels with an app. Raises NotFoundError for a retired key."""
+        """Return the public part, which ships with an app. Raises NotFoundError if retired."""
         if self.private is None:
             raise NotFoundError(f"key {self.key_id} was retired on {self.retired}")
         public = X25519PrivateKey.from_private_bytes(self.private).public_key()
@@ -57,9 +57,9 @@ def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
         mode, text = file.stat().st_mode, file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not text"
-        raise SettingsError(f"{file}: {why}; rappor ohttp-keys create makes it") from None
+        raise SettingsError(f"{file}: {why}; create it with rappor ohttp-keys create") from None
     if os.name == "posix" and mode & _OTHERS:
-        raise SettingsError(f"{file}: everybody on this machine can read it: chmod o= {file}")
+        raise SettingsError(f"{file}: everyone on this machine can read it: chmod o= {file}")
     try:
         rows = _KeyFile.model_validate_json(text).keys
     except ValidationError:
@@ -67,18 +67,18 @@ def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
     if not rows or len({row.key_id for row in rows}) != len(rows):
         raise SettingsError(f"{file} is not a file that rappor ohttp-keys create wrote")
     if sum(row.private is not None for row in rows) > MAX_KEYS:
-        raise SettingsError(f"{file} holds more than {MAX_KEYS} keys; retire those of old releases")
+        raise SettingsError(f"{file} has more than {MAX_KEYS} keys; retire those of old releases")
     return rows
 
 
 def create_relay_key(file: Path, today: date) -> RelayKey:
-    """Add a new key to a file, or begin one. Raises RequestError where it holds MAX_KEYS."""
+    """Add a new key to a file, or start a file. Raises RequestError if it has MAX_KEYS."""
     rows = read_relay_keys(file) if file.exists() else ()
     key_ids = {row.key_id for row in rows if row.private is not None}
     if len(key_ids) >= MAX_KEYS:
         raise RequestError(
-            f"{file} holds {MAX_KEYS} keys, and each divides the crowd: "
-            "rappor ohttp-keys retire one that no release uses any more"
+            f"{file} has {MAX_KEYS} keys, and each one divides the devices: use "
+            "rappor ohttp-keys retire for one that no release uses any more"
         )
     key_id = rows[-1].key_id if rows else 0
     while (key_id := key_id % MAX_KEY_ID + 1) in key_ids:
@@ -90,12 +90,14 @@ def create_relay_key(file: Path, today: date) -> RelayKey:
 
 
 def retire_relay_keys(file: Path, chosen: Callable[[RelayKey], bool], today: date) -> list[int]:
-    """Delete the private part of the chosen keys permanently; their numbers. Raises NotFoundError
-    where none is chosen, RequestError where no key would be left."""
+    """Delete the private part of the chosen keys permanently; return their numbers.
+
+    Raises NotFoundError if none is chosen, and RequestError if no key would be left.
+    """
     rows = read_relay_keys(file)
     gone = [row.key_id for row in rows if row.private is not None and chosen(row)]
     if not gone:
-        raise NotFoundError(f"{file} holds no such key that is not retired already")
+        raise NotFoundError(f"{file} has no such key that is not retired already")
     if all(row.private is None or row.key_id in gone for row in rows):
         raise RequestError(
             "no key would be left, and no device could send: create one and ship it first"
@@ -112,7 +114,7 @@ class RelayKeys:
     """
 
     def __init__(self, file: Path, *, seconds: Callable[[], float] = monotonic) -> None:
-        """Read the file. seconds: a clock. Raises SettingsError."""
+        """Read the file; `seconds` is a clock. Raises SettingsError."""
         self._file = file
         self._seconds = seconds
         self._looked = seconds()
@@ -122,7 +124,7 @@ class RelayKeys:
         self.trouble = ""
 
     def private_keys(self) -> Mapping[int, X25519PrivateKey]:
-        """Return the private keys that hold, by their numbers."""
+        """Return the valid private keys, by their numbers."""
         if self._seconds() - self._looked >= RELOAD_SECONDS:
             self._looked, stamp = self._seconds(), _stamp(self._file)
             if stamp != self._stamp:
@@ -144,7 +146,6 @@ def _private(rows: tuple[RelayKey, ...]) -> dict[int, X25519PrivateKey]:
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """What changes with a file; None where it is not there."""
     try:
         status = file.stat()
     except OSError:
@@ -153,7 +154,7 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 def _write(file: Path, rows: Sequence[RelayKey]) -> None:
-    """Replace the file in one step; its owner alone can read it."""
+    """Replace the file in one step; only its owner can read it."""
     text = _KeyFile(version=1, keys=tuple(rows)).model_dump_json(indent=1)
     with replacing(file) as part:
         descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)

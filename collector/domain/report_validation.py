@@ -1,4 +1,4 @@
-"""Judge the reports of a batch and add up the accepted ones, without a database."""
+"""The judgment of the reports of a batch and the sum of the accepted ones, without a database."""
 
 import os
 from collections import defaultdict
@@ -16,8 +16,7 @@ RESULTS_ALL_ACCEPTED = b""
 
 
 class Reason(StrEnum):
-    """The reasons for which a report is refused. The order is stored: add new ones at the end
-    only."""
+    """The reasons to refuse a report. Their order is stored: add new ones only at the end."""
 
     UNKNOWN_METRIC = "unknown_metric"
     WRONG_PARAMS_ID = "wrong_params_id"
@@ -34,13 +33,13 @@ class Reason(StrEnum):
 
 REASONS = tuple(Reason)
 
-# What is said when the particulars are not known any more (a batch sent again).
+# The details if the exact ones are no longer known (a batch sent again).
 GENERAL_DETAIL = {
     Reason.UNKNOWN_METRIC: "no such metric was declared here",
     Reason.WRONG_PARAMS_ID: "the metric has no version with this params_id",
     Reason.WRONG_LENGTH: "the bits do not have the length that the metric's num_bits needs",
     Reason.COHORT_OUT_OF_RANGE: "the cohort is not below the metric's num_cohorts",
-    Reason.DAY_CLOSED: "the day takes no more reports",
+    Reason.DAY_CLOSED: "the day accepts no more reports",
     Reason.DAY_IN_FUTURE: "the day has not come yet; check the clock of the device",
     Reason.METRIC_EXPIRED: "the day is after the metric's last day",
     Reason.METRIC_RETIRED: "this version of the metric is no longer collected",
@@ -63,14 +62,13 @@ _STORED_REFUSALS = (None, *(Refusal(reason, GENERAL_DETAIL[reason]) for reason i
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The days that the clock allows. today: for closing. latest: with the allowance for fast
-    clocks."""
+    """The days that the clock allows."""
 
-    today: int
-    latest: int
+    today: int  # for closing
+    latest: int  # with the allowance for fast clocks
 
 
-Cells = defaultdict[int, list[bytes]]  # by cohort: the bits of its reports
+Cells = defaultdict[int, list[bytes]]  # the bits of the reports by cohort
 
 
 @dataclass(slots=True)
@@ -85,20 +83,16 @@ class Tally:
 
 @dataclass(slots=True)
 class Verdict:
-    """The judgment on a batch: results in the order of the reports, None for accepted;
-    `expires`: see BatchRow.
+    """The judgment on a batch."""
 
-    implausible: reports with a weight that no honest one has, refused or only counted.
-    """
-
-    expires: int
-    results: list[Refusal | None] = field(default_factory=list)
+    expires: int  # see BatchRow
+    results: list[Refusal | None] = field(default_factory=list)  # by report; None for accepted
     accepted: int = 0
-    implausible: int = 0
+    implausible: int = 0  # reports with an impossible weight, refused or only counted
 
 
 class ReportJudge:
-    """Decides on reports. `refuse_implausible`: refuse, not only count, impossible weights."""
+    """A judge of reports; `refuse_implausible` refuses impossible weights, too."""
 
     def __init__(
         self,
@@ -127,7 +121,7 @@ class ReportJudge:
         results: list[Refusal | None] = [None] * len(group.rows)
         params = entry.metric.params
         num_cohorts = params.num_cohorts
-        padding = 8 - (8 * params.report_bytes - params.num_bits)  # above are bits that must be 0
+        padding = 8 - (8 * params.report_bytes - params.num_bits)  # the bits above must be 0
         lowest, highest = entry.weights.lowest, entry.weights.highest
         place = entry.series_id, day_of(group.day)
         cells = tally.additions[place]
@@ -155,7 +149,7 @@ class ReportJudge:
     def _refuse_row(
         self, cohort: int, bits: bytes, entry: RegisteredSeries, verdict: Verdict
     ) -> Refusal | None:
-        """What is wrong with a report that is not as expected; a strange weight may be let by."""
+        """Return why a report is refused, or None if only its weight is strange and allowed."""
         params, weights = entry.metric.params, entry.weights
         if cohort >= params.num_cohorts:
             detail = f"cohort {cohort} is not below num_cohorts = {params.num_cohorts}"
@@ -177,7 +171,7 @@ class ReportJudge:
 def _refuse_group(
     group: ReportGroup, entry: RegisteredSeries | None, registry: Registry, day: Day
 ) -> Refusal | None:
-    """What is wrong with every report of a group, or None."""
+    """Return why every report of a group is refused, or None."""
     if entry is None:
         if not registry.knows(group.metric):
             return Refusal(Reason.UNKNOWN_METRIC, f"no metric {group.metric!a} was declared here")
@@ -209,23 +203,23 @@ def _refuse_group(
 
 
 def closed_by_time(entry: RegisteredSeries, today: int) -> int:
-    """Return the last day that takes no more reports of this version: a day does until day +
-    accept_days.
+    """Return the last day for which this version accepts no more reports.
 
-    Where another version takes them for longer, the day closes later.
+    A day accepts reports until day + accept_days. If another version accepts them longer, the day
+    closes later.
     """
     return today - entry.metric.accept_days - 1
 
 
 def encode_results(results: Sequence[Refusal | None]) -> bytes:
-    """Encode results for storage: a byte a report, or nothing where all were accepted."""
+    """Encode results for storage: one byte per report, or nothing if all were accepted."""
     if results.count(None) == len(results):
         return RESULTS_ALL_ACCEPTED
     return bytes(0 if refusal is None else 1 + REASONS.index(refusal.reason) for refusal in results)
 
 
 def decode_results(stored: bytes, num_reports: int) -> list[Refusal | None]:
-    """Return the inverse of `encode_results`, with general details."""
+    """Decode the results of `encode_results`, with general details."""
     if stored == RESULTS_ALL_ACCEPTED:
         return [None] * num_reports
     return [_STORED_REFUSALS[code] for code in stored]

@@ -1,9 +1,9 @@
-"""A batch as it came: read, with the digest by which it is known when it is sent again.
+"""A decoded batch, with the digest that identifies it when it is sent again.
 
-JSON is read by msgspec into typed structs. It refuses what is not JSON of these types: NaN,
-fractions, bytes that are not UTF-8, lone surrogates, unknown or missing fields, nesting. It takes
-the last of two equal keys, and base64 with spare bits: a body that is what msgspec writes of the
-batch has neither, and any other is looked through for them.
+msgspec parses JSON into typed structs. It rejects anything but JSON of these types: NaN, fractions,
+invalid UTF-8, lone surrogates, unknown or missing fields, nesting. It accepts the last of two equal
+keys, and base64 with spare bits. A body that equals msgspec's own output for the batch has neither;
+any other body is searched for them.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from rappor_core.wire.report import (
 if TYPE_CHECKING:
     from collector.domain.report_validation import Day
 
-_REPORT_OVERHEAD = 120  # bytes that a decoded report takes alongside its bits
+_REPORT_OVERHEAD = 120  # bytes of a decoded report in addition to its bits
 _QUOTES_OF_BATCH = 8  # three keys and the batch id
 _QUOTES_OF_REPORT = 18  # five keys and four texts
-_MAX_MESSAGE = 200  # characters: it may repeat a field's name
+_MAX_MESSAGE = 200  # characters: the message may repeat a field's name
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A body as inflated, and its media type: JSON or the binary form."""
+    """An inflated body, and its media type: JSON or the binary form."""
 
     body: bytes
     kind: str
@@ -47,16 +47,13 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A batch as it came. digest: 16 bytes over the body as inflated.  num_bytes: in memory.
-
-    content: for who passes it on.  received: what the clock allowed then; None for now.
-    """
+    """A batch as received."""
 
     batch: GroupedBatch
-    digest: bytes
-    num_bytes: int
-    content: Content | None = None
-    received: Day | None = None
+    digest: bytes  # 16 bytes over the inflated body
+    num_bytes: int  # in memory
+    content: Content | None = None  # for a queue that passes it on
+    received: Day | None = None  # the days that the clock allowed at receipt; None for now
 
 
 def read_submission(
@@ -66,11 +63,8 @@ def read_submission(
 
     Args:
         content: The body and its media type.
-        keep: Whether the submission brings its content along.
-        received: What the clock allowed when it came; None for now.
-
-    Returns:
-        The batch and its digest.
+        keep: Whether the submission includes its content.
+        received: The days that the clock allowed at receipt; None for now.
 
     Raises:
         WireFormatError: The body is not a batch.
@@ -84,7 +78,7 @@ def read_submission(
 
 
 class ReportFields(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A report as it is written in JSON (docs/protocol.md)."""
+    """A report as written in JSON (docs/protocol.md)."""
 
     metric: str
     params_id: str
@@ -94,7 +88,7 @@ class ReportFields(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class BatchFields(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A batch as it is written in JSON (docs/protocol.md)."""
+    """A batch as written in JSON (docs/protocol.md)."""
 
     version: int
     batch_id: str
@@ -115,14 +109,14 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def decode_batch_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Read a batch; what a run of reports shares is checked once.
+    """Decode a batch; the shared fields of consecutive reports are checked once.
 
     Args:
-        body: JSON in UTF-8, as inflated.
-        max_reports: Largest number of reports.
+        body: The inflated JSON in UTF-8.
+        max_reports: The maximum number of reports.
 
     Returns:
-        The batch, its reports in runs that differ in cohort and bits alone.
+        The batch; consecutive reports that differ only in cohort and bits form a group.
 
     Raises:
         WireFormatError: The body is not exactly a batch of version 1.
@@ -157,7 +151,7 @@ def decode_batch_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Grouped
 
 
 def _new_group(index: int, report: ReportFields, rows: list[tuple[int, bytes]]) -> ReportGroup:
-    """Start a group, which the caller fills, with the report that begins it."""
+    """Return a new group for the report that begins it; the caller adds the rows."""
     where, num_bytes = f"report {index}", len(report.bits)
     if not 1 <= num_bytes <= MAX_REPORT_BYTES:
         raise WireFormatError(f"{where}: bits hold {num_bytes} bytes, not 1 to {MAX_REPORT_BYTES}")
@@ -171,10 +165,10 @@ def _new_group(index: int, report: ReportFields, rows: list[tuple[int, bytes]]) 
 
 
 def _refuse_repeated_keys(body: bytes, batch: BatchFields) -> None:
-    """Raise WireFormatError unless the body has the quotes of its fields and no others.
+    """Raise WireFormatError unless the body has exactly the quotes of its fields.
 
-    A repeated key brings two more. The other texts are checked to hold no quote, so only names of
-    metrics may have one, as `\\"`.
+    A repeated key adds two quotes. The other texts are checked to contain no quote, so only names
+    of metrics may have one, as `\\"`.
     """
     quotes = _QUOTES_OF_BATCH + _QUOTES_OF_REPORT * len(batch.reports)
     if b"\\" in body:

@@ -1,1 +1,1 @@
-"""Alembic migrations, for SQLite and PostgreSQL alike; run by `rappor migrate`."""
+"""Alembic migrations for both SQLite and PostgreSQL; run by `rappor migrate`."""

@@ -1,1 +1,1 @@
-"""The HTTP routes: read requests, call the domain, write answers."""
+"""The HTTP routes, which read requests, call the domain and write answers."""

@@ -48,7 +48,7 @@ Last = Annotated[Day | None, Query(alias="to")]
 
 
 def _body_of(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a body that is read after the key is checked."""
+    """Return the OpenAPI description of a body that is read after the key is checked."""
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
 
 
@@ -58,7 +58,7 @@ def close_day(
 ) -> Closed:
     """Close a day and all before it, of all metrics or of `metric`, permanently.
 
-    With `dry_run=true` nothing is closed: the answer says what would be.
+    With `dry_run=true` nothing is closed; the answer states what would be closed.
     """
     collector = parts_of(request).collector
     if dry_run:
@@ -95,21 +95,21 @@ async def push_metrics(
 def retire_metric(
     request: Request, who: Admin, name: str, params_id: Text | None = None
 ) -> dict[str, Any]:
-    """Take no more reports of a metric, or of the version `params_id`."""
+    """Accept no more reports of a metric, or of the version `params_id`."""
     retired = parts_of(request).collector.retire_metric(known_name(name), who, params_id)
     return {"name": name, "retired": retired}
 
 
 @router.post("/v1/metrics/{name:path}/pause", operation_id="pauseMetric")
 def pause_metric(request: Request, who: Admin, name: str, resume: bool = False) -> dict[str, Any]:
-    """Take no reports of a metric for now; with `resume=true` take them again."""
+    """Accept no reports of a metric for now; with `resume=true` accept them again."""
     names = parts_of(request).collector.pause_metric(known_name(name), who, paused=not resume)
     return {"name": name, "paused": [] if resume else names}
 
 
 @router.get("/v1/keys", operation_id="listKeys", response_model=Keys)
 def get_keys(request: Request, _who: Admin) -> dict[str, Any]:
-    """All keys, without their secrets."""
+    """Return all keys, without their secrets."""
     return {"keys": [access.public_fields(row) for row in parts_of(request).collector.list_keys()]}
 
 
@@ -120,7 +120,7 @@ def get_keys(request: Request, _who: Admin) -> dict[str, Any]:
     openapi_extra=_body_of("application/json", KeyRequest.model_json_schema()),
 )
 async def create_key(request: Request, who: Admin) -> NewKey:
-    """Make a key: `{"scope": ..., "label": ...}`. Its text is in this answer and nowhere else."""
+    """Create a key: `{"scope": ..., "label": ...}`. Its text is only in this answer."""
     try:
         wanted_key = KeyRequest.model_validate(parse_strict_json(await _body(request)))
     except ValidationError as error:
@@ -142,13 +142,13 @@ def revoke_key(request: Request, who: Admin, key_id: str) -> dict[str, Any]:
 def get_audit(
     request: Request, _who: Admin, limit: Annotated[int, Query(ge=1, le=MAX_AUDIT)] = 100
 ) -> dict[str, list[CollectorAuditRow]]:
-    """The latest acts of admins and analysts, newest first."""
+    """Return the latest actions of admins and analysts, newest first."""
     return {"entries": parts_of(request).collector.read_audit(limit)}
 
 
 @router.get("/v1/metrics", operation_id="listMetrics", response_model=Metrics)
 def get_metrics(request: Request, _who: Reader) -> Response:
-    """Every version of every metric: definition, state, total accepted, days served."""
+    """Return every version of every metric: definition, state, total accepted, days served."""
     return JSONResponse({"version": 1, "metrics": parts_of(request).collector.list_metrics()})
 
 
@@ -163,7 +163,7 @@ def get_aggregate(
     last: Last = None,
     params_id: Text | None = None,
 ) -> Response:
-    """The counts of a window of closed days, whole blocks only, as an aggregate file."""
+    """Return the counts of a window of closed days, whole blocks only, as an aggregate file."""
     aggregate = parts_of(request).collector.read_aggregate(
         who, known_name(name), params_id=params_id, first=first, last=last
     )
@@ -184,7 +184,7 @@ def export_reports(
     last: Last = None,
     params_id: Text | None = None,
 ) -> StreamingResponse:
-    """Raw reports of closed days, a line of JSON each; `Rappor-Reports` is their number."""
+    """Return raw reports of closed days, one JSON line each; `Rappor-Reports` is their number."""
     count, pages = parts_of(request).collector.export_reports(
         who, known_name(name), params_id=params_id, first=first, last=last
     )
@@ -199,20 +199,20 @@ async def _body(request: Request) -> bytes:
 
 @router.get("/healthz", operation_id="health")
 async def get_health() -> dict[str, str]:
-    """The process answers. Nothing else is looked at."""
+    """Return that the process answers; nothing else is checked."""
     return {"status": "ok"}
 
 
 @router.get("/readyz", operation_id="ready")
 async def get_ready(request: Request) -> dict[str, str]:
-    """Reports can be written, else 503. Found out once a second at most."""
+    """Return that reports can be written, else 503. Checked at most once in five seconds."""
     await parts_of(request).readiness.check()
     return {"status": "ready"}
 
 
 @router.get("/metrics", operation_id="prometheus", response_class=PlainTextResponse)
 def get_prometheus(request: Request) -> Response:
-    """Counts as text for Prometheus; with `protect_metrics` for admins only."""
+    """Return counts as text for Prometheus; with `protect_metrics` only for admins."""
     parts = parts_of(request)
     if parts.settings.protect_metrics:
         actor(request, Scope.ADMIN)

@@ -1,4 +1,4 @@
-"""What all routes share: the parts of the running collector, checks of keys, reading a body."""
+"""The shared base of all routes: the running collector's components, key checks, body reading."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ from rappor_server.request_bounds import BodyBounds
 from rappor_server.serving import Readiness
 
 if TYPE_CHECKING:
-    from collector.domain.relay_keys import RelayKeys  # needs a library that is optional
+    from collector.domain.relay_keys import RelayKeys  # needs an optional library
 
 LARGE_BODIES = 2
-_ANSWER = 3  # database_seconds that the transaction of a group of batches may last
-RESERVED_REPORTS = 100  # of one key, that an address may send whatever others send
+_ANSWER = 3  # the maximum database_seconds of a transaction for a group of batches
+RESERVED_REPORTS = 100  # per key, which an address may send whatever others send
 
 
 class AppComponents:
-    """The parts of a running app, made once in `create_app`."""
+    """The components of a running app, created once in `create_app`."""
 
     def __init__(self, settings: Settings, clock: Clock, log: Log) -> None:
-        """Open no connection yet. Raises SettingsError."""
+        """Create the components; open no connection yet. Raises SettingsError."""
         self.settings = settings
         database = settings.open_database(settings.database_connections)
         self.collector = Collector(database, clock=clock)
-        # of the queue alone: nobody who reads keeps reports waiting
+        # only for the queue, so that readers never keep reports waiting
         self.writing = settings.open_database(1, max_seconds=_ANSWER * settings.database_seconds)
         self.telemetry = Telemetry()
         self.keys = KeyKeeper(self.collector.key_ring)
-        self.large_bodies = asyncio.Semaphore(LARGE_BODIES)  # that are decoded at once
+        self.large_bodies = asyncio.Semaphore(LARGE_BODIES)  # decoded at the same time
         self.body_bounds = GzipBounds(
             settings.max_body_bytes, settings.body_seconds, settings.max_inflated_bytes
         )
@@ -63,7 +63,7 @@ class AppComponents:
             settings.max_reports_per_key, "reports", reserve=RESERVED_REPORTS
         )
         self.shares = SenderShares()
-        self.relay_keys: RelayKeys | None = None  # of devices behind a relay, where one is set up
+        self.relay_keys: RelayKeys | None = None  # for devices behind a relay, if configured
         if settings.ohttp_keys is not None:
             try:
                 module = import_module("collector.domain.relay_keys")
@@ -76,7 +76,7 @@ class AppComponents:
         self.queue, self.readiness = self._make_queue(clock, log)
 
     def _make_queue(self, clock: Clock, log: Log) -> tuple[CommitQueue | BrokerQueue, Readiness]:
-        """What takes batches, and the check of whether it can."""
+        """Return the queue for batches, and its readiness check."""
         settings, on_commit = self.settings, self.telemetry.on_commit
         judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
         if settings.broker is not None:
@@ -95,8 +95,10 @@ class AppComponents:
         return queue, Readiness(partial(check_writable, self.writing))
 
     def sender_of(self, scope: ASGIScope) -> str:
-        """Return the name by which limits know the sender of a request: what a trusted proxy says,
-        or the address (of IPv6, its /64); "" for one through a relay."""
+        """Return the name by which limits identify the sender of a request.
+
+        It is the header of a trusted proxy, or the address (for IPv6, its /64); "" through a relay.
+        """
         header = self.settings.sender_header
         if header is not None:
             return Headers(scope=scope).get(header, "")[:64]
@@ -104,17 +106,17 @@ class AppComponents:
 
 
 def parts_of(request: Request) -> AppComponents:
-    """Return the parts of the app that this request came to."""
+    """Return the components of the app that received this request."""
     return cast(AppComponents, request.app.state.parts)
 
 
 def actor(request: Request, *scopes: Scope) -> str:
-    """Return the id of the key that sent a request, which must have one of the scopes; `open` where
-    keys are not required.
+    """Return the id of the key that sent a request; `open` if keys are not required.
 
-    For analysts and admins, on a worker thread: for a key of theirs the keys are read afresh, so
-    that a revoked one is refused at once. Whoever has none costs the database at most a look a
-    second, all together. Raises AuthenticationError or ScopeError.
+    The key must have one of the scopes. Call it on a worker thread, for analysts and admins: their
+    keys are read from the database, so that a revoked key is refused at once. Requests without a
+    valid key together cost the database at most one read per second. Raises AuthenticationError or
+    ScopeError.
     """
     parts = parts_of(request)
     if not parts.settings.require_keys:
@@ -129,18 +131,21 @@ def actor(request: Request, *scopes: Scope) -> str:
 
 
 def needs(*scopes: Scope) -> Callable[[Request], str]:
-    """Return a dependency of routes that need a key of one of these scopes: the id of the key."""
+    """Return a dependency of routes that checks for a key with one of these scopes.
+
+    The dependency returns the id of the key.
+    """
 
     described = HTTPBearer(
         scheme_name=f"{'-or-'.join(scopes)}-key",
-        description=f"A key of scope {' or '.join(scopes)}, which rappor keys create makes",
+        description=f"A key of scope {' or '.join(scopes)}, from rappor keys create",
         auto_error=False,
     )
 
     def check(request: Request, _key: Any = Depends(described)) -> str:  # noqa: B008
         who = actor(request, *scopes)
         names = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
-        for name in request.query_params:  # FastAPI ignores what is not known or given twice
+        for name in request.query_params:  # FastAPI ignores unknown or repeated ones
             if name not in names:
                 text = f"query parameter {name[:40]!a} is not known; known are {', '.join(names)}"
                 raise RequestError(text)
@@ -158,8 +163,10 @@ Reader = Annotated[str, Depends(needs(Scope.AGGREGATE, Scope.ADMIN))]
 
 
 def known_name(name: str) -> str:
-    """Check that a path's metric name has a possible form, since messages and the audit log repeat
-    it. Raises NotFoundError."""
+    """Check that a path's metric name has a possible form, and return it.
+
+    Messages and the audit log repeat the name. Raises NotFoundError.
+    """
     if len(name) > MAX_METRIC_BYTES:
         raise NotFoundError(f"no metric has a name of {len(name)} characters; see GET /v1/metrics")
     return name
@@ -170,13 +177,13 @@ _GZIP = 31  # zlib's wbits for a gzip header and trailer
 
 @dataclass(frozen=True, slots=True)
 class GzipBounds(BodyBounds):
-    """Bounds for compressed bodies. max_inflated: bytes after decompression."""
+    """The limits of compressed bodies; `max_inflated` is in bytes after decompression."""
 
     max_inflated: int
 
 
 async def read_body(scope: ASGIScope, receive: Receive, bounds: GzipBounds) -> bytes:
-    """Read and decompress the body of a request. Raises RequestError and its kinds."""
+    """Read and decompress the body of a request. Raises RequestError or a subclass."""
     encoding = dict(scope["headers"]).get(b"content-encoding", b"identity")
     name = encoding.decode("latin-1").strip().lower()
     if name not in ("identity", "gzip"):
@@ -186,8 +193,11 @@ async def read_body(scope: ASGIScope, receive: Receive, bounds: GzipBounds) -> b
 
 
 async def receive_body(scope: ASGIScope, receive: Receive, bounds: BodyBounds) -> bytes:
-    """Receive a whole body as it was sent. Raises BodyTooLargeError, also where the head says so,
-    BodyTimeoutError, and RequestError where it ends early."""
+    """Receive a whole body as it was sent.
+
+    Raises BodyTooLargeError (also from the headers alone), BodyTimeoutError, or RequestError if the
+    body ends early.
+    """
     bounds.check_stated(scope)
     bounded, chunks, more = bounds.bounded(receive), list[bytes](), True
     while more:
@@ -199,7 +209,9 @@ async def receive_body(scope: ASGIScope, receive: Receive, bounds: BodyBounds) -
 
 def media_type(content_type: bytes | None) -> str:
     """Check that a content type is JSON or the binary form, and return it without parameters.
-    Raises UnsupportedMediaError."""
+
+    Raises UnsupportedMediaError.
+    """
     name, _, parameters = (content_type or b"").decode("latin-1").partition(";")
     name = name.strip().lower()
     if name not in (JSON_CONTENT_TYPE, BINARY_CONTENT_TYPE):
@@ -208,13 +220,12 @@ def media_type(content_type: bytes | None) -> str:
         )
     parameters = parameters.strip().lower().replace('"', "")
     if parameters not in ("", "charset=utf-8"):
-        raise UnsupportedMediaError(f"content type parameter {parameters[:40]!a} is not taken")
+        raise UnsupportedMediaError(f"content type parameter {parameters[:40]!a} is not accepted")
     return name
 
 
 def inflate(body: bytes, max_bytes: int) -> bytes:
-    """Decompress one gzip member, bounded while it is decompressed: a bomb costs no more than
-    the bound."""
+    """Decompress one gzip member; a decompression bomb costs no more memory than the limit."""
     inflater = zlib.decompressobj(_GZIP)
     try:
         plain = inflater.decompress(body, max_bytes + 1)
@@ -223,5 +234,5 @@ def inflate(body: bytes, max_bytes: int) -> bytes:
     if len(plain) > max_bytes:
         raise BodyTooLargeError(f"the body inflates to more than {max_bytes} bytes")
     if not inflater.eof or inflater.unused_data:
-        raise RequestError("the gzip body ends early, or something follows it")
+        raise RequestError("the gzip body ends early, or data follows it")
     return plain

@@ -1,4 +1,4 @@
-"""Rates of each key, in memory. No name of a sender is stored or logged."""
+"""Request rates of each key, in memory. No name of a sender is stored or logged."""
 
 import ipaddress
 from collections import Counter, OrderedDict
@@ -9,22 +9,22 @@ from rappor_server.errors import RateLimitedError
 
 MAX_REMEMBERED = 100_000
 BURST_SECONDS = 10.0
-MIN_BUSY_RATE = 100.0  # units a second; of less nobody takes most
-RESERVE = 0.01  # of the rate of a key: what each address may always send
+MIN_BUSY_RATE = 100.0  # units per second; below it the largest share means nothing
+RESERVE = 0.01  # the share of a key's rate that each address may always send
 
 
 class RateLimit:
-    """A token bucket for each name: `rate` units a second, and a burst of some seconds' worth.
+    """A token bucket for each name: `rate` units per second, and bursts of some seconds' worth.
 
-    At most MAX_REMEMBERED names are held; the longest unused one goes.
+    At most MAX_REMEMBERED names are stored; the one that has been unused longest is dropped.
     """
 
     def __init__(self, rate: float, min_burst: float, seconds: Callable[[], float]) -> None:
-        """Count nothing yet.
+        """Start without counts.
 
         Args:
-            rate: Units a second.
-            min_burst: Units that a full bucket holds at least.
+            rate: The units per second.
+            min_burst: The minimum number of units in a full bucket.
             seconds: A clock.
         """
         self._rate = rate
@@ -33,9 +33,9 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def admits(self, name: str, amount: float, required: float) -> bool:
-        """Count `amount` units of a name if its bucket holds `required`; return whether it does.
+        """Count `amount` units of a name if its bucket has `required` units; return whether it has.
 
-        What is used beyond is paid back before anything else passes.
+        Units beyond the bucket's content are paid back before anything else passes.
         """
         now = self._seconds()
         tokens, last = self._buckets.pop(name, (self._burst, now))
@@ -48,12 +48,12 @@ class RateLimit:
 
 
 class KeyLimit:
-    """A rate for each key, of which every sender has a separate part that other holders of the
-    key cannot use up.
+    """A rate limit for each key, with a reserve for every sender.
 
-    The key of an app is in every copy of it. Alongside the bucket of the key each address has a
-    small one, `RESERVE` of the rate: a heavy sender is refused when the key's bucket is empty, a
-    light one is not. The key's bucket lends: a request passes whole while it holds a unit.
+    The key of an app is in every copy of it, and other holders of the key cannot use up the
+    reserve. In addition to the bucket of the key, each address has a small one, `RESERVE` of the
+    rate. So a heavy sender is refused when the key's bucket is empty, and a light one is not. The
+    key's bucket lends: a request passes as a whole if at least one unit is left.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class KeyLimit:
         reserve: float = 1.0,
         seconds: Callable[[], float] = monotonic,
     ) -> None:
-        """Count nothing yet.
+        """Start without counts.
 
         Args:
-            rate: Units a second; 0 for no limit.
-            unit: What is counted, for messages.
-            reserve: Units that each address may send at once, at least.
+            rate: The units per second; 0 for no limit.
+            unit: The name of a unit, for messages.
+            reserve: The minimum number of units that each address may send at once.
             seconds: A clock.
         """
         self._rate, self._unit = rate, unit
@@ -84,26 +84,25 @@ class KeyLimit:
             or self._by_key.admits(key, amount, 1)
         ):
             raise RateLimitedError(
-                f"more than {self._rate:g} {self._unit} a second; send again later"
+                f"more than {self._rate:g} {self._unit} per second; send again later"
             )
 
 
 class SenderShares:
-    """The largest share that one sender has of all that arrives in a minute."""
+    """The largest share of one sender in all reports that arrive in a period."""
 
     def __init__(self, *, seconds: Callable[[], float] = monotonic) -> None:
-        """Count nothing yet. seconds: a clock."""
         self._seconds = seconds
         self._counts: Counter[str] = Counter()
         self._since = seconds()
 
     def count(self, sender: str, amount: int) -> None:
-        """Count what a sender sent; one without a name is not counted."""
+        """Count what a sender sent; a sender without a name is not counted."""
         if sender and (sender in self._counts or len(self._counts) < MAX_REMEMBERED):
             self._counts[sender] += amount
 
     def largest(self) -> float:
-        """Return the largest share since the last look, from 0 to 1; 0 where too little arrived."""
+        """Return the largest share since the last call, from 0 to 1; 0 if too little arrived."""
         now, counts = self._seconds(), self._counts
         rate = counts.total() / max(now - self._since, 1.0)
         self._counts, self._since = Counter(), now
@@ -111,9 +110,9 @@ class SenderShares:
 
 
 def network_of(address: str) -> str:
-    """Return the unit that a limit applies to: an IPv4 address, or the /64 of an IPv6 address.
+    """Return the unit to which a limit applies: an IPv4 address, or the /64 of an IPv6 address.
 
-    A socket for both gives IPv4 addresses as IPv6 ones, all in one /64: they are read as IPv4.
+    A dual-stack socket reports IPv4 addresses as IPv6 ones, all in one /64; they are read as IPv4.
     """
     try:
         parsed = ipaddress.ip_address(address)

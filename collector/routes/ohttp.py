@@ -1,6 +1,6 @@
-"""`POST /v1/ohttp`: a batch that a relay passes on and cannot read (RFC 9458).
+"""`POST /v1/ohttp`: a batch that a relay forwards but cannot read (RFC 9458).
 
-What is inside is answered as any batch is, by the same code, and the answer is sealed. It has no
+The inner request is answered by the same code as any batch, and the answer is sealed. It has no
 sender: all requests of a key share its rate.
 """
 
@@ -32,10 +32,10 @@ from rappor_server.errors import NotFoundError, RequestError
 from rappor_server.problems import Problems
 from rappor_server.request_bounds import BodyBounds
 
-PASSED = frozenset(  # headers that a relay may pass on: what the exchange itself needs
+PASSED = frozenset(  # headers that a relay may pass on, because the exchange needs them
     {b"accept", b"connection", b"content-length", b"content-type", b"host"}
 )
-ALLOWED = frozenset({b"authorization", b"content-encoding", b"content-type"})  # within
+ALLOWED = frozenset({b"authorization", b"content-encoding", b"content-type"})  # in the inner one
 _ANSWERED = frozenset({b"content-type", b"retry-after"})
 _MAX_SHOWN = 200  # characters of names in a message
 _HEADROOM = 8 << 10  # bytes of a binary message in addition to the body of its batch
@@ -54,7 +54,7 @@ class OhttpEndpoint:
         self._bounds = BodyBounds(most, parts.settings.body_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, whatever becomes of it."""
+        """Answer one request; an error becomes a problem document."""
         try:
             plain, exchange = await self._open(scope, receive)
         except Exception as error:
@@ -67,7 +67,7 @@ class OhttpEndpoint:
         await send_answer(send, 200, headers_of(RESPONSE_TYPE.encode(), body), body)
 
     async def _open(self, scope: Scope, receive: Receive) -> tuple[bytes, Exchange]:
-        """What is inside a request; only refusals from here are seen by whoever passed it on."""
+        """Return the inner request; the relay can only read refusals from here."""
         headers = dict(scope["headers"])
         refuse_shown_sender(headers.keys())
         kind = headers.get(b"content-type", b"").decode("latin-1").strip().lower()
@@ -92,8 +92,7 @@ class OhttpEndpoint:
 
 
 def refuse_shown_sender(names: Iterable[bytes]) -> None:
-    """Raise SenderShownError for a header that the exchange does not need: it may show who sent
-    the request."""
+    """Raise SenderShownError for unneeded headers, which may reveal the sender of the request."""
     extra = sorted(set(names) - PASSED)
     if extra:
         listing = ", ".join(name.decode("latin-1") for name in extra)[:_MAX_SHOWN]
@@ -103,13 +102,15 @@ def refuse_shown_sender(names: Iterable[bytes]) -> None:
 
 
 def _scope_of(request: BinaryRequest) -> Scope:
-    """Return the request within, as one of the route for batches that has no sender. Raises
-    NotFoundError for another route, RequestError for a header that reveals more."""
+    """Return the inner request as an ASGI scope of the batch route, without a sender.
+
+    Raises NotFoundError for another route, and RequestError for a header that reveals more.
+    """
     if (request.method, request.path) != (b"POST", REPORTS_PATH.encode()):
         raise NotFoundError(f"through a relay there is only POST {REPORTS_PATH}")
     for name, _ in request.fields:
         if name not in ALLOWED:
-            raise RequestError(f"header {name.decode()[:60]!a} is not taken through a relay")
+            raise RequestError(f"header {name.decode()[:60]!a} is not accepted through a relay")
     return {
         "type": "http",
         "method": "POST",

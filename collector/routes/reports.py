@@ -1,4 +1,4 @@
-"""`POST /v1/reports`: a batch in, a result for each report out, after the commit."""
+"""`POST /v1/reports`: it accepts a batch, and returns a result for each report after the commit."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -55,18 +55,18 @@ def post_reports(_who: Sender, _batch: Batch) -> None:
     openapi_extra=_SEALED,
 )
 def post_oblivious() -> None:
-    """Count the reports of a batch that a relay passed on (RFC 9458); sealed inside."""
+    """Count the reports of a batch that a relay forwarded (RFC 9458), in a sealed request."""
 
 
 class ReportsEndpoint:
-    """The route as an ASGI application: FastAPI's own handling would cost as much as the rest."""
+    """The route as an ASGI application: FastAPI's own handling would double its cost."""
 
     def __init__(self, parts: AppComponents, problems: Problems) -> None:
         self._parts = parts
         self._problems = problems
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, whatever becomes of it."""
+        """Answer one request; an error becomes a problem document."""
         await send_answer(send, *await self.respond(scope, receive))
 
     async def respond(self, scope: Scope, receive: Receive) -> Answer:
@@ -84,7 +84,7 @@ class ReportsEndpoint:
 
 
 def headers_of(kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the headers of an answer. kind: its content type."""
+    """Return the headers of an answer; `kind` is its content type."""
     return [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
 
 
@@ -97,10 +97,10 @@ async def send_answer(
 
 
 class DigestingReceive:
-    """An ASGI `receive` that takes the digest of the body.
+    """An ASGI `receive` that computes the digest of the body.
 
-    A refusal names it, so that a device drops a batch only where the collector has read the very
-    bytes that it sent: a gateway may lose or change them.
+    A refusal contains it, so that a device drops a batch only if the collector has read exactly the
+    bytes that the device sent: a gateway may lose or change them.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -116,7 +116,7 @@ class DigestingReceive:
         return message
 
     def details(self) -> dict[str, str]:
-        """Return the member `body_sha256` of a problem document, once the body was read whole."""
+        """Return the member `body_sha256` of a problem document, once the whole body was read."""
         return {"body_sha256": self._digest.hexdigest()} if self._is_whole else {}
 
 
@@ -131,7 +131,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
     content = Content(await read_body(scope, receive, parts.body_bounds), kind)
     read = partial(read_submission, content, keep=parts.queue.keeps_bodies)
     if len(content.body) > _LARGE_BODY:
-        async with parts.large_bodies:  # each takes many times its size while it is decoded
+        async with parts.large_bodies:  # each needs many times its size while it is decoded
             submission = await run_in_threadpool(read)
     else:
         submission = read()
@@ -143,8 +143,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
 
 
 async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
-    """Return the id of a key of scope `report`; keys are read again, on another thread, when
-    old."""
+    """Return the id of a key of scope `report`; stale keys are read again on another thread."""
     keys = parts.keys
     text = None if authorization is None else authorization.decode("latin-1")
     if keys.is_stale():
@@ -159,10 +158,10 @@ async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
 
 
 def answer(receipt: Receipt) -> bytes:
-    """Return the answer as JSON, a result for each report in their order.
+    """Return the answer as JSON, with a result for each report in order.
 
-    A refusal is explained the first time that it occurs, and of MAX_DETAILS different ones;
-    the others have their reason alone, so that a small body cannot ask for a huge answer.
+    A refusal is explained the first time that it occurs, up to MAX_DETAILS different ones. The
+    others only have their reason, so that a small body cannot cause a huge answer.
     """
     results = [_ACCEPTED] * receipt.accepted
     if receipt.accepted < len(receipt.results):

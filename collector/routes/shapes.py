@@ -14,7 +14,6 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 def _day(text: object) -> object:
-    """Return a day of a path or query has one form; pydantic alone would read numbers as well."""
     if isinstance(text, str) and not _DAY.fullmatch(text):
         raise ValueError(f"{text[:40]!a} is not a date YYYY-MM-DD")
     return text
@@ -28,13 +27,13 @@ Version = Literal[1]
 
 
 class Shape(BaseModel):
-    """A shape without other members than those declared."""
+    """A shape that accepts only its declared members."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Report(Shape):
-    """A report of a device. bits: base64; bit i is bit i % 8 of byte i // 8."""
+    """A report of a device. Its `bits` are base64; bit i is bit i % 8 of byte i // 8."""
 
     metric: str = Field(min_length=1, max_length=MAX_METRIC_BYTES)
     params_id: Hex
@@ -44,7 +43,7 @@ class Report(Shape):
 
 
 class Batch(Shape):
-    """Reports that are counted once, whenever the batch is sent again."""
+    """Reports that are counted only once, even if the batch is sent again."""
 
     version: Version
     batch_id: Hex
@@ -52,13 +51,13 @@ class Batch(Shape):
 
 
 class Accepted(Shape):
-    """A report that is counted."""
+    """A report that was counted."""
 
     status: Literal["accepted"]
 
 
 class Refused(Shape):
-    """A report that is not counted, and why."""
+    """A report that was not counted, and why."""
 
     status: Literal["refused"]
     reason: Reason
@@ -66,7 +65,7 @@ class Refused(Shape):
 
 
 class BatchResults(Shape):
-    """A result for each report of a batch, in their order."""
+    """A result for each report of a batch, in order."""
 
     version: Version
     batch_id: Hex
@@ -75,21 +74,21 @@ class BatchResults(Shape):
 
 
 class Span(Shape):
-    """First and last day of what is served."""
+    """The first and last day that are served."""
 
     first_day: date
     last_day: date
 
 
 class Waiting(Span):
-    """Closed days that too few reports keep from being served."""
+    """Closed days that are not served because they have too few reports."""
 
     reports: Count
     smallest_cohort: Count
 
 
 class Next(Shape):
-    """When the next days are served at the earliest, and how many reports they lack so far."""
+    """The earliest day on which the next days are served, and the reports that they lack so far."""
 
     closes: date
     missing_reports: Count
@@ -127,7 +126,7 @@ class Metrics(Shape):
 
 
 class AggregateFile(Shape):
-    """Counts of a window of closed days (docs/protocol.md)."""
+    """The counts of a window of closed days (docs/protocol.md)."""
 
     version: Version
     metric: str
@@ -141,7 +140,7 @@ class AggregateFile(Shape):
 
 
 class Closed(Shape):
-    """The effect of a closing. metrics: those with newly closed days."""
+    """The effect of closing days; `metrics` are those with newly closed days."""
 
     closed_through: date
     metrics: list[str]
@@ -149,7 +148,7 @@ class Closed(Shape):
 
 
 class KeyRequest(Shape):
-    """The key to make."""
+    """A request for a key."""
 
     scope: Scope
     label: str

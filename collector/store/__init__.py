@@ -1,2 +1,1 @@
-"""The tables of the collector and the statements on them, without HTTP and without the meaning
-of metrics."""
+"""The tables of the collector and their statements, without HTTP or knowledge of metrics."""

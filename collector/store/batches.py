@@ -1,8 +1,8 @@
 """The remembered batches, so that a batch which is sent again is not counted again.
 
-The id of a batch is the only thing in its body that cannot be guessed. So the database holds it
-nowhere: a hash of it finds the batch, and the digest of the body is keyed by it. Who has the
-database alone cannot tell whether a body that they made up is one that was sent.
+The id of a batch is the only part of its body that cannot be guessed. So the database never stores
+it: a hash of it finds the batch, and the digest of the body is keyed by it. Someone who has only
+the database cannot check whether a guessed body was really sent.
 """
 
 from collections.abc import Callable
@@ -16,36 +16,31 @@ from collector.store.models import batches
 
 _HASH_BYTES = 16
 _NAME_OF_ID, _NAME_OF_BODY = b"rappor batch id\x00", b"rappor batch body\x00"
-_SLICES = 256  # by the first byte of the hash: short transactions
+_SLICES = 256  # by the first byte of the hash, for short transactions
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
 
 
 class BatchRow(NamedTuple):
-    """A row about a counted batch.
+    """A row about a counted batch."""
 
-    batch_hash, digest: 16 bytes.  expires: the last day on which one of its days may be open.
-    results: a code for each report, or empty where all were accepted.
-    """
-
-    batch_hash: bytes
-    digest: bytes
-    expires: int
+    batch_hash: bytes  # 16 bytes
+    digest: bytes  # 16 bytes
+    expires: int  # the last day on which one of its days may be open
     num_reports: int
-    results: bytes
+    results: bytes  # a code for each report, or empty if all were accepted
 
 
 def hash_of_id(batch_id: bytes) -> bytes:
-    """Return the key under which a batch is remembered, 16 bytes: SHA-256 of a fixed name and the
-    batch id, cut."""
+    """Return the key of a remembered batch: SHA-256 of a fixed name and its id, 16 bytes."""
     return sha256(_NAME_OF_ID + batch_id).digest()[:_HASH_BYTES]
 
 
 def keyed_digest(batch_id: bytes, digest: bytes) -> bytes:
-    """Return a digest of a batch's body, keyed by the batch id, 16 bytes: equal for the same id and
-    body only.
+    """Return a digest of a batch's body, keyed by the batch id, 16 bytes.
 
-    batch_id, digest: 16 bytes each, so that no two pairs give the same text.
+    It is equal only for the same id and body. `batch_id` and `digest` have 16 bytes each, so that
+    no two pairs produce the same text.
     """
     return sha256(_NAME_OF_BODY + batch_id + digest).digest()[:_HASH_BYTES]
 
@@ -54,8 +49,8 @@ def forget_batches(transaction: Transaction, today: int) -> None:
     """Delete the remembered batches whose days are all closed, in short transactions.
 
     Args:
-        transaction: Opens a transaction that writes.
-        today: Batches that expired before this day go.
+        transaction: A function that opens a transaction that writes.
+        today: The day before which batches must have expired.
     """
     hashes = batches.c.batch_hash
     for first in range(_SLICES):
@@ -67,5 +62,5 @@ def forget_batches(transaction: Transaction, today: int) -> None:
 
 
 def prolong_batches(connection: Connection, days: int) -> None:
-    """Remember all batches for more days, because days stay open for longer."""
+    """Remember all batches for more days, because days stay open longer."""
     connection.execute(update(batches).values(expires=batches.c.expires + days))

@@ -1,11 +1,11 @@
 """Closed days, merged permanently into blocks.
 
-Folding a day moves its counters into the series' one unsealed block and deletes the day's own
-rows, so that a merged day cannot be distinguished again, not even by who holds the database.
+Folding a day moves its counters into the series' one unsealed block and deletes the day's own rows,
+so that not even the owner of the database can separate a merged day again.
 
-SQLite takes a value of any kind for a column, so a damaged row may hold text where a day was. The
-blocks of a series follow each other without a gap, and only the newest is not sealed; a row that
-says otherwise was not written by this code.
+SQLite accepts a value of any type in a column, so a damaged row may contain text in place of a day.
+The blocks of a series follow each other without a gap, and only the newest is unsealed; any other
+row was not written by this code.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ Sums = dict[int, CohortSum]  # by cohort
 
 
 def first_days(connection: Connection) -> dict[int, int]:
-    """For each series, its first day with reports that are not folded yet."""
+    """Return the first day with reports that is not folded yet, by series."""
     first = select(func.min(counters.c.day)).where(counters.c.series_id == series.c.id)
     statement = select(series.c.id, first.scalar_subquery())
     return {row[0]: row[1] for row in connection.execute(statement) if row[1] is not None}
@@ -41,10 +41,10 @@ def first_day(connection: Connection, series_id: int) -> int | None:
 def fold_day(
     connection: Connection, series_id: int, day: int, min_reports: int, cohort_floor: int
 ) -> None:
-    """Move the counters of a day into the series' unsealed block, and seal the block if it holds
-    enough: min_reports in all, and cohort_floor in each cohort that is not empty.
+    """Move a closed day's counters into the series' unsealed block; seal the block if it can be.
 
-    The caller alone folds, has closed the day, and folds days in their order. Raises
+    It is sealed if it has min_reports in total, and cohort_floor in each cohort that is not empty.
+    Only the caller folds; it has closed the day, and folds days in order. Raises
     DamagedBlocksError: roll back then.
     """
     where = (counters.c.series_id == series_id, counters.c.day == day)
@@ -78,7 +78,7 @@ def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
 def counts_by_cohort(
     sums: Sums, num_cohorts: int, num_bits: int
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Reports per cohort (m,) and bit counts (m, k)."""
+    """Return reports per cohort (m,) and bit counts (m, k)."""
     none = CohortSum(0, bytes(LANE_BYTES * num_bits))
     rows = [sums.get(cohort, none) for cohort in range(num_cohorts)]
     return tuple(row.num_reports for row in rows), tuple(
@@ -94,7 +94,7 @@ def count_unserved(connection: Connection) -> int:
 
 
 def delete_unserved(connection: Connection) -> int:
-    """Delete the counters of every day that is not in a sealed block; return how many reports."""
+    """Delete the counters of every day outside sealed blocks; return the number of reports."""
     reports = count_unserved(connection)
     unsealed = select(blocks.c.id).where(blocks.c.sealed.is_(False))
     connection.execute(delete(counters))
@@ -104,8 +104,7 @@ def delete_unserved(connection: Connection) -> int:
 
 
 def accepted_totals(connection: Connection) -> dict[int, int]:
-    """Return the number of reports accepted so far, by series: open days and closed ones
-    together."""
+    """Return the number of reports accepted so far, by series, in open and closed days."""
     totals: dict[int, int] = {}
     for table in (counters, blocks):
         count = func.sum(table.c.num_reports)
@@ -146,23 +145,19 @@ _LAST = day_of(date.max)
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """A block of merged days. first_day, last_day: inclusive. sealed: it holds enough reports,
-    and is served.
-
-    smallest_cohort: of an unsealed one, the reports of its smallest cohort that is not empty.
-    """
+    """A block of merged days."""
 
     id: int
     series_id: int
     first_day: int
-    last_day: int
+    last_day: int  # inclusive
     num_reports: int
-    sealed: bool
-    smallest_cohort: int | None = None
+    sealed: bool  # it has enough reports, and is served
+    smallest_cohort: int | None = None  # reports of the smallest non-empty cohort, if unsealed
 
     @property
     def is_possible(self) -> bool:
-        """Whether the row's values have the types and ranges that a block's have."""
+        """Return whether the row's values have the types and ranges of a block."""
         values = (self.first_day, self.last_day, self.num_reports)
         return (
             all(type(value) is int for value in values)
@@ -173,8 +168,10 @@ class BlockRow:
 
 
 def load_blocks(connection: Connection, series_id: int) -> list[BlockRow]:
-    """Return the blocks of one series, oldest first. Raises DamagedBlocksError for rows that cannot
-    be blocks."""
+    """Return the blocks of one series, oldest first.
+
+    Raises DamagedBlocksError for rows that cannot be blocks.
+    """
     rows = read_rows(connection, series_id)
     doubt = next(filter(None, damages(rows)), None)
     if doubt is not None:
@@ -185,12 +182,12 @@ def load_blocks(connection: Connection, series_id: int) -> list[BlockRow]:
 
 
 def load_possible(connection: Connection, series_id: int | None = None) -> list[BlockRow]:
-    """Blocks of one series or of all, oldest first within one, without damaged rows."""
+    """Return blocks of one series or of all, oldest first within one, without damaged rows."""
     return [row for row in read_rows(connection, series_id) if row.is_possible]
 
 
 def read_rows(connection: Connection, series_id: int | None = None) -> list[BlockRow]:
-    """Read blocks of one series or of all as they are stored, oldest first within a series."""
+    """Read blocks of one series or of all as stored, oldest first within a series."""
     smallest = select(func.min(block_counts.c.num_reports))
     of_unsealed = smallest.where(
         block_counts.c.block_id == blocks.c.id, blocks.c.sealed.is_(False)
@@ -205,15 +202,14 @@ def read_rows(connection: Connection, series_id: int | None = None) -> list[Bloc
 
 
 class Doubt(NamedTuple):
-    """A suspicion that a row is damaged. is_sure: it is this row; else it is this one or its
-    neighbor."""
+    """A suspicion that a row is damaged."""
 
     reason: str
-    is_sure: bool
+    is_sure: bool  # it is this row; otherwise this one or its neighbor
 
 
 def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt | None]:
-    """For each block of a series, oldest first, the sign that it is damaged, or None."""
+    """Return the sign of damage of each block of a series, oldest first, or None."""
     doubts: list[Doubt | None] = [
         None
         if row.is_possible and row.last_day <= closed_through
@@ -221,7 +217,7 @@ def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt
         for row in rows
     ]
     if any(doubts):
-        return doubts  # nothing reveals what follows what
+        return doubts  # the order of the blocks is unknown
     for place, (first, second) in enumerate(pairwise(rows)):
         if first.last_day + 1 != second.first_day:
             reason = f"{_name_of(first)} and {_name_of(second)} do not follow each other"

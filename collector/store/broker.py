@@ -1,8 +1,7 @@
-"""The positions up to which a broker's messages are counted, in the same database as the
-counters.
+"""The positions up to which a broker's messages are counted, next to the counters.
 
-A consumer moves a position in the transaction that counts the messages before it, and only from
-where it believed the position to be. So a message is counted once, whoever consumes it, how often
+A consumer advances a position in the transaction that counts the messages before it, and only from
+the position it expects. So a message is counted once, whichever consumer counts it, however often
 it is delivered, and wherever a consumer is killed.
 """
 
@@ -27,17 +26,16 @@ class Move(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A run of messages that were not counted: the first and the last, and why (32 characters at
-    most)."""
+    """A run of messages that were not counted."""
 
     partition: int
     first: int
-    last: int
-    reason: str
+    last: int  # inclusive
+    reason: str  # at most 32 characters
 
 
 def begin(connection: Connection, today: int) -> None:
-    """Record that a broker feeds this database, unless it is known."""
+    """Record that a broker feeds this database, unless it is recorded."""
     row = {"id": _ONE, "counted_before": today, "ignored_before": -1, "refused": 0}
     _insert_missing(connection, broker_state, [row])
 
@@ -48,14 +46,14 @@ def leave(connection: Connection) -> None:
 
 
 def read_state(connection: Connection) -> Row[Any] | None:
-    """Return the row of `broker_state`; None where no broker feeds this database."""
+    """Return the row of `broker_state`; None if no broker feeds this database."""
     return connection.execute(select(broker_state)).one_or_none()
 
 
 def count_before(connection: Connection, day: int, *, back: bool = False) -> None:
     """Record that every message received before this day is counted.
 
-    back: withdraw what was recorded for this day and later ones, since a clock was ahead.
+    `back` withdraws the record for this day and later ones, because a clock was ahead.
     """
     recorded = broker_state.c.counted_before
     is_new = recorded > day if back else recorded < day
@@ -63,7 +61,7 @@ def count_before(connection: Connection, day: int, *, back: bool = False) -> Non
 
 
 def ignore_before(connection: Connection, day: int) -> None:
-    """Count no message any more that was received before this day."""
+    """Stop counting messages that were received before this day."""
     behind = broker_state.c.ignored_before < day
     connection.execute(update(broker_state).where(behind).values(ignored_before=day))
 
@@ -76,7 +74,7 @@ def add_refused(connection: Connection, reports: int) -> None:
 
 
 def positions(connection: Connection, topic: str) -> dict[int, int]:
-    """For each partition, the first offset that is not counted yet."""
+    """Return the first offset that is not counted yet, by partition."""
     statement = select(broker_positions.c.partition, broker_positions.c.next_offset).where(
         broker_positions.c.topic == topic
     )
@@ -84,15 +82,17 @@ def positions(connection: Connection, topic: str) -> dict[int, int]:
 
 
 def start_positions(connection: Connection, topic: str, starts: dict[int, int]) -> None:
-    """Begin partitions that have no position yet."""
+    """Start partitions that have no position yet."""
     rows = [{"topic": topic, "partition": p, "next_offset": at} for p, at in starts.items()]
     if rows:
         _insert_missing(connection, broker_positions, rows)
 
 
 def move(connection: Connection, topic: str, moves: Iterable[Move]) -> None:
-    """Move positions, in the order of their partitions, so that two never wait for each other.
-    Raises PositionError where one is not where it should be: someone else counted."""
+    """Advance positions, in the order of their partitions, so that two never wait for each other.
+
+    Raises PositionError if a position is not the expected one because another consumer counted.
+    """
     for step in sorted(moves):
         changed = connection.execute(
             update(broker_positions)
@@ -119,7 +119,7 @@ def note_skipped(connection: Connection, topic: str, skipped: Iterable[Skipped])
 
 
 def count_skipped(connection: Connection) -> int:
-    """Return the number of messages that were skipped so far, of all topics."""
+    """Return the number of messages that were skipped so far, over all topics."""
     many = broker_skipped.c.last_offset - broker_skipped.c.first_offset + 1
     return int(connection.execute(select(func.coalesce(func.sum(many), 0))).scalar_one())
 

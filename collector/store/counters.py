@@ -1,11 +1,12 @@
-"""Counters of open days: the sums that a commit adds to what is stored.
+"""The counters of open days: the sums that a commit adds to the stored ones.
 
 Bit counts are one wide integer: k lanes of 32 bits, added with one addition.
 
-A report's bits are spread so that bit i becomes the lowest bit of lane i; then the sum of the
-spread integers holds every bit's count side by side. No carry crosses a lane below 2**32 reports.
+A report's bits are spread so that bit i becomes the lowest bit of lane i. Then the sum of the
+spread integers contains every bit's count side by side. No carry crosses a lane below 2**32
+reports.
 
-Many reports are first summed bit-sliced: plane p of a stack holds, for each bit, bit p of its
+Many reports are first summed bit-sliced: plane p of a stack contains, for each bit, bit p of its
 count, and three words of one plane become one of it and one of the next (a carry-save adder, as in
 Harley and Seal's population count: Warren, Hacker's Delight, 2nd edition, section 5-1). Cells of
 about one size are summed side by side, in one wide word, so that Python's cost of an operation is
@@ -34,13 +35,13 @@ class Cell(NamedTuple):
 
 
 class CohortSum(NamedTuple):
-    """Reports of one cohort, and the counts of their bits as stored lanes."""
+    """The number of reports of one cohort, and the counts of their bits as stored lanes."""
 
     num_reports: int
     lanes: bytes
 
     def plus(self, other: CohortSum) -> CohortSum:
-        """Add the sum of other reports. Raises CounterFullError where a lane could overflow."""
+        """Add the sum of other reports. Raises CounterFullError if a lane could overflow."""
         total = self.num_reports + other.num_reports
         if total > MAX_COUNT:
             raise CounterFullError(
@@ -54,13 +55,13 @@ class CohortSum(NamedTuple):
 
 NO_REPORTS = CohortSum(0, b"")
 Place = tuple[int, int]  # series, day
-Additions = Mapping[Place, Mapping[int, Sequence[bytes]]]  # by cohort: the bits of its reports
+Additions = Mapping[Place, Mapping[int, Sequence[bytes]]]  # the bits of reports, by cohort
 
 
 def sum_cells(additions: Additions) -> dict[Cell, CohortSum]:
-    """Sum the reports of each cell.
+    """Return the sum of the reports of each cell.
 
-    The cells are in the order of their keys, so that the rows do not tell the order of arrival.
+    Cells are sorted by key, so that the rows do not reveal the order of arrival.
     """
     sums: dict[Cell, CohortSum] = {}
     for place, cohorts in sorted(additions.items()):
@@ -74,13 +75,13 @@ def sum_cells(additions: Additions) -> dict[Cell, CohortSum]:
 
 LANE_BYTES = 4
 MAX_COUNT = (1 << 32) - 1
-_WORD_BYTES = 4096  # of the cells that are summed side by side; wider words gain no more
+_WORD_BYTES = 4096  # of cells that are summed side by side; wider words are no faster
 
 
 def lane_sums(cells: Mapping[int, Sequence[bytes]]) -> dict[int, bytes]:
     """Return the lanes of each cell's reports, by cohort.
 
-    cells: one report or more each, fewer than 2**32, all of one length.
+    Each cell has one or more reports, fewer than 2**32, all of one length.
     """
     sums: dict[int, bytes] = {}
     num_bytes = len(next(iter(cells.values()))[0])
@@ -95,7 +96,7 @@ def lane_sums(cells: Mapping[int, Sequence[bytes]]) -> dict[int, bytes]:
 
 
 def _blocks(cells: Mapping[int, Sequence[bytes]], most: int) -> Iterator[list[int]]:
-    """Cohorts to sum side by side: none has less than half of the reports of another."""
+    """Yield groups of cohorts of similar size: none has less than half of another's reports."""
     block: list[int] = []
     for cohort in sorted(cells, key=lambda cohort: len(cells[cohort]), reverse=True):
         if block and (len(block) == most or 2 * len(cells[cohort]) < len(cells[block[0]])):
@@ -107,23 +108,22 @@ def _blocks(cells: Mapping[int, Sequence[bytes]], most: int) -> Iterator[list[in
 
 
 def _spread(planes: Sequence[int], num_bits: int) -> bytes:
-    """Lanes of the counts that the planes hold. Eight planes fill one byte of every lane."""
+    """Return the lanes of the counts in the planes. Eight planes fill one byte of every lane."""
     lanes = bytearray(num_bits * LANE_BYTES)
     ones = int.from_bytes(b"\x01" * num_bits, "little")
     for start in range(0, len(planes), 8):
         column = 0
         for position, plane in enumerate(planes[start : start + 8]):
-            digits = f"{plane:0{num_bits}b}".encode("ascii")  # a byte a bit, the highest first
+            digits = f"{plane:0{num_bits}b}".encode("ascii")  # one byte per bit, highest first
             column |= (int.from_bytes(digits, "big") & ones) << position
         lanes[start // 8 :: LANE_BYTES] = column.to_bytes(num_bits, "little")
     return bytes(lanes)
 
 
 def count_columns(words: list[int]) -> list[int]:
-    """Count how often each bit position is set, as bit planes: bit i of plane p is bit p of
-    position i's count.
+    """Count how often each bit position is set, and return the counts as bit planes.
 
-    words: is used up.
+    Bit i of plane p is bit p of position i's count. `words` is consumed.
     """
     planes: list[int] = []
     while words:

@@ -1,4 +1,4 @@
-"""The collector's database: its `Program`, the locks of its writers, and whether it can be used."""
+"""The collector's database: its `Program`, the locks of its writers, and its writability check."""
 
 import os
 from contextlib import AbstractContextManager
@@ -13,9 +13,8 @@ from rappor_server import backup, database
 from rappor_server.database import Program
 from rappor_server.errors import StorageError
 
-# Advisory locks of PostgreSQL, fixed numbers. The gate is held shared by whoever
-# adds reports and alone by whoever closes days or changes metrics. Writers take
-# turns at the counters.
+# Advisory locks of PostgreSQL, fixed numbers. Transactions that add reports share the gate;
+# closing days or changing metrics needs it exclusively. Writers take turns at the counters.
 GATE_LOCK = 0x7261_7070_6F72
 MIGRATION_LOCK = GATE_LOCK + 1
 FOLD_LOCK = GATE_LOCK + 2
@@ -37,29 +36,28 @@ served_alone = partial(database.alone_on_sqlite, process="collector")
 
 
 class CollectorDatabase(database.Database):
-    """Transactions of the collector on its database."""
+    """The transactions of the collector on its database."""
 
     def __init__(self, engine: Engine, *, max_seconds: float = 120.0) -> None:
         super().__init__(engine, COLLECTOR, max_seconds=max_seconds)
 
     def add(self) -> AbstractContextManager[Connection]:
-        """Return a transaction that adds rows: many at once on PostgreSQL.
+        """Return a transaction that adds rows; on PostgreSQL, many run at once.
 
-        Adding reports takes the gate first (`store.group_commit`), so that it never overlaps
+        Adding reports acquires the gate first (`store.group_commit`), so that it never overlaps
         `change`.
         """
         return self._transaction(writes=True)
 
     def change(self) -> AbstractContextManager[Connection]:
-        """Return a transaction that closes days or changes metrics and keys: alone."""
+        """Return an exclusive transaction that closes days or changes metrics and keys."""
         return self.locked(f"pg_advisory_xact_lock({GATE_LOCK})")
 
     def fold(self) -> AbstractContextManager[Connection]:
-        """Return a transaction that moves counters of closed days: one at a time, alongside who
-        adds.
+        """Return a transaction that moves counters of closed days; one at a time, next to reports.
 
-        Nobody adds to a closed day, so the gate is held shared: reports are still counted, where
-        the database has more than one writer.
+        Nothing is added to a closed day, so the gate is shared: reports are still counted if the
+        database has more than one writer.
         """
         return self.locked(
             f"pg_advisory_xact_lock({FOLD_LOCK})", f"pg_advisory_xact_lock_shared({GATE_LOCK})"
@@ -67,11 +65,14 @@ class CollectorDatabase(database.Database):
 
 
 def check_writable(database: CollectorDatabase) -> None:
-    """Insert and delete a row as large as a large batch in a committed transaction. Raises
-    StorageError where that fails, as on a full disk, or where the database is not a collector's."""
+    """Insert and delete a row as large as a large batch in a committed transaction.
+
+    Raises StorageError if that fails, such as on a full disk, or if the database is not a
+    collector's.
+    """
     with database.read() as connection:
         if state_version(connection) < 0:
-            raise StorageError("the database holds no collector")
+            raise StorageError("the database is not a collector's")
     mark = os.urandom(16)
     row = {"batch_hash": mark, "digest": mark, "num_reports": 0, "expires": -1}
     database.try_to_write(batches, row, "results")

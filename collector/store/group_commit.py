@@ -1,8 +1,8 @@
-"""The statements of a group commit: few, set by set, and past SQLAlchemy's own costs.
+"""The statements of a group commit: few, set-based, and without SQLAlchemy's overhead.
 
-Every statement is a round trip to PostgreSQL, and in both databases a moment in which the thread
-that reads requests may take the interpreter over; so what belongs together goes in one statement,
-whatever its number of rows. Everything else in this package is written with SQLAlchemy.
+Every statement is a round trip to PostgreSQL. In both databases it is also a moment in which the
+thread that reads requests may take over the interpreter. So related rows go into one statement,
+whatever their number. Everything else in this package uses SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from collector.store.counters import NO_REPORTS, Cell, CohortSum
 from collector.store.database import COUNTERS_LOCK, GATE_LOCK
 from rappor_server.database import COMMIT_SETTING, refuse_unsafe_commits
 
-_ROWS_AT_ONCE = 100  # SQLite: 999 parameters a statement in its older versions
+_ROWS_AT_ONCE = 100  # older versions of SQLite allow 999 parameters per statement
 
-# All text in these statements is our own; values travel alongside it.
+# All text in these statements is our own; values are bound parameters.
 _OPEN = (
     f"SELECT version, {', '.join(BatchRow._fields)} FROM state "  # noqa: S608
     "LEFT JOIN batches ON batch_hash"
@@ -36,7 +36,7 @@ _WRITE = (
 )
 
 
-Opened = tuple[int, dict[bytes, BatchRow]]  # version of the state, and batches counted before
+Opened = tuple[int, dict[bytes, BatchRow]]  # the state's version, and batches counted before
 
 
 def statements(*, is_postgresql: bool) -> SqliteStatements | PostgresqlStatements:
@@ -45,10 +45,10 @@ def statements(*, is_postgresql: bool) -> SqliteStatements | PostgresqlStatement
 
 
 class SqliteStatements:
-    """SQLite has one writer at a time: `BEGIN IMMEDIATE` was the gate."""
+    """The statements for SQLite, whose one writer at a time (`BEGIN IMMEDIATE`) is the gate."""
 
     def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
-        """Read the version of the state, and the batches that were counted before, by hash."""
+        """Return the version of the state, and the batches that were counted before, by hash."""
         driver = _driver(connection)
         rows: list[Any] = []
         for some in _chunks(ids):
@@ -58,9 +58,10 @@ class SqliteStatements:
     def save(
         self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
     ) -> None:
-        """Remember batches, and add sums to the counters, both in the order of their keys. Raises
-        CounterFullError; the id of a batch that is there already raises the driver's
-        IntegrityError."""
+        """Remember batches, and add sums to the counters, both in the order of their keys.
+
+        Raises CounterFullError. A known batch id raises the driver's IntegrityError.
+        """
         driver = _driver(connection)
         for rows in _chunks(batches):
             driver.execute(f"INSERT INTO batches {_tuples(rows)}", _flat(rows))
@@ -71,9 +72,9 @@ class SqliteStatements:
 
 
 class PostgresqlStatements:
-    """Rows travel as one array a column; texts that never change are prepared once.
+    """The statements for PostgreSQL, with one array per column; fixed texts are prepared once.
 
-    Writers take turns from the reading of the counters to the commit.
+    Writers take turns from reading the counters to the commit.
     """
 
     _gate = f"SELECT {COMMIT_SETTING}, pg_advisory_xact_lock_shared(%b)"
@@ -88,8 +89,10 @@ class PostgresqlStatements:
     )
 
     def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
-        """Hold off whoever closes days, and read as for SQLite. Raises StorageError where the
-        commit to come would not last."""
+        """Wait for transactions that close days, and read as for SQLite.
+
+        Raises StorageError if the commit would not be synced.
+        """
         cursor = _driver(connection).cursor(binary=True)
         row = cursor.execute(self._gate, (GATE_LOCK,)).fetchone()
         refuse_unsafe_commits(row[0])
@@ -98,7 +101,7 @@ class PostgresqlStatements:
     def save(
         self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
     ) -> None:
-        """Save as `SqliteStatements.save` does."""
+        """Save like `SqliteStatements.save`."""
         cursor = _driver(connection).cursor(binary=True)
         if batches:
             cursor.execute(self._remember, _columns(batches))
@@ -112,12 +115,10 @@ _Row = TypeVar("_Row")
 
 
 def _driver(connection: Connection) -> Any:
-    """Return the driver's own connection, in SQLAlchemy's transaction."""
     return connection.connection.driver_connection
 
 
 def _opened(rows: Iterable[Any]) -> Opened:
-    """From rows of a state version, and a batch or nulls."""
     version, batches = -1, dict[bytes, BatchRow]()
     for version, *batch in rows:  # noqa: B007 (the same in every row)
         if batch[0] is not None:
@@ -126,7 +127,6 @@ def _opened(rows: Iterable[Any]) -> Opened:
 
 
 def _totals(added: Mapping[Cell, CohortSum], stored: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Return the rows to write: what is added, and what was stored of it before."""
     before = {row[:3]: CohortSum(*row[3:]) for row in stored}
     rows: list[tuple[Any, ...]] = []
     for cell, reports in added.items():

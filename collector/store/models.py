@@ -1,8 +1,8 @@
-"""The tables. Days are whole days since 1970-01-01 (UTC).
+"""The tables of the collector. Days are whole days since 1970-01-01 (UTC).
 
-No table has a column for an address, a header, a time of arrival or an order of arrival. In
-SQLite the tables are stored by their key (`WITHOUT ROWID`), so that not even the order of rows
-reveals the order of reports.
+No table has a column for an address, a header, a time of arrival or an order of arrival. In SQLite
+the tables are stored by their key (`WITHOUT ROWID`), so that not even the order of rows reveals the
+order of reports.
 """
 
 from sqlalchemy import (
@@ -26,13 +26,13 @@ from sqlalchemy import (
 metadata = MetaData()
 
 # One row; `version` grows with every change of metrics, keys or closed days, so that a worker
-# knows with one small query whether what it remembers still holds.
+# can check with one small query whether its cache is still valid.
 state = Table(
     "state",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("version", BigInteger, nullable=False),
-    Column("last_day", Integer),  # that a collector has seen; null: unknown
+    Column("last_day", Integer),  # the last one that a collector has seen; null: unknown
 )
 
 
@@ -52,7 +52,7 @@ metrics = Table(
     Column("paused", Boolean, nullable=False, server_default=false()),
 )
 
-# A day at or before `closed_through` takes no reports of the metric, whatever the clock says.
+# A day at or before `closed_through` accepts no reports of the metric, whatever the clock says.
 frontiers = Table(
     "frontiers",
     metadata,
@@ -60,7 +60,7 @@ frontiers = Table(
     Column("closed_through", Integer, nullable=False),
 )
 
-# A series is what may be added up: one name (a sub-metric has its own), one params_id.
+# A series can be added up: it has one name (each sub-metric has its own) and one params_id.
 series = Table(
     "series",
     metadata,
@@ -71,7 +71,7 @@ series = Table(
     UniqueConstraint("name", "params_id"),
 )
 
-# Days that still take reports. `counts` holds 32-bit little-endian lanes, one a bit.
+# Days that still accept reports. `counts` contains 32-bit little-endian lanes, one per bit.
 counters = Table(
     "counters",
     metadata,
@@ -83,7 +83,7 @@ counters = Table(
     sqlite_with_rowid=False,
 )
 
-# Closed days, merged permanently. An unsealed block is still under `min_reports` and not served.
+# Closed days, merged permanently. An unsealed block has too few reports and is not served.
 blocks = Table(
     "blocks",
     metadata,
@@ -107,7 +107,7 @@ block_counts = Table(
 )
 
 # Batches already counted: a hash of the id, and a digest of the body keyed by the id, which is not
-# here. `results` is empty where every report was accepted.
+# stored. `results` is empty if every report was accepted.
 batches = Table(
     "batches",
     metadata,
@@ -129,7 +129,7 @@ broker_positions = Table(
     sqlite_with_rowid=False,
 )
 
-# Messages that were not counted, and why. What they held is in the broker, not here.
+# Messages that were not counted, and why. Their contents are in the broker, not here.
 broker_skipped = Table(
     "broker_skipped",
     metadata,
@@ -141,8 +141,8 @@ broker_skipped = Table(
     sqlite_with_rowid=False,
 )
 
-# One row where a broker feeds this database. Every message of a day before `counted_before` is
-# counted; of one before `ignored_before` none is any more; `refused`: acknowledged, not counted.
+# One row if a broker feeds this database. Every message of a day before `counted_before` is
+# counted; those before `ignored_before` never will be; `refused`: acknowledged, not counted.
 broker_state = Table(
     "broker_state",
     metadata,
@@ -152,7 +152,7 @@ broker_state = Table(
     Column("refused", BigInteger, nullable=False),
 )
 
-# Only for metrics with keep_raw_days > 0. The random `mark` keeps equal reports apart.
+# Only for metrics with keep_raw_days > 0. The random `mark` distinguishes equal reports.
 raw_reports = Table(
     "raw_reports",
     metadata,
@@ -176,7 +176,7 @@ keys = Table(
     Column("revoked", Integer),
 )
 
-# Acts of admins and analysts, never of devices; so a time is kept.
+# Actions of admins and analysts, never of devices, so a time is stored.
 audit = Table(
     "audit",
     metadata,

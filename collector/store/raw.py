@@ -1,4 +1,4 @@
-"""Raw reports, for the metrics that ask for them to be kept."""
+"""Raw reports, for metrics that keep them."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from sqlalchemy import Connection, delete, func, insert, select, tuple_
 from collector.store.models import raw_reports
 from rappor_server.errors import StorageError
 
-Key = tuple[int, int, bytes]  # day, cohort, random mark, which keeps equal reports apart
-RawRow = tuple[int, int, int, bytes, bytes]  # as the columns: series, day, cohort, mark, bits
+Key = tuple[int, int, bytes]  # day, cohort, and a random mark that distinguishes equal reports
+RawRow = tuple[int, int, int, bytes, bytes]  # like the columns: series, day, cohort, mark, bits
 FIRST: Key = (-1, -1, b"")
 
 
@@ -22,21 +22,20 @@ def keep_raw(connection: Connection, rows: list[RawRow]) -> None:
 
 
 def delete_raw(connection: Connection, series_id: int, before: int) -> int:
-    """Delete the raw reports of a series of days before `before`; return how many."""
+    """Delete the raw reports of a series from days before `before`; return their number."""
     old = (raw_reports.c.series_id == series_id, raw_reports.c.day < before)
     return connection.execute(delete(raw_reports).where(*old)).rowcount
 
 
 def count_raw(connection: Connection, series_id: int, first: int, last: int) -> int:
-    """Return the number of raw reports kept of a series, of days from `first` to `last`."""
+    """Return the number of stored raw reports of a series, for days from `first` to `last`."""
     which = _of_days(series_id, first, last)
     statement = select(func.count()).select_from(raw_reports).where(*which)
     return int(connection.execute(statement).scalar_one())
 
 
 def raw_days(connection: Connection, series_id: int, before: int) -> list[int]:
-    """Return the days before `before` of which reports are kept, each found by one look at the
-    key."""
+    """Return the days before `before` with raw reports; each needs one index lookup."""
     day, days = raw_reports.c.day, list[int]()
     of_series = select(func.min(day)).where(raw_reports.c.series_id == series_id)
     while True:
@@ -50,8 +49,7 @@ def raw_days(connection: Connection, series_id: int, before: int) -> list[int]:
 def raw_page(
     connection: Connection, series_id: int, first: int, last: int, after: Key, limit: int
 ) -> list[tuple[Key, bytes]]:
-    """Return the next keys and bits of reports behind the key `after`, in the order of their
-    keys."""
+    """Return the next keys and bits of reports after the key `after`, in the order of keys."""
     key = (raw_reports.c.day, raw_reports.c.cohort, raw_reports.c.mark)
     statement = (
         select(*key, raw_reports.c.bits)
@@ -66,7 +64,7 @@ def raw_page(
 def raw_cohort_page(
     connection: Connection, where: tuple[int, int, int], after: bytes, limit: int
 ) -> list[tuple[bytes, bytes]]:
-    """Return the next (mark, bits) behind a mark, by mark; where: (series_id, day, cohort)."""
+    """Return the next (mark, bits) after a mark, by mark, of `where`: (series_id, day, cohort)."""
     mark = raw_reports.c.mark
     statement = (
         select(mark, raw_reports.c.bits)
@@ -78,16 +76,18 @@ def raw_cohort_page(
 
 
 def _stored(value: object) -> bytes:
-    """Bytes as they were stored. SQLite has a kind for each value, which damage changes, too.
-    Raises StorageError for text or a number."""
+    """Return the stored bytes. Raises StorageError for text or a number, which is damage.
+
+    SQLite stores a type with each value, which damage can change, too.
+    """
     if not isinstance(value, bytes | memoryview):
         kind = type(value).__name__
-        raise StorageError(f"a raw report is damaged: {kind} is where bytes were stored")
+        raise StorageError(f"a raw report is damaged: it is {kind}, not bytes")
     return bytes(value)
 
 
 def delete_raw_cohort(connection: Connection, where: tuple[int, int, int], limit: int) -> int:
-    """Delete the first so many of (series_id, day, cohort) by mark; return how many."""
+    """Delete up to `limit` reports of (series_id, day, cohort) by mark; return their number."""
     mark = raw_reports.c.mark
     some = select(mark).where(*_of_cohort(*where)).order_by(mark).limit(1).offset(limit - 1)
     last = connection.execute(some).scalar()

@@ -1,4 +1,4 @@
-"""Statements on metrics, series and closed days, on keys, and on the audit log."""
+"""The statements on metrics, series and closed days, on keys, and on the audit log."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,18 +11,20 @@ from sqlalchemy import Connection, Row, func, insert, null, or_, select, true, u
 from collector.store.models import audit, frontiers, keys, metrics, series, state
 from rappor_core.metrics.metric import Metric
 
-_NAMES_AT_ONCE = 500  # SQLite: 999 parameters a statement in its older versions
+_NAMES_AT_ONCE = 500  # older versions of SQLite allow 999 parameters per statement
 
 
 def state_version(connection: Connection) -> int:
-    """Return a number that grows with every change of metrics, keys or closed days; -1 in an empty
-    database."""
+    """Return a number that grows with every change of metrics, keys or closed days.
+
+    It is -1 in an empty database.
+    """
     value = connection.execute(select(state.c.version)).scalar()
     return -1 if value is None else value
 
 
 def touch_state(connection: Connection) -> None:
-    """Mark that the metrics have changed, so that every worker reads them again."""
+    """Record that the metrics have changed, so that every worker reads them again."""
     connection.execute(update(state).values(version=state.c.version + 1))
 
 
@@ -34,9 +36,9 @@ def read_last_day(connection: Connection) -> tuple[int | None, datetime | None]:
 
 
 def save_last_day(connection: Connection, day: int | None, *, forward: bool = False) -> None:
-    """Record the last day that a collector has seen; None: unknown.
+    """Record the last day that a collector has seen; None if unknown.
 
-    forward: unless a later day is recorded.
+    `forward` leaves a later recorded day unchanged.
     """
     earlier = or_(state.c.last_day.is_(None), state.c.last_day < day) if forward else true()
     connection.execute(update(state).where(earlier).values(last_day=day))
@@ -49,7 +51,7 @@ def load_series(connection: Connection) -> dict[tuple[str, str], int]:
 
 
 def add_series(connection: Connection, name: str, params_id: str, metric: str) -> None:
-    """Insert a series unless it is there."""
+    """Insert a series, unless it exists."""
     same = (series.c.name == name, series.c.params_id == params_id)
     if connection.execute(select(series.c.id).where(*same)).first() is None:
         values = {"name": name, "params_id": params_id, "metric": metric}
@@ -57,22 +59,22 @@ def add_series(connection: Connection, name: str, params_id: str, metric: str) -
 
 
 def load_frontiers(connection: Connection) -> dict[str, int]:
-    """For each metric, the last day that is closed permanently."""
+    """Return the last permanently closed day, by metric."""
     statement = select(frontiers.c.metric, frontiers.c.closed_through)
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
 def start_frontier(connection: Connection, metric: str, closed_through: int) -> None:
-    """Record from which day on a new metric's days are open."""
+    """Record the last closed day of a new metric; later days are open."""
     connection.execute(insert(frontiers).values(metric=metric, closed_through=closed_through))
 
 
 def advance_frontiers(connection: Connection, closed_through: Mapping[str, int]) -> None:
-    """Close the days of each metric up to the one given. A frontier never goes back."""
+    """Close the days of each metric up to the given one, unless more days are closed."""
     names_of: dict[int, list[str]] = {}
     for name, day in closed_through.items():
         names_of.setdefault(day, []).append(name)
-    for day, names in names_of.items():  # who reports waits for this: a statement a day
+    for day, names in names_of.items():  # reports wait for this, so one statement per day
         for start in range(0, len(names), _NAMES_AT_ONCE):
             some = frontiers.c.metric.in_(names[start : start + _NAMES_AT_ONCE])
             behind = frontiers.c.closed_through < day
@@ -81,15 +83,12 @@ def advance_frontiers(connection: Connection, closed_through: Mapping[str, int])
 
 @dataclass(frozen=True, slots=True)
 class MetricVersionRow:
-    """A row of one version of a metric.
-
-    definition: JSON text.  position: grows within a name.
-    """
+    """A row of one version of a metric."""
 
     name: str
     params_id: str
-    position: int
-    definition: str
+    position: int  # grows within a name
+    definition: str  # JSON
     retired: bool
     paused: bool = False
 
@@ -125,12 +124,12 @@ def save_version(connection: Connection, row: MetricVersionRow) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CollectorAuditRow:
-    """`at`: UTC, to the second.  `actor`: a key id, or `command-line`.  `detail`: JSON."""
+    """A row of the audit log."""
 
-    at: str
-    actor: str
+    at: str  # UTC, to the second
+    actor: str  # a key id, or `command-line`
     act: str
-    detail: str
+    detail: str  # JSON
 
 
 def load_keys(connection: Connection) -> Sequence[Row[Any]]:
@@ -139,7 +138,7 @@ def load_keys(connection: Connection) -> Sequence[Row[Any]]:
 
 
 def save_key(connection: Connection, **values: str | int | bytes) -> None:
-    """Insert a key. values: of its columns."""
+    """Insert a key; `values` are those of its columns."""
     connection.execute(insert(keys).values(values))
 
 

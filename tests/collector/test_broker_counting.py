@@ -247,7 +247,7 @@ def test_a_topic_that_was_made_anew_is_refused(line: Line) -> None:
     line.count_all()
     with line.bench.database.change() as connection:
         connection.execute(text("UPDATE broker_positions SET next_offset = 5"))
-    with pytest.raises(SettingsError, match="made again, which needs another name"):
+    with pytest.raises(SettingsError, match="created again, which needs another name"):
         line.count_all()
 
 

@@ -255,5 +255,5 @@ def test_an_unknown_variable_is_refused_as_filed(monkeypatch) -> None:
 def test_several_processes_need_postgresql(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--workers", "2"]) == 1
     said = capsys.readouterr().err
-    assert "workers = 2 on SQLite, which is for one collector process" in said
+    assert "workers = 2 on SQLite, which supports one collector process" in said
     assert "name a PostgreSQL database" in said

@@ -282,7 +282,7 @@ def test_a_shutdown_answers_what_was_begun(serving: ServerMaker, tmp_path: Path)
 def test_a_second_collector_on_sqlite_is_refused(serving: ServerMaker, sqlite_url: str) -> None:
     with (
         serving([METRIC], database=sqlite_url),
-        pytest.raises(SettingsError, match="SQLite takes one; use that one, or move"),
+        pytest.raises(SettingsError, match="SQLite allows one; use that one, or move"),
         serving(None, database=sqlite_url),
     ):
         pass

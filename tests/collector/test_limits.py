@@ -79,7 +79,7 @@ def test_a_reserve_does_not_evade_the_key() -> None:
     """Many addresses have 100 reports each of a key that is used up, not a batch of 10,000."""
     limit = KeyLimit(1_000, "reports", reserve=100, seconds=Seconds())
     limit.take("key", "a", 10_000)
-    with pytest.raises(RateLimitedError, match="more than 1000 reports a second"):
+    with pytest.raises(RateLimitedError, match="more than 1000 reports per second"):
         limit.take("key", "b", 10_000)
     assert not any(_passes(limit, f"other {n}", 10_000) for n in range(100))
     assert all(_passes(limit, f"other {n}", 100) for n in range(100))

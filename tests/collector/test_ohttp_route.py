@@ -192,7 +192,7 @@ def test_a_file_that_is_damaged_later_changes_nothing(tmp_path: Path) -> None:
 def test_the_file_of_keys_is_private_and_bounded(tmp_path: Path) -> None:
     file, _ = new_keys(tmp_path, MAX_KEYS)
     assert file.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(RequestError, match="holds 8 keys"):
+    with pytest.raises(RequestError, match="has 8 keys"):
         create_relay_key(file, date(2026, 11, 21))
     secrets = [row.private.hex() for row in read_relay_keys(file) if row.private]
     with pytest.raises(RequestError, match="no key would be left"):
@@ -203,7 +203,7 @@ def test_the_file_of_keys_is_private_and_bounded(tmp_path: Path) -> None:
         retire_relay_keys(file, lambda row: row.key_id == 1, date(2026, 11, 21))
     assert create_relay_key(file, date(2026, 11, 21)).key_id == 9
     file.chmod(0o644)
-    with pytest.raises(SettingsError, match="everybody on this machine can read it: chmod o="):
+    with pytest.raises(SettingsError, match="everyone on this machine can read it: chmod o="):
         read_relay_keys(file)
 
 

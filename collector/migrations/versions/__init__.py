@@ -1,1 +1,1 @@
-"""One module a revision."""
+"""The migrations, with one module per revision."""

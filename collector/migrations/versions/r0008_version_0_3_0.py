@@ -7,4 +7,4 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Do nothing: a new database is made from the models, at the newest revision."""
+    """Do nothing: a new database is created from the models, at the newest revision."""

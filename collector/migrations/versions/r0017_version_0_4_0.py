@@ -1,4 +1,7 @@
-"""Version 0.4.0: no associations and no shards, one table of batches, pauses and a last day."""
+"""The migration to version 0.4.0.
+
+It removes associations and shards, joins the tables of batches, and adds pauses and a last day.
+"""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -18,7 +21,7 @@ _IN_AN_ASSOCIATION = """
         ON series.name = associations.name AND series.params_id = associations.params_id
 """
 _OF_ITS_BLOCKS = f"block_id IN (SELECT id FROM blocks WHERE series_id IN ({_IN_AN_ASSOCIATION}))"  # noqa: S608
-_MAX_REPORTS = (1 << 32) - 1  # above it a count could carry into the next lane
+_MAX_REPORTS = (1 << 32) - 1  # a larger count could carry into the next lane
 _ROWS_AT_ONCE = 1_000
 _NAMES = ("series_id", "day", "cohort", "num_reports", "counts")
 
@@ -48,7 +51,7 @@ def _delete_associations() -> None:
 
 
 def _forget_shared_cohorts() -> None:
-    """Definitions named the metric whose cohort they shared; no `params_id` depends on it."""
+    """Delete `cohort_with` from definitions, on which no `params_id` depends."""
     metrics = sa.table("metrics", *map(sa.column, ("name", "params_id", "definition")))
     connection = op.get_bind()
     for row in connection.execute(sa.select(metrics)).all():
@@ -60,8 +63,7 @@ def _forget_shared_cohorts() -> None:
 
 
 def _join_batches() -> None:
-    """Move the batches of all partitions into one table, each for as long as its partition; rates
-    are not shared any more."""
+    """Move the batches of all partitions into one table, with their expiry; drop shared rates."""
     op.rename_table("batches", "partitioned_batches")
     op.create_table(
         "batches",

@@ -107,7 +107,7 @@ def test_reports_that_contradict_counters_stay(tmp_path: Path) -> None:
     source = Changed([make_block()])
     (outcome,) = export(source, open_store(str(tmp_path)), TODAY)
     assert outcome.what == SET_ASIDE
-    assert "do not give the collector's counters; nothing was moved" in outcome.reason
+    assert "do not match the collector's counters; nothing was moved" in outcome.reason
     assert not source.forgotten
     assert files(tmp_path) == []
 
@@ -166,7 +166,7 @@ def test_a_misplaced_part_is_found(tmp_path: Path) -> None:
     move(tmp_path, make_block(), make_block(day=NEXT))
     one, two = read_entries(open_store(str(tmp_path)))
     (tmp_path / two.file).write_bytes((tmp_path / one.file).read_bytes())
-    with pytest.raises(ArchiveDamagedError, match="do not give the sums"):
+    with pytest.raises(ArchiveDamagedError, match="do not match the sums"):
         summed(tmp_path)
     with pytest.raises(ArchiveDamagedError, match="its bytes do not match"):
         verify_part(open_store(str(tmp_path)), two)
@@ -228,7 +228,7 @@ def test_windows_take_whole_blocks_or_none(tmp_path: Path) -> None:
     merged = make_block(day=NEXT, last=NEXT + timedelta(days=2))
     move(tmp_path, make_block(), merged)
     for window in ((NEXT + timedelta(days=1), None), (None, NEXT), (NEXT, NEXT)):
-        with pytest.raises(NotArchivedError, match="takes all of them or none"):
+        with pytest.raises(NotArchivedError, match="includes all of them or none"):
             summed(tmp_path, window=window)
     later = NEXT + timedelta(days=3)
     early = DAY - timedelta(days=9), DAY - timedelta(days=8)
