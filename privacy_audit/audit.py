@@ -1,7 +1,7 @@
 """The whole audit of a client against its declared metrics: `rappor audit`.
 
-Plan, run the trials of every scenario, test, and judge all at one level: the rate of false alarms
-of a whole audit is at most `alpha`, split evenly over its attacks and tests.
+It plans and runs the trials of every scenario, tests them, and judges all at one level. The false
+alarm rate of a whole audit is at most `alpha`, split evenly over its attacks and tests.
 """
 
 import math
@@ -32,14 +32,14 @@ from rappor_core.metrics.metrics_file import MetricsFile
 
 TRIALS = 1_000_000  # of all metrics
 MAX_TRIALS = 1_000_000  # of one metric
-SHARES = {1: 1.0, 7: 0.05, 30: 0.08}  # of the trials, by reports of a life in the encoder
+SHARES = {1: 1.0, 7: 0.05, 30: 0.08}  # of the trials, by reports of a device in the encoder
 DEVICE_SHARE = 0.0125  # of the trials, with the ledger
 MIN_TRIALS = 2_000
-MIN_DEVICES = 400  # with a ledger, whose lives are long
-ENOUGH_DEVICES = 1_500  # that bare reports of half of them exceed a claim of 4 nats
+MIN_DEVICES = 400  # with a ledger, for which devices live long
+ENOUGH_DEVICES = 1_500  # if half of them send bare reports, a claim of 4 nats is exceeded
 FEW_SHARE = 0.375  # of few trials, with the ledger, up to ENOUGH_DEVICES
 MAX_DEVICES = 6_000
-TRAINING = 0.5  # of the trials, on which attacks are chosen
+TRAINING = 0.5  # the share of the trials on which attacks are chosen
 MIN_ANSWERING, MAX_ANSWERING = 300, 5_000
 PARTS = "encoder", "device", answers.PART, freshness.PART, derivations.PART, apps.PART
 ANSWERS = "the client answers without an error"
@@ -52,8 +52,8 @@ NOT_TESTED_OF_APPS = (
     "more than one period, other hosts, logs, the randomness of secrets"
 )
 
-# Weights, in reports of an encoder that take as long: of a report with the ledger, of a device of
-# `derivations` and of `answers`, and of two devices with an app.
+# Weights: the number of encoder reports that take as long as a report with the ledger, a device of
+# `derivations`, a device of `answers`, or two devices with an app.
 LEDGER_WEIGHT, DERIVED_WEIGHT, ANSWERED_WEIGHT, APP_WEIGHT = 5, 8, 100, 30_000
 Progress = Callable[[str, float, float], None]
 Run = Callable[[], Trials | list[Check]]
@@ -61,18 +61,13 @@ Run = Callable[[], Trials | list[Check]]
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """The size of an audit: how many devices, which parts, at which rate of false alarms.
+    """The size of an audit: the number of devices, the parts, and the false alarm rate."""
 
-    trials: of a metric's single reports; the other numbers follow from it.
-    alpha: the rate of false alarms of a whole audit.  processes: programs that run at the same
-    time.  parts: of `PARTS`.  apps: devices of each group in the part `app`; 0 for none.
-    """
-
-    trials: int = TRIALS
-    alpha: float = 0.01
-    processes: int = 2
+    trials: int = TRIALS  # single reports of a metric; the other numbers follow from it
+    alpha: float = 0.01  # the false alarm rate of a whole audit
+    processes: int = 2  # the number of programs that run at the same time
     parts: tuple[str, ...] = PARTS
-    apps: int = apps.DEVICES
+    apps: int = apps.DEVICES  # devices in each group of the part `app`; 0 for none
 
     def trials_of(self, scenario: Scenario) -> int:
         """Return the number of trials of a scenario."""
@@ -85,30 +80,29 @@ class AuditOptions:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """The result of an audit. client: what was audited. level: of each attack and test. notes:
-    what was left out. stopped: whether it was interrupted, and has what was run until then."""
+    """The result of an audit."""
 
-    client: str
+    client: str  # the program that was audited
     metrics: tuple[Metric, ...]
     options: AuditOptions
-    level: float
+    level: float  # of each attack and test
     checks: tuple[Check, ...]
-    notes: tuple[str, ...]
-    stopped: bool = False
+    notes: tuple[str, ...]  # what was left out
+    stopped: bool = False  # interrupted, so that only part of it was run
 
     @property
     def broken(self) -> tuple[Check, ...]:
-        """The claims that were rejected."""
+        """Return the claims that were rejected."""
         return tuple(check for check in self.checks if check.broken(self.level))
 
     @property
     def untested(self) -> tuple[Check, ...]:
-        """Claims that this run could not have shown to be broken; they do not count as holding."""
+        """Return the claims that this run could not have disproved; they do not count as held."""
         return tuple(c for c in self.checks if c.verdict(self.level) == "not tested")
 
     @property
     def verdict(self) -> str:
-        """The outcome of the audit in a sentence."""
+        """Return the outcome of the audit in a sentence."""
         num_held = len(self.checks) - len(self.broken) - len(self.untested)
         more = f", {len(self.untested)} not tested" if self.untested else ""
         more += "; stopped before its end" if self.stopped else ""
@@ -121,7 +115,8 @@ class AuditResult:
 class _Work:
     """A scenario or a part of the audit of one metric, in pieces that run in any order.
 
-    pieces: those to run, with their weights.  trials, checks: of those that have run.
+    `pieces` still have to run, and have weights. `trials` and `checks` are the results of the
+    others.
     """
 
     name: str
@@ -133,7 +128,7 @@ class _Work:
     checks: list[Check] = field(default_factory=list)
 
     def add(self, piece: tuple[float, Run], run: Run) -> None:
-        """Add what a piece gives, or the error of the client."""
+        """Add the result of a piece, or the error of the client."""
         try:
             result = run()
         except AuditedClientError as error:
@@ -147,7 +142,7 @@ class _Work:
 
     @cached_property
     def judged(self) -> tuple[Trials | None, list[Check]]:
-        """Trials and checks once no piece runs; of a client that failed in trials the error."""
+        """Return trials and checks once no piece runs; if the client failed, only the error."""
         if self.subject is None or self.checks or not self.trials:
             return None, self.checks[: 1 if self.subject else None]
         (metric, scenario), trials, name = self.subject, joined(self.trials), self.metric
@@ -160,7 +155,7 @@ class _Work:
         return trials, checks
 
     def figures(self) -> str:
-        """Say what was seen. It is no verdict: the level of each test is known at the end."""
+        """Return the figures so far; only the end of the audit has a verdict."""
         (trials, checks), text = self.judged, ""
         if self.subject and trials:
             score = trials.features[:, LIKELIHOOD]
@@ -182,21 +177,21 @@ def audit(
     app: str | None = None,
     progress: Progress = lambda *_: None,
 ) -> AuditResult:
-    """Audit a client, and an app that has it. Ctrl-C ends it with what has run until then.
+    """Audit a client, and an app that contains it. Ctrl-C ends the audit with partial results.
 
     Args:
-        file: Declares the metrics.
+        file: The file that declares the metrics.
         options: The size of the audit.
-        names: Declared metrics to audit; none: all.
-        command: The client's program; None: this SDK's.
-        app: A program with the client in it; None: this SDK's, if `command` is None, too.
-        progress: Called with (figures, done, total): the figures of a scenario or part that has
-            run, or ""; in reports of an encoder that take as long.
+        names: The declared metrics to audit; empty for all.
+        command: The client's program; None for this SDK's.
+        app: A program that contains the client; None for this SDK's, if `command` is None, too.
+        progress: A function that is called with (figures, done, total): the figures of a finished
+            scenario or part, or "", and amounts in weights.
 
     Raises:
-        AuditError: If nothing can be audited or a program does not start or answer.
-        MetricsFileError: If a name is not declared.
-        KeyboardInterrupt: If nothing has run yet.
+        AuditError: Nothing can be audited, or a program does not start or answer.
+        MetricsFileError: A name is not declared.
+        KeyboardInterrupt: Nothing has run yet.
     """
     for name in names:
         file.parts(name)
@@ -264,7 +259,7 @@ def _works(source: ClientSource, chosen: list[Metric], options: AuditOptions) ->
 
 
 def _run(works: list[_Work], processes: int, progress: Progress) -> None:
-    """Run all pieces, an app's when the others have run."""
+    """Run all pieces; those of an app run after all others."""
     total, done = sum(weight for work in works for weight, _ in work.pieces), 0.0
     pool = ThreadPoolExecutor(max(processes, 1))  # each thread waits for a program
     try:
@@ -279,18 +274,17 @@ def _run(works: list[_Work], processes: int, progress: Progress) -> None:
                 done += piece[0]
                 progress("" if work.pieces else work.figures(), done, total)
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # what has not begun is dropped
+        pool.shutdown(wait=False, cancel_futures=True)  # pieces that have not begun are dropped
         end_programs()
         pool.shutdown()
 
 
 def _listed(checks: Callable[..., Iterator[Check]], *args: Any) -> list[Check]:
-    """Run checks in the thread that calls this."""
     return list(checks(*args))
 
 
 def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Iterator[str]:
-    """Yield what is not audited, and why: nothing is left out in silence."""
+    """Yield what is not audited, and why, so that nothing is left out silently."""
     for metric in metrics:
         name = metric.base_name
         if reason := why_not(metric):
@@ -306,7 +300,6 @@ def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Itera
 
 
 def _no_app(command: str | None, app: str | None) -> str:
-    """Say why no app is run; "" if one is."""
     if command is not None and app is None:
         return "give the app's program by --app"
     return f"nothing is sent: {DO_NOT_TRACK} is set" if do_not_track() else ""

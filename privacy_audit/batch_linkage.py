@@ -1,11 +1,11 @@
-"""How far an observer can sort batches into devices: by bodies, times of arrival and addresses.
+"""An observer's ability to sort batches into devices, by bodies, arrival times and addresses.
 
-The observer has every report of a cohort, one a device and period, and sorts them into as many
-tracks as there are devices. A track that holds more reports knows its permanent bits better: the
-assignment of each day is solved anew, given all other days, until nothing changes (hard expectation
-maximization, the assignment by Kuhn and Munkres), from several starts, of which the likeliest is
-kept. Better attacks may exist: the figures are bounds from below. A relay hides the address, not
-the time; relay and collector together see both.
+The observer has every report of a cohort, one per device and period, and sorts them into one track
+per device. A track with more reports has a better estimate of its permanent bits. So the assignment
+of each day is solved again, given all other days, until nothing changes (hard expectation
+maximization, the assignment by Kuhn and Munkres). The likeliest result of several starts counts.
+Better attacks may exist, so the figures are lower bounds. A relay hides the address, not the time;
+relay and collector together see both.
 """
 
 import math
@@ -32,11 +32,11 @@ from rappor_core.params import RapporParams
 from rappor_core.risk import public_groups
 
 DAYS = (2, 30, 90)
-GATHERED = 0.9  # of a device's reports in one track
+GATHERED = 0.9  # the share of a device's reports in one track
 MAX_PASSES = 10
 STARTS = 2
-MAX_CROWD = 100  # devices that share what is public: in a larger crowd next to none are gathered
-ENOUGH_DEVICES = 100  # that are drawn for a figure: a few seconds a metric
+MAX_CROWD = 100  # devices with equal public attributes: in a larger crowd almost none are gathered
+ENOUGH_DEVICES = 100  # drawn for a figure, which takes a few seconds per metric
 DAY_SECONDS = 86_400.0
 MEAN_DELAY = 600.0  # of `client_sdk.delivery.options`
 # 87 % of 2,230 people kept an address for more than a month (Mishra et al., "Don't count me out",
@@ -48,35 +48,33 @@ Phases = NDArray[np.complex128]
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Times of arrival on a circle of `length` seconds.
+    """The arrival times of reports, on a circle of `length` seconds.
 
-    A device is used at its own time, uniform over the day, normal about it from day to day;
-    what it records then leaves after an exponential delay.
-    mean_delay: seconds from use to sending, on average.
-    habit: seconds, standard deviation of a device's time of use about its own.
-    length: of the day; shorter for a part of a crowd, which is then as dense as the whole.
+    Each device has its own time of use, uniform over the day, with normal deviations from day to
+    day. Its reports leave after an exponential delay.
     """
 
-    mean_delay: float = MEAN_DELAY
-    habit: float = 1_800.0
-    length: float = DAY_SECONDS
+    mean_delay: float = MEAN_DELAY  # the mean time in seconds from use to sending
+    habit: float = 1_800.0  # the standard deviation in seconds of a device's time of use
+    length: float = DAY_SECONDS  # shorter for a part of a crowd, to keep the density of the whole
 
     def draw(self, days: int, devices: int, rng: np.random.Generator) -> Phases:
-        """Draw times as points of the unit circle, (days, devices)."""
+        """Draw times as points of the unit circle, shape (days, devices)."""
         usual = rng.uniform(0, self.length, devices)
         used = usual + rng.normal(0, self.habit, (days, devices))
         sent = used + rng.exponential(self.mean_delay, (days, devices))
         return np.asarray(np.exp(2j * np.pi * sent / self.length))
 
     def fit(self, tracks: Phases, days: int, arrived: Phases) -> Floats:
-        """Log likelihood of each report in each track, but for a constant: (reports, tracks).
+        """Return the log likelihood of each report in each track, up to a constant.
 
-        Von Mises about the mean time of a track, with the variance of a time and of that mean.
+        The result has shape (reports, tracks). It is von Mises about the mean time of a track, with
+        the variance of a time and of that mean.
 
         Args:
-            tracks: Sums of the points of a track's reports.
-            days: Reports in each track, 1 or more.
-            arrived: Times of the reports to be placed.
+            tracks: The sums of the points of a track's reports.
+            days: The number of reports in each track, 1 or more.
+            arrived: The times of the reports to assign.
         """
         variance = (self.habit**2 + self.mean_delay**2) * (1 + 1 / days)
         sharpness = (self.length / (2 * np.pi)) ** 2 / max(variance, 1e-9)
@@ -85,15 +83,15 @@ class Arrivals:
 
 
 def joined_by_time(devices: int, mean_delay: float = MEAN_DELAY) -> float:
-    """Share of devices whose batches of two metrics, recorded in one moment, are joined by time.
+    """Return the share of devices whose batches of two metrics are linked by time.
 
-    The guess is the nearest batch of the other metric. Two delays differ by Laplace's law, and
-    batches of others are uniform over the day: the chance that none of them is nearer is
-    1 / (1 + 2 * others in the mean delay).
+    Both metrics are recorded in one moment. The guess is the nearest batch of the other metric. Two
+    delays differ by Laplace's law, and batches of others are uniform over the day: the chance that
+    none of them is nearer is 1 / (1 + 2 * others in the mean delay).
 
     Args:
-        devices: That send both metrics in a day, 1 or more.
-        mean_delay: Seconds, of each batch separately.
+        devices: The number of devices that send both metrics in a day, 1 or more.
+        mean_delay: The mean delay of each batch in seconds.
     """
     return 1 / (1 + 2 * (devices - 1) * mean_delay / DAY_SECONDS)
 
@@ -101,9 +99,10 @@ def joined_by_time(devices: int, mean_delay: float = MEAN_DELAY) -> float:
 def followed_by_address(
     days: Sequence[int], rng: np.random.Generator, devices: int = 10_000
 ) -> list[float]:
-    """Share of devices of whose daily reports one address has nine tenths, in so many days.
+    """Return the share of devices for which one address sent nine tenths of the daily reports.
 
-    A device has one address at a time, which changes by chance (`ADDRESS_CHANGES_A_DAY`).
+    A device has one address at a time, which changes at random (`ADDRESS_CHANGES_A_DAY`). There is
+    one share for each number of days in `days`.
     """
     changed = rng.random((max(days), devices)) < ADDRESS_CHANGES_A_DAY
     changed[0] = False
@@ -126,16 +125,18 @@ def gathered(
     enough: int = ENOUGH_DEVICES,
     arrivals: Arrivals | None = None,
 ) -> float:
-    """Share of devices of which one track holds nine tenths of the reports.
+    """Return the share of devices for which one track has nine tenths of the reports.
 
     Args:
-        params: Of the metric; each device has a different value.
-        reports: Of a device.
-        devices: Of the population, in `groups` that what is public tells apart (cohorts).
-        groups: 1 or more.
-        rng: Of devices, reports and starts.
-        enough: Devices to draw, in whole groups.
-        arrivals: The observer sees when reports arrive; None: bodies alone.
+        params: The parameters of the metric; each device has a different value.
+        reports: The number of reports of a device.
+        devices: The number of devices in the population, which public attributes (cohorts) divide
+            into
+            `groups`.
+        groups: The number of groups, 1 or more.
+        rng: The generator of devices, reports and starts.
+        enough: The number of devices to draw, in whole groups.
+        arrivals: The arrival times that the observer sees; None for bodies only.
     """
     shares, drawn = list[float](), 0
     while drawn < enough:
@@ -149,7 +150,7 @@ def gathered(
 def over_days(
     metric: Metric, devices: int, rng: np.random.Generator, arrivals: Arrivals | None
 ) -> list[float]:
-    """Shares of devices that send a report in each period, gathered after each of `DAYS`."""
+    """Return the shares of devices with a report in each period that are gathered after `DAYS`."""
     groups = public_groups(metric)
     return [
         gathered(metric.params, reports_over(metric, days), devices, groups, rng, arrivals=arrivals)
@@ -158,7 +159,7 @@ def over_days(
 
 
 def reports_over(metric: Metric, days: int) -> int:
-    """Reports of a device in so many days, one a period; 1 or more."""
+    """Return the number of reports of a device in a number of days, one per period; 1 or more."""
     return reports_in(metric, max(1, round(days / PERIOD_DAYS[metric.period])))
 
 
@@ -169,7 +170,7 @@ def _gathered(
     rng: np.random.Generator,
     arrivals: Arrivals | None,
 ) -> float:
-    """Share of the devices of one group whose reports are gathered."""
+    """Return the share of the devices of one group whose reports are gathered."""
     if size == 1:
         return 1.0
     values = rng.integers(params.num_bits, size=(params.num_hashes, size))
@@ -186,9 +187,10 @@ def _gathered(
 
 
 class _Tracks:
-    """Reports of all devices of a group, sorted into tracks.
+    """The reports of all devices of a group, sorted into tracks.
 
-    series: (reports, devices, k) bits.  times: (reports, devices) of arrival, if they are seen.
+    `series` are bits (reports, devices, k). `times` are (reports, devices), if the observer sees
+    them.
     """
 
     def __init__(
@@ -224,13 +226,12 @@ class _Tracks:
         return max(score, total), tracks
 
     def _put(self, day: int, where: Integers, sign: int) -> None:
-        """Add the reports of a day to their tracks, or take them out."""
         self.counts[where] += sign * self.series[day]
         if self.times is not None:
             self.clocks[where] += sign * self.times[day]
 
     def _assign(self, day: int, number: int) -> tuple[Integers, float]:
-        """Track of each report of a day, and the log likelihood."""
+        """Return the track of each report of a day, and the log likelihood."""
         chances, reports = _predicted(self.params, self.counts, number), self.series[day]
         fit = reports @ np.log(chances).T
         if not self.params.scheme.symbols:
@@ -242,7 +243,7 @@ class _Tracks:
 
 
 def _predicted(params: RapporParams, counts: Integers, number: int) -> Floats:
-    """Probability that the next report of a track shows each bit, or symbol: (tracks, k)."""
+    """Return the chance that a track's next report shows each bit or symbol: (tracks, k)."""
     logs = log_shown(params, counts, number) + np.log(np.maximum(state_chances(params), 1e-9))
     chances = np.exp(logs - logs.max(axis=-1, keepdims=True))
     chances /= chances.sum(axis=-1, keepdims=True)

@@ -1,9 +1,9 @@
-"""Simulated devices: their lives, their responses, and how well one response explains reports.
+"""Simulated devices: their histories, their responses, and how well a response explains reports.
 
-A life says where a device was in each slot and period, or that it had no data, in two worlds.
-`sparse`: check-ins, with data in 29 % of the slots and periods on average, more of it with some
-people than with others, and half of it away from the usual cell; the app runs in every period.
-`rarely`: the same of an app that runs only in periods with data, which all slots then have.
+A history states where a device was in each slot and period, or that it had no data, in two worlds.
+`sparse`: check-ins, with data in 29 % of the slots and periods on average, more for some people
+than for others, and half of it away from the usual cell; the app runs in every period. `rarely`:
+the same for an app that runs only in periods with data, which all slots then have.
 """
 
 from dataclasses import dataclass
@@ -19,35 +19,34 @@ Integers = NDArray[np.int64]
 World = Literal["sparse", "rarely"]
 
 NONE = -1  # no data
-CELLS = 200  # that people are in
-RATE = 1.0, 2.45  # of a person's periods with data in `sparse`: a beta distribution, mean .29
-_AWAY = 0.5  # of those, where it is not the usual cell
+CELLS = 200  # the number of cells in which people are
+RATE = 1.0, 2.45  # beta distribution of a person's share of periods with data in `sparse`, mean .29
+_AWAY = 0.5  # the share of these in which it is not the usual cell
 _TAIL = 0.8  # exponent of the cells' shares by rank
-_MIN_CHANCE = 1e-300  # of a chance whose logarithm is taken
+_MIN_CHANCE = 1e-300  # the minimum of a chance before its logarithm
 
 
 @dataclass(frozen=True)
 class Lives:
-    """Simulated lives. values: (n, S, T), the usual cell of each slot and period, or `NONE`.
-    shares: (cells,).  rarely: whether the app runs only in periods with data."""
+    """The simulated histories of devices."""
 
-    values: Integers
-    shares: Floats
-    rarely: bool = False
+    values: Integers  # (n, S, T): the usual cell of each slot and period, or `NONE`
+    shares: Floats  # (cells,)
+    rarely: bool = False  # whether the app runs only in periods with data
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """In which slots and periods there was data, (n, S, T)."""
+        """Return whether there was data in each slot and period, (n, S, T)."""
         return np.asarray(self.values != NONE)
 
     @property
     def used(self) -> NDArray[np.bool_]:
-        """In which periods there was data in any slot, (n, T)."""
+        """Return whether there was data in any slot of each period, (n, T)."""
         return np.asarray(self.present.any(axis=1))
 
     @property
     def next_use(self) -> Integers:
-        """The first period after each in which the app runs, (n, T); past the end: T."""
+        """Return the first period after each in which the app runs, (n, T); T if past the end."""
         number = self.values.shape[2]
         runs = np.where(self.used | (not self.rarely), np.arange(number), number)
         runs = np.concatenate([runs[:, 1:], np.full((len(runs), 1), number)], axis=1)
@@ -65,7 +64,7 @@ class Lives:
 
     @property
     def changes(self) -> NDArray[np.bool_]:
-        """In which slots and periods the last known cell changed or became known, (n, S, T)."""
+        """Return whether the last known cell changed or became known in each slot and period."""
         last = self.answers(self.values.shape[2])
         before = np.concatenate([np.full_like(last[..., :1], NONE), last[..., :-1]], axis=2)
         return np.asarray(last != before)
@@ -79,10 +78,10 @@ def draw_lives(
     rng: np.random.Generator,
     cells: int = CELLS,
 ) -> Lives:
-    """Draw the lives of independent people: a cell, or `NONE`, of each slot and period.
+    """Draw the histories of independent people: a cell, or `NONE`, of each slot and period.
 
-    world: as the module describes.
-    cells: number of cells (of other metrics: values), 1 or more.
+    The module describes `world`. `cells` is the number of cells (for other metrics: values), 1 or
+    more.
     """
     shares = np.arange(1.0, cells + 1) ** -_TAIL
     shares /= shares.sum()
@@ -90,7 +89,7 @@ def draw_lives(
     values = np.repeat(rng.choice(cells, size=(people, slots, 1), p=shares), periods, axis=2)
     away = rng.random(shape) < _AWAY
     values[away] = rng.choice(cells, size=int(away.sum()), p=shares)
-    apart = 1 if world == "rarely" else slots  # that have data in separate periods
+    apart = 1 if world == "rarely" else slots  # slots with data in separate periods
     rate = rng.beta(*RATE, size=(people, apart, 1))
     has_data = rng.random((people, apart, periods)) < rate
     return Lives(np.where(has_data, values, NONE), shares, world == "rarely")
@@ -123,15 +122,16 @@ def draw_shown(
 
 
 def log_shown(params: RapporParams, counts: Integers | Floats, reports: int) -> Floats:
-    """Log likelihood of counts, by permanent state.
+    """Return the log likelihood of counts, by permanent state.
 
     Args:
-        params: Of the metric.
+        params: The parameters of the metric.
         counts: How often each bit was set, (..., k).
-        reports: In which they were counted.
+        reports: The number of reports in which they were counted.
 
     Returns:
-        Of a bit that is clear and one that is set, (..., k, 2); or of each symbol, (..., 1, k).
+        The log likelihood for a bit that is clear and one that is set, (..., k, 2); or for each
+        symbol, (..., 1, k).
     """
     _, _, p2, q2 = params.mechanism.rates
     if params.scheme.symbols:
@@ -141,9 +141,9 @@ def log_shown(params: RapporParams, counts: Integers | Floats, reports: int) -> 
 
 
 def state_chances(params: RapporParams, value: Integers | None = None) -> Floats:
-    """Chances of the states of `log_shown`, (k, 2) or (1, k).
+    """Return the chances of the states of `log_shown`, (k, 2) or (1, k).
 
-    value: the bits that it sets; None for a random value.
+    `value` are the bits that the value sets; None for a random value.
     """
     (p1, q1, _, _), k = params.mechanism.rates, params.num_bits
     if params.scheme.symbols:
@@ -161,7 +161,7 @@ def state_chances(params: RapporParams, value: Integers | None = None) -> Floats
 def log_evidence(
     params: RapporParams, counts: Integers | Floats, reports: int, value: Integers | None = None
 ) -> Floats:
-    """Log likelihood of counts (..., k) that share one permanent response of a value, (...)."""
+    """Return the log likelihood of counts (..., k) from one permanent response: (...)."""
     with np.errstate(divide="ignore"):
         states = log_shown(params, counts, reports) + np.log(state_chances(params, value))
     if params.scheme.symbols:

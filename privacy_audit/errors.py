@@ -1,4 +1,4 @@
-"""Errors of an audit that cannot be carried out; a broken claim is not an error."""
+"""The errors of an audit that cannot be carried out; a broken claim is not an error."""
 
 from rappor_core.errors import RapporError
 
@@ -8,4 +8,4 @@ class AuditError(RapporError):
 
 
 class AuditedClientError(AuditError):
-    """The audited client refused a command, ended, or gave an answer that cannot be read."""
+    """The audited client refused a command, ended, or gave an unreadable answer."""

@@ -1,4 +1,4 @@
-"""What simulated attacks find of the metrics of a file: `rappor metrics check`, `plan`, `density`.
+"""The findings of simulated attacks on a file's metrics: `rappor metrics check`, `plan`, `density`.
 
 Each finding is a note, or a warning if more than one device in twenty is found.
 """
@@ -37,24 +37,24 @@ from rappor_core.risk import place_groups, public_groups
 
 PERIODS = (1, 7, 30)
 PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
-WORRYING = 0.05  # of devices
+WORRYING = 0.05  # the share of devices above which a finding is a warning
 WORLDS: tuple[World, World] = ("sparse", "rarely")
-COHORTS, TARGETS = 2, 60  # in which, and of which, devices are looked for: a few seconds
+COHORTS, TARGETS = 2, 60  # the cohorts, and the devices of each to look for: a few seconds
 
 
 def attack_findings(
     file: MetricsFile, population: int, rng: np.random.Generator, *, relay: bool = False
 ) -> Iterator[Finding]:
-    """Yield what all attacks find.
+    """Yield the findings of all attacks.
 
     Args:
-        file: Declares the metrics.
-        population: Devices that report, of which each cohort has its share.
-        rng: Of all draws.
-        relay: Whether to say what a relay hides, and what published counts reveal.
+        file: The file that declares the metrics.
+        population: The number of devices that report; each cohort has its share.
+        rng: The generator of all draws.
+        relay: Whether to report what a relay hides, and what published counts reveal.
     """
     yield from track_findings(file, population, rng)
-    if not relay:  # its findings say what bodies alone give away, too
+    if not relay:  # its findings include what bodies alone reveal
         yield from gathering_findings(file, population, rng)
     yield from life_findings(file, population, rng)
     if relay:
@@ -62,9 +62,9 @@ def attack_findings(
 
 
 def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
-    """Sentences on how many devices both linkage attacks re-link after 1, 7 and 30 periods.
+    """Return sentences on how many devices both linkage attacks re-link after 1, 7 and 30 periods.
 
-    crowd: devices of a cohort; more than `CROWD` are not simulated.
+    `crowd` is the number of devices in a cohort; more than `CROWD` are not simulated.
     """
     if metric.max_reports == 1:
         return "Each device reports once for life: there is no second report to link it to."
@@ -95,7 +95,7 @@ def track_findings(
 ) -> Iterator[Finding]:
     """Warn of metrics by whose reports devices could be followed from year to year.
 
-    population: devices expected to report.
+    `population` is the number of devices expected to report.
     """
     places = []
     for metric in file.declared:
@@ -113,7 +113,7 @@ def track_findings(
 
 def _advice(metric: Metric, result: FileAttack) -> str:
     location = metric.location
-    assert location is not None  # noqa: S101 (of location metrics alone)
+    assert location is not None  # noqa: S101 (called for location metrics only)
     slots = len(location.slots)
     way = (
         "a longer period, encoding = 'symbol' with few symbols, fewer bits, "
@@ -143,14 +143,15 @@ def _advice_together(metrics: Sequence[Metric], result: FileAttack, population: 
 def gathering_findings(
     file: MetricsFile, population: int, rng: np.random.Generator
 ) -> Iterator[Finding]:
-    """Yield, for each metric, of how many devices the reports can be gathered by bodies alone.
+    """Yield, for each metric, the share of devices whose reports can be gathered by bodies alone.
 
-    population: devices that report, of which a cohort, with level and turn, has its share.
+    `population` is the number of devices that report. A cohort, with its level and scheduled
+    period, has its share.
     """
     for metric in file.declared:
         crowd = population / public_groups(metric)
         if metric.max_reports == 1 or reports_over(metric, DAYS[-1]) < 2 or crowd > MAX_CROWD:
-            continue  # a group that large is searched by no pairing; fewer are gathered
+            continue  # such a large group is too slow to pair; fewer devices are gathered
         shares = over_days(metric, population, rng, None)
         percents = ", ".join(
             f"{share:.0%} after {days} days" for days, share in zip(DAYS, shares, strict=True)
@@ -166,9 +167,9 @@ def gathering_findings(
 def relay_findings(
     file: MetricsFile, population: int, rng: np.random.Generator
 ) -> Iterator[Finding]:
-    """Yield what a relay hides, by each metric and by times, and what published counts reveal.
+    """Yield what a relay hides, by metric and by times, and what published counts reveal.
 
-    population: devices that report through the relay.
+    `population` is the number of devices that report through the relay.
     """
     for metric in file.declared:
         if reports_over(metric, DAYS[-1]) > 1:
@@ -187,7 +188,10 @@ def relay_findings(
 
 
 def _behind_relay(metric: Metric, population: int, rng: np.random.Generator) -> Finding:
-    """Draw at most `MAX_CROWD` devices of a group, as dense in time, which gathers no fewer."""
+    """Return the finding from at most `MAX_CROWD` devices of a group.
+
+    They have the same density in time as the whole group, and are gathered at least as often.
+    """
     groups = public_groups(metric)
     drawn = min(population, MAX_CROWD * groups)
     dense = Arrivals()
@@ -214,9 +218,9 @@ def _behind_relay(metric: Metric, population: int, rng: np.random.Generator) -> 
 def life_findings(
     file: MetricsFile, population: int, rng: np.random.Generator
 ) -> Iterator[Finding]:
-    """Attack each metric of places, and each of which no bound holds for the whole sequence.
+    """Attack each location metric, and each metric without a bound for the whole sequence.
 
-    population: devices that report, of which each cohort has its share.
+    `population` is the number of devices that report; each cohort has its share.
     """
     for metric in file.declared:
         crowd = min(LIFE_CROWD, population // metric.params.num_cohorts)
@@ -229,7 +233,7 @@ def life_findings(
 
 
 def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Finding:
-    """How often a device is found, by what, and what to do."""
+    """Return how often a device is found, by which facts, and what to do."""
     result, late = (
         find_by_life(
             metric, world, rng, periods=WATCHED[-1:], crowd=crowd, cohorts=COHORTS, targets=TARGETS
@@ -267,7 +271,7 @@ def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Find
 
 
 def _bounded(metric: Metric, crowd: int) -> str:
-    """What fresh reports reveal at most, in both worlds, and how many answers come."""
+    """Return the maximum that fresh reports reveal, in both worlds, and how many answers arrive."""
     periods = (metric.location and metric.location.window) or WATCHED[-1]
     steady, rarely = (bound_of_fresh(metric, world, periods, crowd) for world in WORLDS)
     return (

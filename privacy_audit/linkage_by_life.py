@@ -1,12 +1,12 @@
-"""How often a device is found by what is known of everybody's life: its times, or all of it.
+"""The success of an attack that knows everyone's history: its times, or all of it.
 
-Among the devices of a cohort, the observer has every memoized report of one, in order, and names
-the likeliest. It knows of each of them the times (when there was data, and when the last known
-value changed), or the whole life. Slots and periods of one value show one permanent answer, over
-which the likelihood sums; who knows the times alone takes each stretch between two changes for an
-unknown value: a lower bound. Where a device
-reports only when the app runs, the dates of its reports show when that was. Fresh reports need no
-attack: what they reveal has a bound (`bound_of_fresh`).
+The observer has every memoized report of one device of a cohort, in order, and names the likeliest
+device. For each device it knows the times (when there was data, and when the last known value
+changed), or the whole history. Slots and periods with one value show one permanent answer, over
+which the likelihood sums. An observer of only the times treats each stretch between two changes as
+an unknown value: a lower bound. If a device reports only when the app runs, the dates of its
+reports show when that was. Fresh reports need no attack: what they reveal has a bound
+(`bound_of_fresh`).
 """
 
 import math
@@ -39,8 +39,8 @@ Bools = NDArray[np.bool_]
 
 WATCHED = 12, 45  # periods
 CROWD = 1_000  # devices of a cohort
-COHORTS, TARGETS = 4, 250  # drawn cohorts, and devices of each that are looked for
-DIGITS = 8  # of a score: what says the same must tie
+COHORTS, TARGETS = 4, 250  # drawn cohorts, and the devices of each to look for
+DIGITS = 8  # of a score, so that equal evidence ties
 _LEFT_OUT = np.iinfo(np.int64).min
 
 
@@ -48,29 +48,26 @@ _LEFT_OUT = np.iinfo(np.int64).min
 class FoundByLife:
     """How often the attack finds a device at first guess among `crowd`.
 
-    periods: that were watched.  by_times: share found by when there was data and the value changed
-    or, if dates of reports show it, by when the app was used.  by_life: by the whole life. If dates
-    show the use, of the devices that reported at all.
+    If dates show the use of the app, only devices that reported at all count.
     """
 
-    periods: int
+    periods: int  # the number of watched periods
     crowd: int
-    by_times: float
-    by_life: float
+    by_times: float  # share found by the times of data and changes, or of use if dates show it
+    by_life: float  # share found by the whole history
 
 
 def can_be_watched(metric: Metric) -> bool:
-    """Whether a device reports more than once, with memoized answers or on days of use alone."""
+    """Return whether a device reports repeatedly, with memoized answers or only on days of use."""
     return metric.max_reports != 1 and (dates_are_reported(metric) or _values_are_scored(metric))
 
 
 def dates_are_reported(metric: Metric) -> bool:
-    """Return whether a device reports in the periods alone in which the app records something."""
+    """Return whether a device reports only in periods in which the app records something."""
     return metric.location is None and metric.no_data is None and not metric.rules.collected
 
 
 def _values_are_scored(metric: Metric) -> bool:
-    """Return whether reports are attacked by what they say; else by their dates alone."""
     params = metric.params
     return (
         (metric.rules.takes_numbers or metric.rules.details is None)
@@ -80,11 +77,11 @@ def _values_are_scored(metric: Metric) -> bool:
 
 
 def bound_of_fresh(metric: Metric, world: World, periods: int, crowd: int) -> float:
-    """Return the largest share of first guesses that are right, whatever is known, after some
-    periods from the start of a block; 1 if there is no bound.
+    """Return a bound on the share of right first guesses, whatever the observer knows; 1 if none.
 
-    A right guess has a chance of at most sum_o max_i P(o | i) / n over what may be seen, so each
-    period in which an answer may arrive, or that it never does, adds at most the bound of one.
+    It holds after `periods` periods from the start of a block. A right guess has a chance of at
+    most sum_o max_i P(o | i) / n over everything that may be seen. So each period in which an
+    answer may arrive, or that it never does, adds at most the bound of one.
     """
     risk = sequence_risk(metric)
     if not risk.bounded:
@@ -97,15 +94,15 @@ def bound_of_fresh(metric: Metric, world: World, periods: int, crowd: int) -> fl
 
 
 def share_that_arrives(metric: Metric) -> float:
-    """The share of due answers that the collector gets from apps that run only when there is data.
+    """Return the share of due answers that arrive from apps that run only when there is data.
 
-    Of rates of use drawn from beta(1, b), k / (b + k) after k periods.
+    If rates of use are drawn from beta(1, b), it is k / (b + k) after k periods.
     """
     return _patience(metric) / (RATE[1] + _patience(metric))
 
 
 def _patience(metric: Metric) -> int:
-    """For so many periods after its own an answer waits for the app to run, 1 or more."""
+    """Return the number of periods, 1 or more, that an answer waits for the app to run."""
     return max(1, (metric.accept_days + 1) // PERIOD_DAYS[metric.period])
 
 
@@ -122,13 +119,13 @@ def find_by_life(
     """Attack devices of drawn cohorts after each of some numbers of periods.
 
     Args:
-        metric: One that `can_be_watched`.
-        world: Of the lives.
-        rng: Of lives, hashes and reports.
-        periods: Each 1 or more.
-        crowd: Devices of a cohort, 2 or more.
-        cohorts: Drawn, 1 or more.
-        targets: Devices of each that are looked for.
+        metric: A metric that `can_be_watched`.
+        world: The world of the histories.
+        rng: The generator of histories, hashes and reports.
+        periods: The numbers of periods, each 1 or more.
+        crowd: The number of devices in a cohort, 2 or more.
+        cohorts: The number of cohorts to draw, 1 or more.
+        targets: The number of devices in each to look for.
     """
     shares = np.zeros((len(periods), 2))
     listed = metric.params.scheme.own_bits and _values_are_scored(metric)
@@ -148,7 +145,7 @@ def find_by_life(
 def _hit_shares(
     metric: Metric, lives: Lives, periods: Sequence[int], targets: int, rng: np.random.Generator
 ) -> Floats:
-    """Shares found in one cohort, by times and by lives: (periods, 2)."""
+    """Return the shares found in one cohort, by times and by histories: (periods, 2)."""
     dates, rows = _dates(metric, lives), list[list[float]]()
     reports: Integers | None = None
     if _values_are_scored(metric):
@@ -163,7 +160,9 @@ def _hit_shares(
             reported = np.nonzero(dates[1][:targets, :number].any(axis=1))[0]
         by_life = times.copy()
         if reports is not None:
-            near = np.nonzero((times == 0).any(axis=0))[0]  # few others were used on the same days
+            near = np.nonzero((times == 0).any(axis=0))[
+                0
+            ]  # few other devices were used on the same days
             groups = bits[near][..., :number]
             if dates is not None:
                 groups = np.where(dates[1][near, None, :number], groups, _LEFT_OUT)
@@ -175,8 +174,10 @@ def _hit_shares(
 
 
 def unknown_values(lives: Lives, answers: Integers, other: int) -> Integers:
-    """Number the stretches between changes, below 0, and put `other` where nothing is answered:
-    what the times reveal about the answers, (n, S, T)."""
+    """Return what the times reveal about the answers, (n, S, T).
+
+    Stretches between changes have numbers below 0; periods without an answer have `other`.
+    """
     changed = np.cumsum(lives.changes, axis=2)
     slots = changed.shape[1]
     unknown = -1 - (changed * slots + np.arange(slots)[None, :, None])
@@ -184,8 +185,10 @@ def unknown_values(lives: Lives, answers: Integers, other: int) -> Integers:
 
 
 def _dates(metric: Metric, lives: Lives) -> tuple[Bools, Bools] | None:
-    """In which periods reports show the app's use, and of which the collector has reports, (n, T)
-    each; None if dates show nothing."""
+    """Return the periods with use that dates show, and those whose reports arrive, (n, T) each.
+
+    None if dates show nothing.
+    """
     used = lives.used
     if dates_are_reported(metric):
         used = used & (used.cumsum(axis=1) <= (metric.max_reports or used.shape[1]))
@@ -193,11 +196,11 @@ def _dates(metric: Metric, lives: Lives) -> tuple[Bools, Bools] | None:
     if not lives.rarely:
         return None
     came: Bools = lives.next_use - np.arange(used.shape[1]) <= _patience(metric)
-    return used, came if metric.location is not None else came | used  # a value leaves at once
+    return used, came if metric.location is not None else came | used  # a value is sent at once
 
 
 def same_periods(used: Bools, targets: int) -> Floats:
-    """0 for each device that was used in the same periods as a target, else -inf: (targets, n)."""
+    """Return 0 for each device used in the same periods as a target, else -inf: (targets, n)."""
     table = used.astype(np.float64)
     first = table[:targets]
     return np.where((1 - first) @ table.T + first @ (1 - table).T > 0, -np.inf, 0.0)
@@ -206,11 +209,14 @@ def same_periods(used: Bools, targets: int) -> Floats:
 def _memoized(
     metric: Metric, lives: Lives, rng: np.random.Generator
 ) -> tuple[RapporParams, Integers, Integers, Integers]:
-    """Return the parameters, the bits of each value and of `other`, the last, what each device
-    memoizes in each slot and period, and what its times reveal about that."""
+    """Return the data for the attack on memoized reports.
+
+    It is the parameters; the bits of each value and, last, of `other`; what each device memoizes in
+    each slot and period; and what its times reveal about that.
+    """
     params, values = metric.params, len(lives.shares) + 1
     if params.scheme.own_bits:
-        params = params.replace(num_bits=values)  # bits that nobody sets tell of no life
+        params = params.replace(num_bits=values)  # bits that no one sets reveal no history
         hashed = np.arange(values)[None]
     else:
         hashed = rng.integers(params.num_bits, size=(params.num_hashes, values))
@@ -222,7 +228,7 @@ def _memoized(
 
 
 def capped(bits: Integers, cap: int, other: int) -> Integers:
-    """Replace what a device memoizes past its cap by `other`, which is one of them: (n, S, T)."""
+    """Replace values past a device's cap by `other`, which counts in the cap: (n, S, T)."""
     result = bits.copy()
     for device in result:
         memory = {other}
@@ -259,11 +265,11 @@ def memoized_reports(
 
 
 def by_groups(params: RapporParams, reports: Integers, groups: Integers, named: Integers) -> Floats:
-    """Log likelihood of each stream by each device, (targets, n): slots and periods of one group
-    show one permanent answer, independent of all others.
+    """Return the log likelihood of each stream for each device, (targets, n).
 
-    groups: (n, S, T), an index into `named`, or below 0: unknown, one for each number;
-        `_LEFT_OUT` is of no group.
+    Slots and periods of one group show one permanent answer, independent of all others. `groups`
+    are (n, S, T), an index into `named`; a number below 0 is an unknown value, one for each number,
+    and `_LEFT_OUT` belongs to no group.
     """
     targets, k = len(reports), params.num_bits
     flat = reports.reshape(targets, -1, k).transpose(0, 2, 1).reshape(targets * k, -1)

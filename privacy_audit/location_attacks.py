@@ -1,7 +1,7 @@
 """Two attacks on simulated devices of one cohort: detect a change, and re-link a device.
 
-Each device has a permanent response; who links its reports over some periods sees it through the
-noise, and recognizes it later, or sees that it changed.
+Each device has a permanent response. An observer who links its reports over some periods sees it
+through the noise, and recognizes it later, or sees that it changed.
 """
 
 from collections.abc import Sequence
@@ -24,31 +24,31 @@ from rappor_core.params import RapporParams
 from rappor_core.risk import groups_together, linked_by_groups, place_groups
 
 CROWD = 1_500
-_MAX_GROUPS = 1 << 40  # of a crowd: more tell no more apart
+_MAX_GROUPS = 1 << 40  # of a crowd: more distinguish no more devices
 _MAX_BITS = 128  # more bits only make the attacks stronger, and slower to run
-_DIGITS = 8  # of a score: what says the same must tie, whatever the order of its sums
+_DIGITS = 8  # of a score, so that equal evidence ties, whatever the order of its sums
 
 
 @dataclass(frozen=True)
 class AttackResult:
-    """The success of both attacks. reports: in each of two series. change_auc: .5 is a guess.
-    relinked: of 1/crowd by chance.
+    """The success of both attacks on `crowd` devices of one cohort.
 
-    Of `crowd` devices of one cohort, by an adversary who knows the cohort and the parameters.
+    The adversary knows the cohort and the parameters.
     """
 
-    reports: int
+    reports: int  # in each of two series
     crowd: int
-    change_auc: float
-    relinked: float
+    change_auc: float  # .5 by chance
+    relinked: float  # 1/crowd by chance
 
 
 def attack(
     params: RapporParams, reports: int, crowd: int, rng: np.random.Generator, groups: int = 1
 ) -> AttackResult:
-    """Draw two series of every device, of the same value and of another one, and attack both.
+    """Draw two series of every device, with the same value and with another one, and attack both.
 
-    groups: into which the crowd falls by what its reports show for certain: level, turn, cohort.
+    `groups` is the number of groups into which public attributes divide the crowd: level, scheduled
+    period, cohort.
     """
     permanent = _two_places(params, crowd, rng)
     before = draw_shown(permanent[0], reports, params, rng)
@@ -61,17 +61,17 @@ def attack(
     same = np.diag(score).copy()
     others = np.sort(other)
     below = sum(np.searchsorted(others, same, side).sum() for side in ("left", "right"))
-    auc = below / 2 / crowd**2  # of pairs in which the same place scores higher; ties half
+    auc = below / 2 / crowd**2  # over pairs with a higher score for the same place; ties half
     return AttackResult(reports, crowd, float(auc), relinked(score, groups, rng))
 
 
 def relinked(
     score: Floats, groups: int, rng: np.random.Generator, places: Integers | None = None
 ) -> float:
-    """Share of devices whose later reports score best for their earlier ones; ties are drawn.
+    """Return the share of devices whose later reports score best for their earlier ones.
 
-    score: (n, n); changed where groups tell devices apart.  places: the column of each row's own
-        device; None: pairs on the diagonal.
+    Ties are drawn. `score` is (n, n), and is changed if groups distinguish devices. `places` are
+    the columns of each row's own device; None for the diagonal.
     """
     if groups > 1:
         group = rng.integers(groups, size=len(score))
@@ -84,7 +84,10 @@ def relinked(
 def _two_places(
     params: RapporParams, crowd: int, rng: np.random.Generator
 ) -> tuple[Integers, Integers]:
-    """B' of two unlike places of each device: places with the same bits have the same response."""
+    """Return B' of two different places of each device.
+
+    Places with the same bits have the same response.
+    """
     values = rng.integers(params.num_bits, size=(2, params.num_hashes, crowd))
     if params.scheme.own_bits:  # every place has its own bit
         values[1] = (values[0] + rng.integers(1, params.num_bits, size=crowd)) % params.num_bits
@@ -96,7 +99,7 @@ def _two_places(
 
 
 def _scores(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
-    """Log likelihood ratio of every pair (n, n): one permanent response, or two."""
+    """Return the log likelihood ratio of every pair (n, n): one permanent response, or two."""
     if params.scheme.symbols:
         return np.round(_log_ratios(params, reports, first, second), _DIGITS)
     counts = np.arange(reports + 1)[:, None]
@@ -108,7 +111,6 @@ def _scores(params: RapporParams, reports: int, first: Integers, second: Integer
 
 
 def _log_ratios(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
-    """Return the same of one bit (n, 1), or of all that one symbol shows (n, g)."""
     logs = [log_shown(params, counts, reports)[:, 0] for counts in (first, second)]
     a, b = (np.exp(log - log.max(axis=1, keepdims=True)) for log in logs)
     prior = state_chances(params)[0]
@@ -118,7 +120,7 @@ def _log_ratios(params: RapporParams, reports: int, first: Integers, second: Int
 
 
 def reports_in(metric: Metric, periods: int) -> int:
-    """At most so many reports of one slot has a device in some periods (1 or more) in a row."""
+    """Return the maximum number of reports of one slot in consecutive periods (1 or more)."""
     rules = (
         metric.details if metric.rules.takes_fixes and metric.location is None else metric.location
     )
@@ -129,7 +131,7 @@ def reports_in(metric: Metric, periods: int) -> int:
 def attacks_on(
     metric: Metric, periods: tuple[int, ...], crowd: int, rng: np.random.Generator
 ) -> list[AttackResult]:
-    """Attack devices of one cohort, which report for some periods before and as many after."""
+    """Attack devices of one cohort that report for the same number of periods before and after."""
     params, groups = _attackable(metric.params), place_groups(metric)
     with threadpool_limits(1):
         return [
@@ -145,16 +147,12 @@ def _attackable(params: RapporParams) -> RapporParams:
 
 @dataclass(frozen=True)
 class FileAttack:
-    """How many devices an observer re-links over all metrics of a file.
-
-    by_groups: share of devices re-linked by what is public alone: cohorts, levels, turns.
-    relinked: by that and the permanent bits of all slots.  groups: into which devices fall.
-    """
+    """The share of devices that an observer re-links over all metrics of a file."""
 
     periods: int
-    groups: int
-    by_groups: float
-    relinked: float
+    groups: int  # into which devices fall
+    by_groups: float  # by public attributes alone: cohorts, levels, scheduled periods
+    relinked: float  # by these and the permanent bits of all slots
 
 
 def attack_file(
@@ -166,9 +164,13 @@ def attack_file(
 ) -> FileAttack:
     """Re-link devices by all slots of location metrics, and by the cohorts of all metrics.
 
-    metrics: one of each declared name.  periods: before, and as many after.
-    population: devices that report. At most `crowd` of them are drawn, in so many groups that each
-        has as many to hide among as in the population, or `crowd` if that is less.
+    Args:
+        metrics: One metric of each declared name.
+        periods: The number of periods before, and the same number after.
+        population: The number of devices that report.
+        rng: The generator of all draws.
+        crowd: The maximum number of drawn devices. They are divided into so many groups that each
+            device hides among as many as in the population, or `crowd` if that is less.
     """
     groups = groups_together(metrics)
     size = max(min(crowd, population), 2)
@@ -183,14 +185,14 @@ def attack_file(
 
 
 def _metric_scores(metric: Metric, periods: int, crowd: int, rng: np.random.Generator) -> Floats:
-    """Log likelihood ratio of every pair of devices, by the reports of all slots: (crowd, crowd).
+    """Return the log likelihood ratio of every pair of devices from all slots: (crowd, crowd).
 
-    Row: whose reports of before; column: of after. The slots of a metric share the permanent
-    response of a place, so the scores of slots are summed as if apart: a bound from below.
+    Rows are reports of before, columns of after. The slots of a metric share the permanent response
+    of a place, but their scores are summed as if independent: a lower bound.
     """
     location, params = metric.location, _attackable(metric.params)
-    assert location is not None  # noqa: S101 (of location metrics alone)
-    slots = len(location.slots) if location.num_turns == 1 else 1  # else it answers in one of them
+    assert location is not None  # noqa: S101 (called for location metrics only)
+    slots = len(location.slots) if location.num_turns == 1 else 1  # else it answers in one slot
     places = slots if params.scheme.symbols else max(1, min(slots, metric.max_memoized_values))
     values = rng.integers(params.num_bits, size=(places, params.num_hashes, crowd))
     permanent = [draw_permanent(bits, params, rng) for bits in values]

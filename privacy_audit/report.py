@@ -1,4 +1,4 @@
-"""Identify what was audited, and write the result as JSON and as a page without network."""
+"""The identity of the audited code, and the result as JSON and as a page without network access."""
 
 import json
 import math
@@ -41,7 +41,7 @@ BROKEN = {
 
 
 def consequence(check: Check) -> str:
-    """Say what a broken claim means for people."""
+    """Return what a broken claim means for people."""
     return BROKEN[check.part] if check.attack is None else ATTACKS
 
 
@@ -49,9 +49,9 @@ def to_dict(result: AuditResult, day: date, audited: "AuditedCode") -> dict[str,
     """Return the result as plain values for JSON; infinities are null.
 
     Args:
-        result: of an audit.
-        day: on which it was made.
-        audited: its identity.
+        result: The result of an audit.
+        day: The day of the audit.
+        audited: The identity of the audited code.
     """
     options = result.options
     return {
@@ -90,14 +90,14 @@ def page(result: AuditResult, day: date, audited: "AuditedCode") -> str:
 
 
 def nats(value: float | None) -> str:
-    """Return an epsilon with three decimals; a word for one that has no bound."""
+    """Return an epsilon with three decimals, or "no bound"."""
     if value is None or math.isinf(value):
         return "no bound"
     return f"{value:.3f}"
 
 
 def percent(value: float | None) -> str:
-    """Format a share as per cent; a dash where there is none."""
+    """Return a share as percent; "-" if None."""
     return "-" if value is None else f"{value:.0%}"
 
 
@@ -130,20 +130,20 @@ def _number(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class AuditedCode:
-    """The identity of audited code. digest: of its files. machine: on which it ran."""
+    """The identity of audited code."""
 
     name: str
     version: str
-    digest: str
+    digest: str  # of its files
     files: int
-    machine: str
+    machine: str  # on which it ran
 
 
 def identity(command: str | None) -> AuditedCode:
-    """Identify this project's SDK (None), or the program behind a command.
+    """Return the identity of this project's SDK (None), or of the program behind a command.
 
-    The digest is over the SDK's packages, or the files that the command names and the folders
-    around them, up to the nearest with a package.json.
+    The digest covers the SDK's packages, or the files that the command names and their folders, up
+    to the nearest one with a package.json.
     """
     if command is None:
         folders = [Path(str(module.__file__)).parent for module in (client_sdk, rappor_core)]

@@ -1,7 +1,7 @@
 """This SDK as a program under audit: `python -m privacy_audit.sdk_program`.
 
-It speaks both protocols of docs/porting.md, section 12: that of an encoder with a ledger in memory,
-and that of an app with its files and requests.
+It implements both protocols of docs/porting.md, section 12: that of an encoder with a ledger in
+memory, and that of an app with its files and requests.
 """
 
 import base64
@@ -28,10 +28,9 @@ Command = dict[str, Any]
 
 
 class Devices:
-    """Devices in memory, each named by its secret and reopened for each command."""
+    """Devices in memory, each identified by its secret and reopened for each command."""
 
     def __init__(self, document: Any) -> None:
-        """Read the compiled metrics."""
         self._file: MetricsFile = read_compiled(json.dumps(document))
         self._states: dict[str, MemoryState] = {}
 
@@ -49,7 +48,7 @@ class Devices:
         }
 
     def record(self, command: Command) -> Command:
-        """Record a value at some hour of a day; answer with the report, or null."""
+        """Record a value at some hour of a day; return the report, or null."""
         secret, name = command["secret"], command["metric"]
         if secret not in self._states:
             self._states[secret] = MemoryState(bytes.fromhex(secret))
@@ -68,7 +67,7 @@ class Devices:
         return {"report": queued[0] if queued else None}
 
     def batch(self, command: Command) -> Command:
-        """Pack reports, as `record` answered them, into the bytes of a batch."""
+        """Encode reports, in the form that `record` returned them, into the bytes of a batch."""
         reports = [
             Report(
                 **report | {"day": date_of(report["day"]), "bits": base64.b64decode(report["bits"])}
@@ -80,10 +79,9 @@ class Devices:
 
 
 class App:
-    """An app that has one client in it."""
+    """An app that contains one client."""
 
     def __init__(self, command: Command) -> None:
-        """Open the client over a folder and a collector, with the person's consent."""
         self._client = Client.open(
             command["metrics"], state_dir=command["state_dir"], collector=command["collector"],
             consent=True,
@@ -94,7 +92,7 @@ class App:
         return {"recorded": self._client.record(command["metric"], command["value"])}
 
     def flush(self, command: Command) -> Command:
-        """Send what waits, for some seconds at most."""
+        """Send the queue, for at most some seconds."""
         return {"sent": self._client.flush(command["seconds"])}
 
     def withdraw(self, _: Command) -> Command:
@@ -110,10 +108,10 @@ class App:
 def main() -> None:
     """Answer commands until standard input ends; the first one chooses the protocol.
 
-    What the client raises is a refusal with the place of the call.
+    An error of the client is answered as a refusal with the location of the call.
     """
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a client prints is not an answer
+    os.dup2(2, 1)  # the client's own output is not an answer
     subject: Devices | App | None = None
     for line in sys.stdin:
         command = json.loads(line)

@@ -1,1 +1,1 @@
-"""Black-box audit of a client: what its reports reveal, against what its metrics promise."""
+"""The black-box audit of a client: what its reports reveal, compared with its metrics' promises."""

@@ -1,10 +1,10 @@
-"""Compare a device's answers with those that its metric's declaration demands.
+"""The comparison of a device's answers with those that its metric's declaration requires.
 
-Devices draw values by lot over some periods, and after the metric expires, and live twice. With
-next to no noise a report is its answer: each must be the one that the declaration asks for, and
-none may be missing or too many. So a device keeps its cap, its periods and its last day.
-With the declared noise the bits of each kind of answer (a value, the fallback, `other`, no data)
-have the declared chances.
+Devices draw random values over some periods, also after the metric expires, in two runs. With
+almost no noise a report is its answer: each must be the one that the declaration requires, and none
+may be missing or extra. This tests a device's cap, its periods and its last day. With the declared
+noise, the bits of each kind of answer (a value, the fallback, `other`, no data) have the declared
+chances.
 """
 
 import os
@@ -28,26 +28,27 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
 PART: Final = "answers"
-PERIODS = 9  # at least, and until more values than the cap may have been recorded
+PERIODS = 9  # the minimum; more if needed to record more values than the cap
 MAX_PERIODS = 45
-MORE_VALUES = 5  # than the cap, that devices draw from
-AFTER = (1, 2, 3, 30, 366)  # periods from the one in which the metric expires
+MORE_VALUES = 5  # the number of values above the cap from which devices draw
+AFTER = (1, 2, 3, 30, 366)  # periods after the one in which the metric expires
 ODD_VALUES = ("", "x" * 400, "\u96ea \u2603")
 
 
 class Memory:
-    """What the ledger holds of one metric: the fallback goes first, or all values together."""
+    """The values of one metric in the ledger: first the fallback, or all values together."""
 
     def __init__(self, metric: Metric, cohort: int) -> None:
-        """Start with the values that have a place from the beginning."""
         self._metric, self._cohort = metric, cohort
         always = [x for x in (metric.fallback, metric.no_data) if x is not None]
         values = always if always and metric.fallback else metric.rules.all_values(metric)
         self._held = {metric.value_bits(value, cohort) for value in values}
 
     def answer(self, value: object) -> tuple[int, str]:
-        """Return B of what is sent for a value, and its kind: `value`, `fallback`, `no_data` or
-        `other`."""
+        """Return B of the answer to a value, and the kind of answer.
+
+        The kind is `value`, `fallback`, `no_data` or `other`.
+        """
         metric = self._metric
         bits = metric.value_bits(value, self._cohort)
         if bits not in self._held and len(self._held) < metric.max_permanent_responses:
@@ -61,9 +62,11 @@ class Memory:
 def expected_answers(
     metric: Metric, cohort: int, steps: tuple[Step, ...]
 ) -> dict[int, tuple[int, str]]:
-    """Return the reports of a life by day, as B of the answer and its kind, by the text of
-    docs/protocol.md and docs/client.md, not by the client: one a period, of its first value, up to
-    `max_reports` and the day of expiry."""
+    """Return the expected reports of a device by day, as B of the answer and its kind.
+
+    They follow docs/protocol.md and docs/client.md, not the client: one per period, of its first
+    value, up to `max_reports` and the day of expiry.
+    """
     memory, last = Memory(metric, cohort), None
     answers: dict[int, tuple[int, str]] = {}
     for day, value in steps:
@@ -80,7 +83,7 @@ def _with_chances(metric: Metric, **chances: int) -> Metric:
 
 
 def nearly_clear(metric: Metric) -> Metric:
-    """Leave next to no noise: 2**-16 a bit, without which a file is refused."""
+    """Return the metric with almost no noise: 2**-16 per bit, the minimum of a valid file."""
     last = _with_chances(metric, p2=PROBABILITY_SCALE, q2=0)
     if not last.params.mechanism.has_permanent_round:
         return last
@@ -89,16 +92,13 @@ def nearly_clear(metric: Metric) -> Metric:
 
 
 class Lived(NamedTuple):
-    """Counts of reports of devices that drew their values by lot, next to what they had to send.
+    """The counts of reports of devices with random values, compared with the expected ones."""
 
-    another, missing, extra: numbers of reports.  total: expected.  kinds: by kind of answer the
-    last report of each device and B of its answer.
-    """
-
-    another: int
+    another: int  # reports with another answer
     missing: int
     extra: int
-    total: int
+    total: int  # the number of expected reports
+    # By kind of answer: the last report of each device, and B of its answer.
     kinds: dict[str, list[tuple[bytes, int]]]
 
 
@@ -107,11 +107,11 @@ def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterato
 
     Args:
         source: The client.
-        metric: A declared one, whose values are reported at once.
-        devices: That live twice.
+        metric: A declared metric whose values are reported at once.
+        devices: The number of devices, each of which runs twice.
 
     Raises:
-        AuditedClientError: If the client fails.
+        AuditedClientError: The client fails.
     """
     clear, noisy = (_live(source, declared, devices) for declared in (nearly_clear(metric), metric))
     name, k, chance = metric.base_name, metric.params.num_bits, 1 / PROBABILITY_SCALE
@@ -138,7 +138,7 @@ def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterato
 
 
 def _live(source: ClientSource, metric: Metric, devices: int) -> Lived:
-    """Let devices record one metric, and compare each report with what is demanded."""
+    """Let devices record one metric, and compare each report with the required one."""
     draw = Random(os.urandom(16))
     pool = _pool(metric, draw)
     end = period_number(metric.period, day_of(metric.expires))
@@ -189,7 +189,7 @@ def _compared(metric: Metric, steps: list[tuple[Step, ...]], rows: list[list[See
 
 
 def _noise_of(metric: Metric, kind: str, pairs: list[tuple[bytes, int]]) -> Check:
-    """One report of each device whose answer is of a kind, by bits that are set and not."""
+    """Check one report of each device with a kind of answer, by set and clear bits."""
     params = metric.params
     shown = permanent_table([int.from_bytes(bits, "little") for bits, _ in pairs], params.num_bits)
     held = permanent_table([answer for _, answer in pairs], params.num_bits)

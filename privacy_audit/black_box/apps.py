@@ -1,10 +1,10 @@
-"""Audit an app with the client in it by its requests and files: a program, its collector, its disk.
+"""The audit of an app that contains the client, by its requests and files.
 
-Devices of two groups record other values. Nothing is asked but what an app asks: open, record,
-send, withdraw, close. What files hold of a value must go through a device's own secret, so nothing
-can be in the files of all devices with one value and of none with the other: raw values, any
-encoding of them, digests without the secret, places of a period that is over. Every run of three
-bytes is looked at.
+The app is a program with a collector and a disk. Devices of two groups record different values. The
+audit only uses what an app does: open, record, send, withdraw, close. Anything in the files about a
+value must depend on a device's own secret. So nothing may appear in the files of all devices with
+one value and of none with the other: no raw values, encodings of them, digests without the secret,
+or places of a finished period. Every run of three bytes is examined.
 """
 
 import tempfile
@@ -29,7 +29,7 @@ from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import APP
 
 PART: Final = "app"
-DEVICES = 16  # of each group
+DEVICES = 16  # in each group
 PAD_TO = 256
 HEADERS = {
     "Accept-Encoding": "identity",
@@ -37,24 +37,24 @@ HEADERS = {
     "Content-Type": "application/vnd.rappor.batch",
     "Content-Encoding": "gzip",
 }  # of docs/client.md, in addition to Host and Content-Length
-SHORTEST = 6  # bytes of a value that are looked for in files
-RUN = 16  # bytes of a state that are of one device alone
-LENGTHS = 3, 6  # of runs of bytes that devices with one value share
-MIN_RUNS = 6  # of them one after the other: of a secret of 22 bytes or more
+SHORTEST = 6  # the minimum number of bytes of a value that is searched for in files
+RUN = 16  # the number of bytes of a state that only one device has
+LENGTHS = 3, 6  # the lengths of runs of bytes that devices with one value share
+MIN_RUNS = 6  # consecutive runs that reveal a secret of 22 bytes or more
 
 
 def app_checks(chosen: list[Metric], command: str, processes: int, devices: int) -> Iterator[Check]:
     """Yield all checks of an app.
 
     Args:
-        chosen: Metrics; those of which an app's `record` queues nothing at once are left out.
+        chosen: The metrics; those for which `record` does not queue a report at once are left out.
         command: The program.
-        processes: Programs that run at the same time.
-        devices: Of each group.
+        processes: The number of programs that run at the same time.
+        devices: The number of devices in each group.
 
     Raises:
-        AuditError: If the program cannot be run.
-        AuditedClientError: If it refuses a command.
+        AuditError: The program cannot be run.
+        AuditedClientError: The program refuses a command.
     """
     metrics = [m for m in chosen if APP in m.platforms and reports_at_once(m)]
     if not metrics:
@@ -63,7 +63,7 @@ def app_checks(chosen: list[Metric], command: str, processes: int, devices: int)
         name="audit-often", max_reports_per_period=2 * OFTEN, max_reports=2 * OFTEN, lives=None,
         platforms=(APP,), no_data=None,
     )  # fmt: skip
-    metrics.append(often)  # of which a device sends several batches
+    metrics.append(often)  # a device sends several batches of it
     file = MetricsFile({metric.name: metric for metric in metrics})
     pairs = {m.name: disjoint(m, values_of(m)) for m in metrics}
     groups = [{name: pair[which] for name, pair in pairs.items()} for which in (0, 1)]
@@ -157,7 +157,7 @@ def _of_withdrawals(devices: list[AppDevice]) -> Iterator[Check]:
 
 
 def _runs(data: bytes) -> set[bytes]:
-    """All runs of bytes that may be random: few equal ones, no text, no zeros."""
+    """Return all runs of bytes that may be random: few equal bytes, no text, no zeros."""
     runs = {data[start : start + RUN] for start in range(len(data) - RUN + 1)}
     return {
         run for run in runs
@@ -190,7 +190,7 @@ def _exact(what: str, wrong: list[str], number: int) -> Check:
 
 
 def _alike(first: Sequence[bytes], second: Sequence[bytes], when: str) -> Iterator[Check]:
-    """Check that files of devices with two values are alike. first, second: of each device."""
+    """Check that the files of devices with two values are alike; one file per device."""
     for length in LENGTHS:
         p_value, text = most_distinct(first, second, length)
         yield test(
@@ -201,10 +201,10 @@ def _alike(first: Sequence[bytes], second: Sequence[bytes], when: str) -> Iterat
 
 
 def most_distinct(left: Sequence[bytes], right: Sequence[bytes], length: int) -> tuple[float, str]:
-    """Return the run of bytes that separates two groups best: corrected p-value, and where it is.
+    """Return the run of bytes that best separates two groups: corrected p-value, and where it is.
 
-    By the hypergeometric law of which devices' files hold it, over all runs that are in as many
-    files as could tell anything.
+    It uses the hypergeometric law of which devices' files contain it, over all runs that are in
+    enough files to reveal anything.
     """
     runs = [_numbered_runs(data, length) for data in (*left, *right)]
     values, first = np.unique(np.concatenate(runs), return_inverse=True)

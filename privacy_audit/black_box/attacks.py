@@ -1,12 +1,14 @@
-"""Many trials of one scenario (worlds by a fair coin, fresh secrets), and three attacks on them:
-the declared likelihood ratio, averaging, and a classifier.
+"""The trials of a scenario, and three attacks on them.
 
-The likelihood ratio says itself how sure it is, so its threshold comes from the scores of all
-trials, without a look at which world they were in; it is judged on all trials. Its bound stays
-valid: given the reports, the chance of a right guess is what the claim bounds. The three attacks
-are also chosen and tuned on one part of the trials with their worlds, and judged on the other;
-that finds clients that do not do as they declare. (The classifier is the idea of DP-Sniper,
-Bichsel et al. 2021.) Each of the two judgments has half of the level.
+The worlds are chosen by a fair coin, and secrets are fresh. The attacks are the declared likelihood
+ratio, averaging, and a classifier.
+
+The likelihood ratio states how sure it is, so its threshold comes from the scores of all trials,
+without using their worlds; it is judged on all trials. Its bound stays valid: given the reports,
+the claim bounds the chance of a right guess. The three attacks are also chosen and tuned on one
+part of the trials with their worlds, and judged on the other. That detects clients that do not do
+as they declare. (The classifier is the idea of DP-Sniper, Bichsel et al. 2021.) Each of the two
+judgments has half of the level.
 """
 
 import math
@@ -31,48 +33,42 @@ ATTACKS = ("likelihood ratio", "averaging", "classifier")
 SIDES: tuple[Side, ...] = ("both", "first", "second")
 THRESHOLDS = 400
 REPORTS_A_CHUNK = 20_000
-MAX_TRAINING = 60_000  # trials that the classifier is fitted on
-MIN_RIGHT = 20  # right guesses of the training part: a rarer event is noise
+MAX_TRAINING = 60_000  # trials to which the classifier is fitted
+MIN_RIGHT = 20  # right guesses in the training part: a rarer event is noise
 
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack that was chosen on the training trials.
+    """An attack that was chosen on the training trials."""
 
-    name: one of ATTACKS.  side: which world is ever guessed.  threshold: of the score's size.
-    """
-
-    name: str
-    side: Side
-    threshold: float
+    name: str  # one of ATTACKS
+    side: Side  # the worlds that it guesses
+    threshold: float  # of the score's size
 
 
 @dataclass(frozen=True)
 class AttackResult:
-    """The outcome of an attack on the trials on which it is judged.
-
-    trials: their number.  guesses, right: of them.  bound: lower, nats.  reached: the epsilon
-    that the share of right guesses points to, the log of its odds.
-    p_value: of the claim.  needed: the epsilon that so many guesses could tell apart from it
-        with probability `POWER`; infinite where no number of right guesses could have.
-    """
+    """The outcome of an attack on the trials on which it is judged."""
 
     attack: Attack
-    trials: int
-    guesses: int
-    right: int
-    bound: float
-    reached: float
-    p_value: float
+    trials: int  # the number of trials
+    guesses: int  # the number of guesses
+    right: int  # the number of right guesses
+    bound: float  # the lower bound in nats
+    reached: float  # the epsilon of the share of right guesses, the log of its odds
+    p_value: float  # of the claim
+    # The epsilon that this many guesses could distinguish from the claim with probability `POWER`;
+    # infinite if no number of right guesses could.
     needed: float
 
 
 def attack(
     table: NDArray[np.float32], world: Integers, claim: float, level: float, training: float
 ) -> AttackResult:
-    """Return the better of an attack that needs no training, and of one that is chosen on trials.
+    """Return the better of an attack without training, and of one chosen on training trials.
 
-    table: (n, features).  world: (n,) 0 or 1, drawn by a fair coin.  training: share of trials.
+    `table` has shape (n, features). `world` has shape (n,), 0 or 1 by a fair coin. `training` is a
+    share of the trials.
     """
     cut = round(len(table) * training)
     scores = _scores(table, world, cut)
@@ -99,14 +95,14 @@ def _chosen(
     scale: float,
     min_right: int,
 ) -> Attack:
-    """Return the attack, side and threshold with the best bound to be expected.
+    """Return the attack, side and threshold with the best expected bound.
 
     Args:
-        scores: By attack.
-        correct: Of each trial, whether its guess is right, or how likely.
-        level: Of the bound.
-        scale: How many trials are judged for each of these.
-        min_right: Right guesses without which a threshold is not considered.
+        scores: The scores by attack.
+        correct: Whether the guess of each trial is right, or how likely that is.
+        level: The level of the bound.
+        scale: The number of judged trials for each of these trials.
+        min_right: The minimum number of right guesses for a threshold to be considered.
     """
     best, chosen = -1.0, Attack(ATTACKS[0], "both", 0.0)
     for name, score in scores.items():
@@ -130,7 +126,7 @@ def _chosen(
 def _judged(
     chosen: Attack, score: Floats, world: Integers, claim: float, level: float
 ) -> AttackResult:
-    """One of two judgments, at half of the level: its p-value is doubled."""
+    """Return one of two judgments, at half of the level: its p-value is doubled."""
     mask = _guessable(score, chosen.side) & (np.abs(score) >= chosen.threshold)
     guesses, right = int(mask.sum()), int(((score > 0) == (world == 0))[mask].sum())
     reached = max(0.0, math.log((right + 0.5) / (guesses - right + 0.5))) if guesses else 0.0
@@ -141,7 +137,7 @@ def _judged(
 
 
 def _scores(table: NDArray[np.float32], world: Integers, cut: int) -> dict[str, Floats]:
-    """A score for each attack, above 0 for world 0; the classifier is fitted on the first part."""
+    """Return a score for each attack, above 0 for world 0; fit the classifier before `cut`."""
     scores = {
         ATTACKS[0]: np.asarray(table[:, LIKELIHOOD], dtype=np.float64),
         ATTACKS[1]: np.asarray(table[:, AVERAGE], dtype=np.float64),
@@ -156,14 +152,13 @@ def _scores(table: NDArray[np.float32], world: Integers, cut: int) -> dict[str, 
 
 
 def _guessable(score: Floats, side: Side) -> NDArray[np.bool_]:
-    """Where a guess can be made."""
     if side == "both":
         return np.asarray(score != 0)
     return np.asarray(score > 0 if side == "first" else score < 0)
 
 
 def _ends(size: Floats) -> Integers:
-    """Where a threshold may be in sizes that fall: ties stay together, `THRESHOLDS` at most."""
+    """Return the possible thresholds in falling sizes: ties stay together, at most `THRESHOLDS`."""
     ends = np.flatnonzero(np.append(size[:-1] != size[1:], True)) if len(size) else np.arange(0)
     if len(ends) > THRESHOLDS:
         ends = ends[np.unique(np.geomspace(1, len(ends), THRESHOLDS).astype(int) - 1)]
@@ -171,15 +166,11 @@ def _ends(size: Floats) -> Integers:
 
 
 class Trials(NamedTuple):
-    """What the attacks look at, and sums for the tests of the noise; never reports.
+    """The numbers that the attacks use, and sums for the tests of the noise; never reports."""
 
-    features: (n, number).  world: (n,).  wrong: trials with another number of reports than
-    expected, or with more than one cohort.  noise: sums, or None.
-    """
-
-    features: NDArray[np.float32]
-    world: Integers
-    wrong: int
+    features: NDArray[np.float32]  # shape (n, number)
+    world: Integers  # shape (n,)
+    wrong: int  # trials with an unexpected number of reports, or with several cohorts
     noise: NoiseSums | None
 
 
@@ -187,7 +178,7 @@ def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
     """Run a number of trials of a scenario. Random throughout: no seed.
 
     Raises:
-        AuditedClientError: If the client fails.
+        AuditedClientError: The client fails.
     """
     file = source.file()
     world = np.frombuffer(os.urandom(number), dtype=np.uint8).astype(np.int64) & 1
@@ -209,7 +200,7 @@ def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
 
 
 def chunks(scenario: Scenario, trials: int) -> list[int]:
-    """List sizes of chunks that hold about `REPORTS_A_CHUNK` reports each."""
+    """Return sizes of chunks that have about `REPORTS_A_CHUNK` reports each."""
     wide = max(1, scenario.num_bits // 128)
     size = max(50, REPORTS_A_CHUNK // max(len(scenario.worlds[0]), 1) // wide)
     whole, rest = divmod(trials, size)

@@ -1,9 +1,9 @@
 """Bounds of epsilon from numbers of right guesses, by exact binomial laws, and their power.
 
-An attack names a world or abstains. Where the worlds are drawn by a fair coin and the reports are
-epsilon-indistinguishable, a guess that is made is right with probability e^epsilon / (1 +
-e^epsilon) at most. So the number of right guesses among those made has a binomial tail, and the
-bound of Clopper and Pearson (1934) on its chance is one on epsilon.
+An attack names a world or abstains. If the worlds are drawn by a fair coin and the reports are
+epsilon-indistinguishable, a guess is right with probability at most e^epsilon / (1 + e^epsilon). So
+the number of right guesses among those made has a binomial tail, and the bound of Clopper and
+Pearson (1934) on its chance yields a bound on epsilon.
 """
 
 import math
@@ -11,12 +11,15 @@ import math
 import numpy as np
 from scipy import stats
 
-POWER = 0.95  # with which the faults and bounds named by the audit are found
-HIGHEST = 30.0  # nats: no bound from so few trials as a computer can make
+POWER = 0.95  # the probability with which the faults and bounds named by the audit are detected
+HIGHEST = 30.0  # nats: no feasible number of trials can prove a larger bound
 
 
 def lower_bound(right: int, guesses: int, level: float) -> float:
-    """A lower bound of epsilon, nats, that is wrong with probability `level` at most; 0 or more."""
+    """Return a lower bound of epsilon, in nats, that is wrong with probability at most `level`.
+
+    It is 0 or more.
+    """
     if right == 0:
         return 0.0
     share = float(stats.beta.ppf(level, right, guesses - right + 1))
@@ -35,7 +38,7 @@ def claim_p_value(right: int, guesses: int, claim: float) -> float:
 def detectable(guesses: int, claim: float, level: float) -> float:
     """Return the smallest epsilon that this many guesses would distinguish from the claim, in nats.
 
-    With probability `POWER`, at this level. `inf` where there are too few guesses.
+    It is found with probability `POWER`, at this level. `inf` if there are too few guesses.
     """
     if guesses == 0:
         return math.inf
@@ -53,15 +56,15 @@ def detectable(guesses: int, claim: float, level: float) -> float:
 
 
 def two_sided(count: np.ndarray, total: np.ndarray, chance: np.ndarray | float) -> np.ndarray:
-    """Exact two-sided p-values of counts: twice the smaller tail, 1 where nothing was counted."""
-    count = np.asarray(count, dtype=np.int64)  # of unsigned ones, 0 less 1 is the largest number
+    """Return exact two-sided p-values of counts: twice the smaller tail; 1 for no counts."""
+    count = np.asarray(count, dtype=np.int64)  # signed, because unsigned 0 - 1 would overflow
     below = stats.binom.cdf(count, total, chance)
     above = stats.binom.sf(count - 1, total, chance)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(below, above)))
 
 
 def count_p_value(count: int, total: int, chance: float) -> float:
-    """`two_sided` of one count."""
+    """Return `two_sided` for one count."""
     return float(two_sided(np.array(count), np.array(total), chance))
 
 
@@ -69,7 +72,8 @@ def bennett_p_value(z: float, variance: float, largest: float) -> float:
     """Bound the two-sided p-value of a sum of independent terms (Bennett 1962).
 
     It holds for any number of terms: a dozen reports whose bits are rarely set are far from normal.
-    z: the sum in standard deviations.  variance: of the sum.  largest: that a term can be.
+    `z` is the sum in standard deviations, `variance` is that of the sum, and `largest` is the
+    maximum of a term.
     """
     u = abs(z) * largest / math.sqrt(max(variance, 1e-12))
     exponent = max(variance, 1e-12) / largest**2 * ((1 + u) * math.log1p(u) - u)
@@ -77,9 +81,9 @@ def bennett_p_value(z: float, variance: float, largest: float) -> float:
 
 
 def student_p_value(t: float, devices: int) -> float:
-    """Two-sided p-value of a mean over devices, in units of its estimated standard error.
+    """Return the two-sided p-value of a mean over devices in estimated standard errors.
 
-    A crowd of installations may be a dozen: the normal law would call them wrong too often.
+    There may be only a dozen devices: the normal law would call them wrong too often.
     """
     return float(2 * stats.t.sf(abs(t), max(devices - 1, 1)))
 

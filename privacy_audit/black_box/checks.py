@@ -1,7 +1,8 @@
-"""`Check`: a claim that was tested, what was found, and the smallest fault that it would find.
+"""`Check`: a claim that was tested, what was found, and the smallest fault that it would detect.
 
-A claim that held says nothing without that fault, which is printed next to it: it is found with
-probability `POWER` at the level of each test, known once an audit has all its tests.
+A claim that held means nothing without that fault, which is printed next to it. The fault is
+detected with probability `POWER` at the level of each test, which is known once an audit has all
+its tests.
 """
 
 import math
@@ -20,17 +21,19 @@ Method = Literal["attack", "test", "exact"]
 Verdict = Literal["held", "broken", "not tested"]
 
 
-Smallest = Callable[[float], str]  # the smallest fault found at a level, as text; "": none
+Smallest = Callable[[float], str]  # the smallest fault detected at a level, as text; "": none
 
 
 def all_of(what: str) -> Smallest:
-    """Return the power of a check that goes through all cases: it finds any fault."""
+    """Return the power of a check that covers all cases: it detects any fault."""
     return lambda _: what
 
 
 def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
-    """Return the power of a check that counts faulty ones among `number` observations, where honest
-    ones look faulty with probability `chance`; with 0 it finds nothing."""
+    """Return the power of a check that counts faulty ones among `number` observations.
+
+    Honest ones look faulty with probability `chance`. With `number` 0 it detects nothing.
+    """
 
     def text(level: float) -> str:
         rate = share(int(number), chance, level)
@@ -45,7 +48,7 @@ def shifted(spread: float, what: str, among: int = 1) -> Smallest:
 
 
 def chance_off(chance: float, number: float, what: str = "of a chance", among: int = 1) -> Smallest:
-    """The power of a test of a probability over `number` observations; with 0 it finds nothing."""
+    """Return the power of a test of a probability over `number` observations; none for 0."""
     if number < 1:
         return all_of("")
     return shifted(math.sqrt(chance * (1 - chance) / number), what, among)
@@ -55,9 +58,9 @@ def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
     """Return the power of a test of all bits together and of each alone.
 
     Args:
-        chance: That a bit is 1.
+        chance: The probability that a bit is 1.
         totals: How often each bit was seen.
-        tests: Of how many such tests the worst counts.
+        tests: The number of such tests, of which the worst counts.
     """
     used = totals[totals > 0]
     if not len(used):
@@ -68,18 +71,20 @@ def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
 
 
 def correlated(number: float, among: int = 1) -> Smallest:
-    """Return the power of a test of a correlation over `number` pairs; with 0 it finds nothing."""
+    """Return the power of a test of a correlation over `number` pairs; none for 0."""
     return shifted(1 / math.sqrt(number), "of correlation", among) if number >= 1 else all_of("")
 
 
 def shift(spread: float, level: float) -> float:
-    """How far off a mean must be for a two-sided test to find it with probability `POWER`."""
+    """Return the deviation of a mean that a two-sided test detects with probability `POWER`."""
     return spread * float(stats.norm.isf(level / 2) + stats.norm.isf(1 - POWER))
 
 
 def share(number: int, chance: float, level: float) -> float:
-    """Return the share of observations that must be faulty for a test to find it, when honest ones
-    look faulty with probability `chance`; 1: none would do."""
+    """Return the share of observations that must be faulty for a test to detect it.
+
+    Honest observations look faulty with probability `chance`. The result is 1 if no share suffices.
+    """
     if number < 1:
         return 1.0
     needed = 1 if not chance else int(stats.binom.isf(level / 2, number, chance)) + 1
@@ -92,37 +97,30 @@ def share(number: int, chance: float, level: float) -> float:
 
 @dataclass(frozen=True)
 class Check:
-    """A claim about one metric, with the evidence against it.
+    """A claim about one metric, with the evidence against it."""
 
-    metric: its name, or "" where it is about the client.  what: the claim, as text.
-    part: of the audit (`report.PARTS`).  method: `attack` (a lower bound of epsilon against
-        the claim), `test` (two-sided, of chances), `exact` (no chance in it).
-    p_value: 0 or 1 where `exact`.  found: what was seen, as text.
-    smallest: the fault that is found.  claim: nats, of attacks.  attack: what it reached.
-    """
-
-    metric: str
-    what: str
-    part: str
-    method: Method
-    p_value: float
-    found: str
-    smallest: Smallest | None = None
-    claim: float | None = None
-    attack: AttackResult | None = None
+    metric: str  # the name, or "" if the claim is about the client
+    what: str  # the claim, as text
+    part: str  # the part of the audit (`audit.PARTS`)
+    method: Method  # `attack` (lower bound of epsilon), `test` (two-sided), or `exact` (no chance)
+    p_value: float  # 0 or 1 if `exact`
+    found: str  # what was seen, as text
+    smallest: Smallest | None = None  # the smallest fault that is detected
+    claim: float | None = None  # nats, for attacks
+    attack: AttackResult | None = None  # the result of an attack
 
     def broken(self, level: float) -> bool:
         """Return whether the claim is rejected at this level."""
         return self.p_value < level
 
     def verdict(self, level: float) -> Verdict:
-        """Return a claim that no fault could have broken in this run is not one that held."""
+        """Return "broken", "held", or "not tested" if no fault could have broken the claim."""
         if self.broken(level):
             return "broken"
         return "held" if self.finds(level) else "not tested"
 
     def finds(self, level: float) -> str:
-        """The smallest fault that this check finds with probability .95, as text; "": none."""
+        """Return the smallest fault that this check detects with probability .95; "": none."""
         if self.attack is not None:
             if not self.attack.guesses or math.isinf(self.attack.needed):
                 return ""
@@ -131,7 +129,7 @@ class Check:
 
     @property
     def share(self) -> float | None:
-        """The lower bound as a share of the claim; None for a claim of nothing at all."""
+        """Return the lower bound as a share of the claim; None for a claim of 0."""
         return self.attack.bound / self.claim if self.attack and self.claim else None
 
     def to_dict(self, level: float) -> dict[str, Any]:
@@ -144,7 +142,7 @@ class Check:
 
 
 def exact(metric: str, what: str, part: str, wrong: str, smallest: Smallest | None = None) -> Check:
-    """Make a check that involves no chance. wrong: what contradicts the claim, or ""."""
+    """Return a check that involves no chance; `wrong` contradicts the claim, or is ""."""
     p_value = 0.0 if wrong else 1.0
     return Check(metric, what, part, "exact", p_value, wrong or "as promised", smallest)
 
@@ -152,7 +150,10 @@ def exact(metric: str, what: str, part: str, wrong: str, smallest: Smallest | No
 def counted(
     metric: str, what: str, part: str, wrong: int, finding: str, number: int, noun: str
 ) -> Check:
-    """Make an exact check that none of `number` things (`noun`) is wrong. finding: if some are."""
+    """Return an exact check that none of `number` things (`noun`) is wrong.
+
+    `finding` is the text if some are.
+    """
     return exact(metric, what, part, finding if wrong else "", one_of(number, noun))
 
 
@@ -164,5 +165,5 @@ def test(
     finding: str,
     smallest: Smallest | None = None,  # noqa: PT028 (not a test of pytest)
 ) -> Check:
-    """Make a check from a two-sided test of a probability."""
+    """Return a check from a two-sided test of a probability."""
     return Check(metric, what, part, "test", min(1.0, float(p_value)), finding, smallest)

@@ -1,4 +1,4 @@
-"""Check what devices derive from their secrets: permanent for life, independent of all else."""
+"""Checks of what devices derive from their secrets: permanent, and independent of all else."""
 
 import os
 from collections.abc import Iterator
@@ -25,24 +25,24 @@ from rappor_core.params import RapporParams
 
 PART: Final = "derivations"
 TWIN = "audit-twin"
-ENDS = 0.0, 0.999999  # of a stratum, between which a device moves its cut
+ENDS = 0.0, 0.999999  # of a stratum, between which a device shifts its threshold
 ENCODED = 600  # values whose bits are compared
-LONG = 100  # characters that two strings begin with: more than a code's bits
-SERIES = 5  # reports of each device, for the second round alone
+LONG = 100  # the common beginning of two strings in characters: more than a code's bits
+SERIES = 5  # reports of each device, only for the second round
 
 Asked = list[tuple[bytes, Value]]
 
 
 def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Iterator[Check]:
-    """Yield the checks of cohorts and of both rounds. The same questions go to several processes.
+    """Yield the checks of cohorts and of both rounds; several processes get the same questions.
 
     Args:
         source: The client.
-        metric: A declared one.
-        devices: Each has a different secret.
+        metric: A declared metric.
+        devices: The number of devices, each with a different secret.
 
     Raises:
-        AuditedClientError: If the client fails.
+        AuditedClientError: The client fails.
     """
     both, twin, other = _twins(source.file().parts(metric.base_name))
     values = disjoint(metric, values_of(metric))
@@ -61,7 +61,7 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
         "version": derived(other, metric.name, first),
     }
     yield from _checks(metric, base, others)
-    strings: list[Value] = []  # that an app may well record
+    strings: list[Value] = []  # values that an app may well record
     if hashes_text(metric):
         strings = [value for pair in ODD for value in pair]
     elif metric.rules.free_text:  # they begin alike for longer than any code
@@ -76,9 +76,10 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
 
 
 def _twins(parts: tuple[Metric, ...]) -> tuple[MetricsFile, str, MetricsFile]:
-    """The metric alongside one of another name, that name, and the metric with other chances.
+    """Return the metric and a twin with another name, the twin's name, and a changed metric.
 
-    parts: the sub-metrics of one declared name. The name is the twin of the first.
+    The changed metric has other chances. `parts` are the sub-metrics of one declared name; the name
+    is the twin of the first.
     """
     single = [
         part if part.location or part.details is not None else part.replace(max_reports=None)
@@ -91,7 +92,7 @@ def _twins(parts: tuple[Metric, ...]) -> tuple[MetricsFile, str, MetricsFile]:
 
 
 def _other(params: RapporParams) -> TwoRoundMechanism:
-    """A second round with one threshold exchanged: another params_id, the same first round."""
+    """Return a second round with one changed threshold, and so another params_id."""
     m = params.mechanism
     if params.scheme.symbols:
         return m.replace(p2=m.p2 - params.num_bits + 1, q2=m.q2 + 1)
@@ -101,7 +102,7 @@ def _other(params: RapporParams) -> TwoRoundMechanism:
 def _checks(
     metric: Metric, first: list[Derived], others: dict[str, list[Derived]]
 ) -> Iterator[Check]:
-    """first: of each device.  others: of the same devices, by what is another."""
+    """Yield the checks of derivations; `others` are of the same devices, by what differs."""
     name, params, total = metric.name, metric.params, len(first)
     changed = sum(a != b for a, b in zip(first, others["again"], strict=True))
     what = "cohort and permanent response are the same in another process"
@@ -128,8 +129,10 @@ def _checks(
 
 
 def _encoded(metric: Metric, pairs: Asked, derived: list[Derived]) -> Check:
-    """The bits of a value in a cohort are public, but for the cut of a number that a device moves
-    within its stratum: nothing else may reach them."""
+    """Check the bits of values, which must depend on nothing but the cohort.
+
+    They are public, except that a device shifts the threshold of a number within its stratum.
+    """
     bits_of = metric.params.scheme.jittered_bits
     wrong = [
         value
@@ -166,7 +169,7 @@ def _independent(
 
 
 def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check:
-    """P(B'=1) for a bit that is set, and for one that is clear."""
+    """Check P(B'=1) for a bit that is set, and for one that is clear."""
     after, before = _tables(params, first)
     p1, q1, _, _ = params.mechanism.rates
     p_value, findings = round_test(params, after, before, (p1, q1))
@@ -178,7 +181,7 @@ def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check
 
 
 def _second_round(metric: Metric, first: list[Derived], reports: list[bytes]) -> Check:
-    """P(S=1) for a permanent 1 and 0, given the permanent bits that the device says it has."""
+    """Check P(S=1) for a permanent 1 and 0, given the permanent bits that the device reports."""
     params, (_, _, p2, q2) = metric.params, metric.params.mechanism.rates
     permanent = permanent_table([device.permanent_bits for device in first], params.num_bits)
     before = np.repeat(permanent, SERIES, axis=0)
@@ -193,7 +196,7 @@ def _second_round(metric: Metric, first: list[Derived], reports: list[bytes]) ->
 def round_test(
     params: RapporParams, after: Masks, before: Masks, chances: tuple[float, float]
 ) -> tuple[float, str]:
-    """p-value and text for P(1 shown | bit held) of a round: of bits that are 1, and that are 0."""
+    """Return p-value and text for P(1 shown | bit) of a round, for bits 1 and bits 0."""
     p_values, findings = [], []
     for chance, mask, total, ones in by_bit(params, after, before, chances):
         each = mask.sum(axis=0)

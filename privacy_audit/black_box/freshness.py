@@ -1,9 +1,9 @@
-"""Check that the second round has its full entropy: how often reports are equal.
+"""A check that the second round has its full entropy, by how often reports are equal.
 
-Reports of one value of one device differ by fresh noise alone. Two of them, or two pieces of them,
-are equal by chance as often as the declared law says; noise from a generator with s possible seeds
-makes n^2 / 2s more equal pairs of n reports. It holds for reports of one opened device as for those
-of one that is reopened, where a seed of the time would be the same.
+Reports of one value of one device differ only by fresh noise. Two of them, or two pieces of them,
+are equal by chance as often as the declared law says. Noise from a generator with s possible seeds
+makes n^2 / 2s more equal pairs of n reports. This is tested for one opened device, and for a device
+that is reopened, for which a seed from the time would be the same.
 """
 
 import os
@@ -23,14 +23,14 @@ from rappor_core.metrics.metric import Metric
 PART: Final = "freshness"
 REPORTS = 240_000  # of one device
 OPENED = 6_000  # of them with a device reopened for each
-LIFE = 2_000  # reports of one life
+LIFE = 2_000  # reports of one run of a device
 PIECE = 32  # bits of a report that are compared separately
-MIN_ENTROPY = 12.0  # bits of entropy of a piece: below, reports are equal in any case
-FOUND = 3.0  # equal pairs expected of a fault that is found with probability .95
+MIN_ENTROPY = 12.0  # bits of entropy in a piece: below it, reports are equal in any case
+FOUND = 3.0  # expected equal pairs of a fault that is detected with probability .95
 
 
 def left_out(metric: Metric) -> str:
-    """Return the reason why a metric's reports are not compared with each other; "" if they are."""
+    """Return why a metric's reports are not compared with each other; "" if they are."""
     m = metric.params.mechanism
     if metric.params.scheme.symbols or metric.params.num_bits < MIN_ENTROPY:
         return (
@@ -40,7 +40,7 @@ def left_out(metric: Metric) -> str:
 
 
 def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iterator[Check]:
-    """Check how many reports, or pieces of them, are equal. reports: of one opened device."""
+    """Check how many reports, or pieces of them, are equal; `reports` is for one opened device."""
     value = disjoint(metric, values_of(metric))[0]
     secret = os.urandom(32)
     event = Event(metric.name, start_days(metric, 1)[0], value)
@@ -57,7 +57,7 @@ def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iter
 
 
 def _equal(metric: Metric, permanent: int, lives: list[list[SeenReport]], how: str) -> Check:
-    """Pairs of equal pieces, of the piece with the smallest p-value. permanent: B'."""
+    """Check pairs of equal pieces, for the piece with the smallest p-value; `permanent` is B'."""
     width, n = metric.params.report_bytes, sum(map(len, lives))
     raw = np.frombuffer(b"".join(r.bits for some in lives for r in some), dtype=np.uint8)
     table = raw.reshape(n, width)
@@ -86,11 +86,11 @@ def _equal(metric: Metric, permanent: int, lives: list[list[SeenReport]], how: s
 
 
 def at_least(pairs_equal: int, number: int, alike: float, triples: float) -> float:
-    """Return the probability of so many equal pairs or more, by a negative binomial law.
+    """Return the probability of this many or more equal pairs, by a negative binomial law.
 
-    It has the exact mean and variance: where some reports are likelier than others the pairs of
-    one report depend on each other, and a Poisson law calls honest clients broken.
-    alike, triples: that two, and that three, reports are equal.
+    It has the exact mean and variance. If some reports are likelier than others, the pairs of one
+    report depend on each other, and a Poisson law would call honest clients broken. `alike` and
+    `triples` are the probabilities that two and that three reports are equal.
     """
     pairs = number * (number - 1) / 2
     mean = pairs * alike
@@ -103,7 +103,7 @@ def at_least(pairs_equal: int, number: int, alike: float, triples: float) -> flo
 
 
 def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: int = 2) -> float:
-    """Return the probability that these bits of all these reports are equal. permanent: B'."""
+    """Return the probability that these bits are equal in all reports; `permanent` is B'."""
     (_, _, p2, q2), times = metric.params.mechanism.rates, reports
     places = range(start, min(end, metric.params.num_bits))
     ones = sum(permanent >> place & 1 for place in places)

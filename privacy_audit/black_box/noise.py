@@ -1,4 +1,4 @@
-"""Two-sided tests of the noise: too little breaks privacy, too much accuracy."""
+"""Two-sided tests of the noise: too little breaks privacy, too much breaks accuracy."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ from rappor_core.params import RapporParams
 
 MIN_EXPECTED = 5.0  # in a cell of a chi-square test
 _CELLS = 1e-9
-CERTAIN = 1e-7  # a bound that is below the level of every test
+CERTAIN = 1e-7  # a bound below the level of every test
 
 
 def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) -> Iterator[Check]:
@@ -52,7 +52,7 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) 
 
 
 def _bits(metric: str, what: str, counts: Floats, chance: float, part: str) -> Check:
-    """Return the worst bit, corrected for their number, and all together."""
+    """Check the worst bit, corrected for the number of bits, and all bits together."""
     ones, total = counts
     used = total > 0
     each = bounds.two_sided(ones[used], total[used], chance)
@@ -69,10 +69,10 @@ def _bits(metric: str, what: str, counts: Floats, chance: float, part: str) -> C
 
 
 def _ones(metric: str, params: RapporParams, counts: Floats, part: str) -> Check:
-    """The report with fewest ones and that with most: a bare one in 100,000 is enough to tell.
+    """Check the reports with the fewest and the most ones: one bare report in 100,000 is enough.
 
-    counts: of `NoiseSums`, by the number of bits that the value sets. The bound holds for
-    reports that depend on each other, as those of a device do.
+    `counts` are those of `NoiseSums`, by the number of bits that the value sets. The bound holds
+    even if reports depend on each other, like those of a device.
     """
     chance, k = chances(params, permanent=False), params.num_bits
     p_value, text = 1.0, "no reports"
@@ -99,7 +99,6 @@ def _ones(metric: str, params: RapporParams, counts: Floats, part: str) -> Check
 
 
 def _smallest_bare(params: RapporParams, counts: Floats) -> Smallest:
-    """One report without noise shows where so few ones are rare enough among all reports."""
     size = int(counts.sum(axis=1).argmax())
     p, q = chances(params, permanent=False)
     law = p**size * (1 - q) ** (params.num_bits - size)
@@ -109,7 +108,7 @@ def _smallest_bare(params: RapporParams, counts: Floats) -> Smallest:
 
 
 def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
-    """The two bits whose noise depends most on each other. largest: that a product can be."""
+    """Check the two bits whose noise depends most on each other; `largest` bounds a product."""
     products, variances = sums.sums["products"], sums.sums["variances"]
     z = products / np.sqrt(np.maximum(variances, _CELLS))
     upper = np.triu_indices(len(z), 1)
@@ -125,7 +124,7 @@ def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
 
 
 def _symbols(metric: str, params: RapporParams, counts: Floats, part: str) -> Check:
-    """Return the own symbol as often as declared, and all others alike."""
+    """Check that the own symbol is as frequent as declared, and all others are equally frequent."""
     same, other = chances(params, permanent=False)
     expected = np.array([same] + [other] * (params.num_bits - 1))
     p_value = chi_square(counts, expected * counts.sum())
@@ -154,7 +153,7 @@ def _permanence(metric: str, sums: NoiseSums, part: str) -> Check:
 
 
 def chi_square(counts: Floats, expected: Floats) -> float:
-    """P-value of Pearson's test, with small neighboring cells joined."""
+    """Return the p-value of Pearson's test, with small neighboring cells joined."""
     joined, expectations = [0.0], [0.0]
     for count, chance in zip(counts, expected, strict=True):
         if expectations[-1] >= MIN_EXPECTED:

@@ -1,4 +1,4 @@
-"""Sums over trials that the tests of the noise need, small enough to leave a worker process."""
+"""The sums over trials for the tests of the noise, small enough to leave a worker process."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from privacy_audit.black_box.observations import Observations, shown_counts
 from privacy_audit.devices import Floats
 from rappor_core.params import RapporParams
 
-MAX_PAIRED_BITS = 256  # of which all pairs are looked at
-MIN_BITS = 16  # of a report whose number of ones may reveal that it is none of this client's
+MAX_PAIRED_BITS = 256  # the number of bits whose pairs are examined
+MIN_BITS = 16  # of a report whose number of ones may show that this client did not make it
 
 Masks = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class NoiseSums:
-    """Sums for the noise tests, by name, to be added over chunks. reports: of each device."""
+    """The sums for the noise tests, by name, to be added over chunks.
+
+    `reports` is the number per device.
+    """
 
     reports: int
     sums: dict[str, Floats]
 
     def __add__(self, other: NoiseSums) -> NoiseSums:
-        """Add the sums of other trials."""
         return NoiseSums(
             self.reports, {name: value + other.sums[name] for name, value in self.sums.items()}
         )
 
 
 def noise_sums(params: RapporParams, trials: Observations) -> NoiseSums:
-    """Return the sums that a chunk of trials adds: of single reports, or of series of a device."""
+    """Return the sums that a chunk of trials adds, for single reports or for series of a device."""
     masks = np.where(trials.world[:, None] == 0, trials.masks[0], trials.masks[1])
     reports = trials.reports.shape[1]
     if reports > 1:
@@ -44,7 +46,10 @@ def noise_sums(params: RapporParams, trials: Observations) -> NoiseSums:
 
 
 def _of_reports(params: RapporParams, single: Masks, masks: Masks) -> dict[str, Floats]:
-    """By bit how often it was shown; products of residuals of bits, and of neighboring devices."""
+    """Return how often each bit was shown, and products of residuals of bits and of neighbors.
+
+    Neighbors are successive devices.
+    """
     residual, spread = residuals(params, single, masks, permanent=False)
     neighbors = (residual[1:] * residual[:-1]).sum()
     sums = {
@@ -69,7 +74,7 @@ def _of_reports(params: RapporParams, single: Masks, masks: Masks) -> dict[str, 
 
 
 def _ones(params: RapporParams, reports: Masks, masks: Masks) -> dict[str, Floats]:
-    """How many reports showed so many ones, by the bits that their value sets, (h + 1, k + 1)."""
+    """Return the number of reports with each number of ones, by set bits: (h + 1, k + 1)."""
     if params.num_bits < MIN_BITS or params.scheme.symbols:
         return {}
     wide = params.num_bits + 1
@@ -80,7 +85,6 @@ def _ones(params: RapporParams, reports: Masks, masks: Masks) -> dict[str, Float
 
 
 def _squared(table: Floats) -> Floats:
-    """Products of all pairs of columns, summed over rows: (k, k) from (n, k)."""
     narrow = table.astype(np.float32)
     return (narrow.T @ narrow).astype(np.float64)
 
@@ -88,9 +92,9 @@ def _squared(table: Floats) -> Floats:
 def residuals(
     params: RapporParams, bits: Masks, masks: Masks, *, permanent: bool
 ) -> tuple[Floats, Floats]:
-    """Shown bits minus their expected values, and the variance of each, both (n, k).
+    """Return shown bits minus their expected values, and the variance of each, both (n, k).
 
-    permanent: `bits` is a permanent response; otherwise a report.
+    If `permanent`, `bits` is a permanent response; otherwise it is a report.
     """
     if_set, if_clear = chances(params, permanent=permanent)
     expected = np.where(masks == 1, if_set, if_clear)
@@ -98,7 +102,7 @@ def residuals(
 
 
 def chances(params: RapporParams, *, permanent: bool) -> tuple[float, float]:
-    """P(1) for a bit of B that is set, and for one that is clear."""
+    """Return P(1) for a bit of B that is set, and for one that is clear."""
     p1, q1, p2, q2 = params.mechanism.rates
     if permanent:
         return p1, q1
@@ -117,7 +121,7 @@ def product_test(
 ) -> tuple[float, float]:
     """Test whether two sets of residuals are independent: z and p-value of their products.
 
-    By Bennett's inequality: the sum over bits that are rarely set is far from normal.
+    It uses Bennett's inequality: the sum over bits that are rarely set is far from normal.
     """
     variance = product_variance(params, first[1], second[1])
     z = float((first[0] * second[0]).sum() / np.sqrt(max(variance, 1e-12)))
@@ -125,10 +129,10 @@ def product_test(
 
 
 def largest_product(params: RapporParams, *, permanent: bool) -> float:
-    """Return the most that an independent term of the sum of `product_test` can be.
+    """Return the maximum of an independent term in the sum of `product_test`.
 
-    A term is a bit or, of symbols, a report: its residuals have a norm below the root of 2.
-    permanent: of permanent responses; otherwise of reports.
+    A term is a bit or, for symbols, a report, whose residuals have a norm below the root of 2.
+    `permanent` selects permanent responses; otherwise reports.
     """
     if params.scheme.symbols:
         return 2.0
@@ -136,11 +140,11 @@ def largest_product(params: RapporParams, *, permanent: bool) -> float:
 
 
 def product_variance(params: RapporParams, a: Floats, b: Floats) -> float:
-    """Variance of the sum of products of independent residuals, given the variances of both.
+    """Return the variance of the sum of products of independent residuals, from both variances.
 
     The symbols of one report depend on each other: the covariance is diag(e) - e e', with the
     chances e of the symbols, and the variance of a product is the sum of the products of the two
-    matrices' elements. They are equal where both devices hold the same symbol.
+    matrices' elements. They are equal if both devices have the same symbol.
     """
     if not params.scheme.symbols:
         return float((a * b).sum())
@@ -156,10 +160,11 @@ def product_variance(params: RapporParams, a: Floats, b: Floats) -> float:
 
 
 def _of_series(params: RapporParams, trials: Observations, masks: Masks) -> dict[str, Floats]:
-    """How alike a device's reports are beyond what is declared: number, sum and sum of squares.
+    """Return how alike a device's reports are beyond the declaration.
 
-    Of each device: products of residuals of two different reports, over all bits, minus the
-    covariance that a permanent response gives them.
+    The result is the number, sum and sum of squares of a figure per device: the products of
+    residuals of two different reports, over all bits, minus the covariance from a permanent
+    response.
     """
     t, k = trials.reports.shape[1:]
     counts = shown_counts(trials.reports).astype(np.int64)
@@ -184,9 +189,9 @@ def _of_series(params: RapporParams, trials: Observations, masks: Masks) -> dict
 
 
 def _variance_of_alike(chance: Floats, reports: int) -> float:
-    """The variance of the share of pairs of a device's symbols that are equal (Hoeffding 1948).
+    """Return the variance of the share of equal pairs of a device's symbols (Hoeffding 1948).
 
-    chance: of each symbol, given the permanent one.
+    `chance` is that of each symbol, given the permanent one.
     """
     squares = (chance**2).sum()
     of_one, of_two = (chance**3).sum() - squares**2, squares - squares**2
@@ -194,7 +199,7 @@ def _variance_of_alike(chance: Floats, reports: int) -> float:
 
 
 def permanent_table(bits: list[int], num_bits: int) -> Masks:
-    """Turn integers of k bits into rows of 0 and 1, (n, k)."""
+    """Convert integers of k bits into rows of 0 and 1, (n, k)."""
     width = (num_bits + 7) // 8
     raw = b"".join(number.to_bytes(width, "little") for number in bits)
     table = np.frombuffer(raw, dtype=np.uint8).reshape(len(bits), width)
@@ -204,8 +209,11 @@ def permanent_table(bits: list[int], num_bits: int) -> Masks:
 def by_bit(
     params: RapporParams, bits: Masks, before: Masks, chances: tuple[float, float]
 ) -> Iterator[tuple[float, NDArray[np.bool_], int, int]]:
-    """For bits that are 1, then those that are 0: the chance that 1 is shown, where they are held
-    (n, k), how many are, and how often 1 was shown there. Of symbols 0 follows from 1."""
+    """Yield, for bits that are 1 and then for bits that are 0, how often 1 was shown.
+
+    Each item is the chance that 1 is shown, the mask of these bits (n, k), their number, and how
+    often 1 was shown. For symbols, 0 follows from 1.
+    """
     for bit, chance in zip((1, 0), chances, strict=True):
         if bit or not params.scheme.symbols:
             mask = before == bit

@@ -1,4 +1,4 @@
-"""Turn the reports of many trials into arrays, and into the numbers that an attack uses."""
+"""The reports of many trials as arrays, and the numbers that an attack uses."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,32 +14,26 @@ from rappor_core.params import RapporParams
 
 Bits = NDArray[np.uint8]
 
-MIDDLE = 0.5  # where attackers take a device's own cut to be: values at the ends are beyond it
-LIKELIHOOD, AVERAGE = 0, 1  # columns of `features`: the two attacks that need no training
+MIDDLE = 0.5  # the attackers' guess of a device's own threshold within its stratum
+LIKELIHOOD, AVERAGE = 0, 1  # columns of `features`: the two attacks without training
 
 
 @dataclass(frozen=True)
 class Observations:
-    """The watched reports of n trials of one scenario.
+    """The watched reports of n trials of one scenario."""
 
-    reports: (n, t, k), rows of zeros where fewer than t came.  number: (n,) how many came in all.
-    masks: (3, n, k) the bits of the scenario's three values in the trial's cohort.
-    cohorts: (n,) of the last report, -1 where none came.  world: (n,) 0 or 1.
-    moved: how many trials showed more than one cohort.
-    """
-
-    reports: Bits
-    number: Integers
-    masks: Bits
-    cohorts: Integers
-    world: Integers
-    moved: int
+    reports: Bits  # (n, t, k); rows of zeros if fewer than t arrived
+    number: Integers  # (n,): the number of all reports
+    masks: Bits  # (3, n, k): the bits of the scenario's three values in the trial's cohort
+    cohorts: Integers  # (n,): of the last report, -1 if none arrived
+    world: Integers  # (n,): 0 or 1
+    moved: int  # the number of trials with more than one cohort
 
 
 def observe(
     file: MetricsFile, scenario: Scenario, world: Integers, lives: list[list[SeenReport]]
 ) -> Observations:
-    """Put what was seen into arrays."""
+    """Convert the reports of trials into arrays."""
     metric = file.metrics[scenario.metric]
     n, t, k = len(lives), scenario.watched, metric.params.num_bits
     width = metric.params.report_bytes
@@ -73,9 +67,8 @@ def observe(
 def features(params: RapporParams, trials: Observations) -> NDArray[np.float32]:
     """Return the numbers that attacks use for each device, (n, features): `LIKELIHOOD`, `AVERAGE`.
 
-    The others are for the classifier: they also hold what a client that does not do what it
-    declares may show (reports left out, bare values, equal reports, a first or last report that
-    differs from the rest).
+    The others are for the classifier. They also include signs of a client that does not do what it
+    declares (missing reports, bare values, equal reports, a first or last report that differs).
     """
     reports, t = trials.reports, trials.reports.shape[1]
     counts = shown_counts(trials.reports)
@@ -106,7 +99,7 @@ def shown_counts(reports: Bits) -> Integers:
 
 
 def _sum_over(mask: Bits, table: NDArray[Any]) -> Floats:
-    """Return the sum of each row of `table` over the few places that `mask` names; both (n, k)."""
+    """Return the sum of each row of `table` over the few places in `mask`; both are (n, k)."""
     rows, places = np.nonzero(mask)
     return np.asarray(np.bincount(rows, table[rows, places], len(mask)), dtype=np.float64)
 
@@ -114,9 +107,9 @@ def _sum_over(mask: Bits, table: NDArray[Any]) -> Floats:
 def log_likelihood_ratio(
     params: RapporParams, reports: int, counts: Integers, masks: Bits
 ) -> Floats:
-    """The declared log likelihood ratio of the two values, given a trial's reports; shape (n,).
+    """Return the declared log likelihood ratio of the two values, given each trial's reports: (n,).
 
-    counts: (n, k), how often each bit was shown.  masks: (2 or more, n, k).
+    `counts` are (n, k), how often each bit was shown. `masks` are (2 or more, n, k).
     """
     if params.scheme.symbols:
         return _symbol_likelihood(params, counts, masks[0]) - _symbol_likelihood(
@@ -132,7 +125,7 @@ def log_likelihood_ratio(
 
 
 def bit_evidence(params: RapporParams, reports: int) -> Floats:
-    """Log likelihood ratio of a set against a clear Bloom bit, by its ones in the reports."""
+    """Return the log likelihood ratio of a set against a clear Bloom bit, by its number of ones."""
     p1, q1, p2, q2 = params.mechanism.rates
     ones = np.arange(reports + 1)
     show = [ones * ln(p) + (reports - ones) * ln(1 - p) for p in (p2, q2)]
@@ -141,7 +134,7 @@ def bit_evidence(params: RapporParams, reports: int) -> Floats:
 
 
 def _symbol_likelihood(params: RapporParams, counts: Integers, mask: Bits) -> Floats:
-    """ln P(symbols | the value whose symbol is in `mask`), up to what all values share."""
+    """Return ln P(symbols | the value whose symbol is in `mask`), up to a common constant."""
     p1, q1, p2, q2 = params.mechanism.rates
     prior = np.where(mask == 1, ln(p1), ln(q1))
     total = counts.sum(axis=1, keepdims=True, dtype=np.int64)

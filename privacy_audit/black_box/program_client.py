@@ -1,8 +1,9 @@
-"""The client under audit, behind a program, and the lives that its devices lead.
+"""The client under audit, behind a program, and the histories of its devices.
 
-The program answers each line of JSON on standard input with one line; one that never answers ends
-the audit after `ANSWER_SECONDS`. The protocol is in docs/porting.md, section 12. A device is named
-by its secret; the program keeps its state in memory and opens it again for each command.
+The program answers each line of JSON on standard input with one line. A program that does not
+answer within `ANSWER_SECONDS` ends the audit. The protocol is in docs/porting.md, section 12. A
+device is identified by its secret; the program keeps its state in memory and opens it again for
+each command.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS
 OWN_MODULE = "privacy_audit.sdk_program"
 OWN_PROGRAM = f"{shlex.quote(sys.executable)} -m {OWN_MODULE}"
 ANSWER_SECONDS = 60.0
-END_SECONDS = 30.0  # after its input has ended
+END_SECONDS = 30.0  # the time to end after its input has ended
 
 Answer = dict[str, Any]
-Value = str | bool | float | None  # None is no data, of a metric of numbers
+Value = str | bool | float | None  # None is no data, for a number metric
 
 
 class Event(NamedTuple):
-    """A device that was closed is opened and records. day: since 1970-01-01, UTC."""
+    """A command to open a closed device and record; `day` is since 1970-01-01, UTC."""
 
     metric: str
     day: int
@@ -49,14 +50,14 @@ class Event(NamedTuple):
 
 
 class Life(NamedTuple):
-    """The life of one device. secret: 32 bytes, fresh for each trial. events: in order of days."""
+    """The history of one device: a fresh secret of 32 bytes, and events in order of days."""
 
     secret: bytes
     events: tuple[Event, ...]
 
 
 class SeenReport(NamedTuple):
-    """A report as decoded from wire bytes. day: since 1970-01-01, UTC."""
+    """A report as decoded from wire bytes; `day` is since 1970-01-01, UTC."""
 
     metric: str
     cohort: int
@@ -74,7 +75,7 @@ class Derived(NamedTuple):
 
 @dataclass(frozen=True)
 class ClientSource:
-    """Which client is audited. metrics: the compiled metrics as text. command: of its program."""
+    """The client to audit: the compiled metrics as text, and the command of its program."""
 
     metrics: str
     command: str = OWN_PROGRAM
@@ -89,7 +90,7 @@ class ClientSource:
 
     @contextmanager
     def started(self) -> Iterator[ProgramClient]:
-        """Start the program and give it the metrics, for a `with` block. Raises AuditError."""
+        """Start the program and pass it the metrics, for a `with` block. Raises AuditError."""
         with Program(self.command, ANSWER_SECONDS) as program:
             try:
                 program.ask([{"do": "metrics", "document": compiled(self.file())}])
@@ -98,11 +99,11 @@ class ClientSource:
             yield ProgramClient(program)
 
 
-_running: WeakSet[subprocess.Popen[str]] = WeakSet()  # for who stops an audit
+_running: WeakSet[subprocess.Popen[str]] = WeakSet()  # to stop an audit
 
 
 def end_programs() -> None:
-    """End all programs that run: nobody waits for their answers any more."""
+    """Kill all running programs, whose answers are no longer needed."""
     for process in tuple(_running):
         process.kill()
 
@@ -118,10 +119,10 @@ class Program:
         Args:
             command: The program and its arguments, quoted as in a shell.
             answer_seconds: How long the audit waits for one answer.
-            quiet: Whether what it writes to standard error is dropped.
+            quiet: Whether to drop its output on standard error.
 
         Raises:
-            AuditError: If the program cannot be started.
+            AuditError: The program cannot be started.
         """
         self._command, self._seconds = command, answer_seconds
         try:
@@ -140,14 +141,14 @@ class Program:
         """Write all commands while the answers are read.
 
         Args:
-            commands: Each with its name as `do`.
+            commands: The commands, each with its name as `do`.
 
         Returns:
             One answer for each command, in order.
 
         Raises:
-            AuditedClientError: If the program ends, refuses a command, or does not write JSON.
-            AuditError: If it does not answer in time.
+            AuditedClientError: The program ends, refuses a command, or does not write JSON.
+            AuditError: The program does not answer in time.
         """
         writer = threading.Thread(target=self._write, args=(commands,), daemon=True)
         writer.start()
@@ -156,16 +157,16 @@ class Program:
         return answers
 
     def close(self) -> None:
-        """End the program: its standard input ends, and it is killed if it does not."""
+        """End the program by closing its standard input; kill it if that does not suffice."""
         assert self._process.stdin is not None  # noqa: S101 (a pipe)
-        with suppress(OSError, ValueError):  # it has ended, and what was written is lost
+        with suppress(OSError, ValueError):  # it has ended, and the input is lost
             self._process.stdin.close()
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._reader.join(1.0)  # a child of the program may hold its output open
+        self._reader.join(1.0)  # a child of the program may keep its output open
 
     def __enter__(self) -> Self:
         return self
@@ -198,7 +199,7 @@ class Program:
     def _write(self, commands: Iterable[dict[str, Any]]) -> None:
         stdin = self._process.stdin
         assert stdin is not None  # noqa: S101 (a pipe)
-        with suppress(OSError, ValueError):  # the program has ended: the reader says so
+        with suppress(OSError, ValueError):  # the program has ended: the reader reports it
             for command in commands:
                 stdin.write(json.dumps(command) + "\n")
             stdin.flush()
@@ -214,22 +215,22 @@ class Program:
 
 @dataclass(frozen=True)
 class ProgramClient:
-    """An audited client in a program that runs and has the metrics."""
+    """An audited client in a running program that has the metrics."""
 
     _program: Program
 
     def encode(self, lives: list[Life], together: int = 1) -> list[list[SeenReport]]:
-        """Encode each event of each life: the mechanism alone, without ledger and limits.
+        """Encode each event of each device: only the mechanism, without ledger and limits.
 
         Args:
-            lives: Of devices.
-            together: The most reports of one value between two openings of a device.
+            lives: The histories of devices.
+            together: The maximum number of reports of one value between two openings of a device.
 
         Returns:
-            The reports of each life, one for each event.
+            The reports of each device, one for each event.
 
         Raises:
-            AuditedClientError: If the program refuses a command or its answer cannot be read.
+            AuditedClientError: The program refuses a command, or its answer cannot be read.
         """
         runs = [list(_runs(life, together)) for life in lives]
         commands = [
@@ -251,13 +252,13 @@ class ProgramClient:
         return lives_seen
 
     def record(self, lives: list[Life]) -> list[list[SeenReport]]:
-        """Run devices with their ledgers through their lives.
+        """Run devices with their ledgers through their histories.
 
         Returns:
-            The reports that each device queued, in order, as a batch's bytes hold them.
+            The reports that each device queued, in order, as decoded from a batch's bytes.
 
         Raises:
-            AuditedClientError: If the program refuses a command or its answer cannot be read.
+            AuditedClientError: The program refuses a command, or its answer cannot be read.
         """
         commands = [
             {"do": "record", "metric": event.metric, "secret": life.secret.hex(),
@@ -272,7 +273,7 @@ class ProgramClient:
             return [[next(decoded) for _ in row] for row in queued]
 
     def derive(self, metric: str, pairs: list[tuple[bytes, Value]]) -> list[Derived]:
-        """Ask for the derivations of devices of one metric, given pairs of secret and value."""
+        """Return the derivations of devices of one metric, for pairs of secret and value."""
         answers = self._program.ask([_encode(metric, secret, value, 1) for secret, value in pairs])
         with _readable("encode"):
             return [
@@ -281,7 +282,7 @@ class ProgramClient:
             ]
 
     def _over_the_wire(self, reports: list[Any]) -> list[SeenReport]:
-        """Put reports into batches whose bytes must say the same; return them in their order."""
+        """Check that batches of the reports decode to the same reports; return them in order."""
         direct = [
             SeenReport(r["metric"], r["cohort"], r["day"], base64.b64decode(r["bits"]))
             for r in reports
@@ -298,14 +299,13 @@ class ProgramClient:
             ]
             if sorted(read) != sorted(direct[part]):
                 raise AuditedClientError(
-                    "the program's batch does not hold the reports that it was given"
+                    "the program's batch does not contain the reports that it was given"
                 )
         return direct
 
 
 @contextmanager
 def _readable(do: str) -> Iterator[None]:
-    """Turn what an answer lacks into an AuditedClientError."""
     try:
         yield
     except (KeyError, TypeError, ValueError, WireFormatError) as error:
@@ -315,7 +315,6 @@ def _readable(do: str) -> Iterator[None]:
 
 
 def _runs(life: Life, together: int) -> Iterator[tuple[str, Value, list[int]]]:
-    """The days of each run of one value, cut so that none has more than `together` reports."""
     for (metric, value), events in groupby(life.events, key=lambda event: (event[0], event[2])):
         days = [event.day for event in events]
         for start in range(0, len(days), together):
@@ -328,5 +327,4 @@ def _encode(metric: str, secret: bytes, value: Value, count: int) -> dict[str, A
 
 
 def _whole(text: str) -> int:
-    """Bits as on the wire, in hexadecimal, as an integer."""
     return int.from_bytes(bytes.fromhex(text), "little")

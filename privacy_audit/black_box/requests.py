@@ -1,4 +1,4 @@
-"""Check requests with reports, as their bytes on the wire show them, and the ids of batches."""
+"""Checks of requests with reports, by their bytes on the wire, and of the ids of batches."""
 
 import math
 import zlib
@@ -19,19 +19,16 @@ GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # no time, no system, one extra
 
 
 class Request(NamedTuple):
-    """One HTTP request as its bytes on the wire show it.
+    """One HTTP request as its bytes on the wire."""
 
-    connection: its number.  line: method, path, version.  body: as it came, compressed.
-    """
-
-    connection: int
-    line: str
+    connection: int  # the number of the connection
+    line: str  # method, path, version
     headers: tuple[tuple[str, str], ...]
-    body: bytes
+    body: bytes  # as received, compressed
 
 
 def batch_of(body: bytes) -> GroupedBatch:
-    """Read the batch in a body. Raises WireFormatError."""
+    """Decode the batch in a body. Raises WireFormatError."""
     try:
         return decode_binary(zlib.decompress(body, wbits=GZIP))
     except zlib.error as error:
@@ -44,9 +41,9 @@ def request_checks(
     """Yield the checks of all requests.
 
     Args:
-        devices: Of each device, the requests of each time that its app asked to send.
+        devices: The requests of each device, in lists for each time that its app asked to send.
         part: The part of the audit.
-        pad_to: Bytes to a multiple of which bodies are filled up.
+        pad_to: The number of bytes to a multiple of which bodies are padded.
     """
     every = [r for device in devices for some in device for r in some]
     total = len(every)
@@ -86,7 +83,7 @@ def request_checks(
 
 
 def _ids_of_one_device(table: np.ndarray, owners: np.ndarray, part: str) -> Check:
-    """Bytes that successive ids of a device share, at one place or moved by a step."""
+    """Check for bytes that successive ids of a device share, at one place or shifted by a step."""
     same = owners[1:] == owners[:-1]
     pairs = table[1:][same], table[:-1][same]
     steps = (pairs[0].astype(int) - pairs[1].astype(int)) % 256
@@ -102,7 +99,6 @@ def _ids_of_one_device(table: np.ndarray, owners: np.ndarray, part: str) -> Chec
 
 
 def _in_order(batch: GroupedBatch) -> bool:
-    """Return whether groups and reports are sorted by metric, parameters, day, cohort and bits."""
     groups = [(group.metric, group.params_id, group.day) for group in batch.groups]
     return groups == sorted(groups) and all(
         list(group.rows) == sorted(group.rows) for group in batch.groups
@@ -110,9 +106,9 @@ def _in_order(batch: GroupedBatch) -> bool:
 
 
 def holds_reports_alone(body: bytes) -> bool:
-    """Whether a gzipped body consists of a bare header, padding zeros and one stream of reports.
+    """Return whether a gzipped body has only a bare header, padding zeros and a stream of reports.
 
-    What the stream holds is read by the wire's own rules, which refuse anything alongside reports.
+    The decoder of the wire format reads the stream; it rejects anything next to reports.
     """
     size = int.from_bytes(body[10:12], "little")
     stream = zlib.decompressobj(GZIP)

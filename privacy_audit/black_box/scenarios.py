@@ -1,7 +1,7 @@
-"""Pairs of lives that an attacker must not tell apart better than claimed.
+"""Pairs of device histories that an attacker must not distinguish better than claimed.
 
-Each scenario is two worlds, 0 and 1: the same days, other values. The reports of the last days are
-watched; the attack looks at the bits of `values`.
+Each scenario is two worlds, 0 and 1: the same days, with different values. The reports of the last
+days are watched; the attack uses the bits of `values`.
 """
 
 import math
@@ -22,60 +22,52 @@ Step = tuple[int, Value]  # a day since 1970-01-01, and what is recorded on it
 
 PERIODS = (1, 7, 30)
 DEVICE_PERIODS = 7
-GAPS = {"day": 401, "week": 58, "month": 13}  # periods from one report of a life to the next
-TOGETHER = 5  # reports of a long life between two openings: opening is what costs most
+GAPS = {"day": 401, "week": 58, "month": 13}  # periods between two reports of a device
+TOGETHER = 5  # reports of a long history between two openings, which take most of the time
 MAX_FILLERS = 40  # values recorded to reach the cap
 MAX_CELLS = 60
 POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
 STARTS = tuple(
     f"{chr(97 + number % 26)}{chr(97 + number // 3)}-audit.example.org" for number in range(60)
-)  # that differ in their first letters, by which a prefix code separates them
+)  # they differ in their first letters, by which a prefix code separates them
 ODD = (
     ("", "long-" * 300),
     ("\u96ea \u2603 e\u0301", " \t\n"),
     ("nul\0inside", "https://user:pass@audit.example.org/" + "?q=%20" * 60),
-)  # strings that an app may well record: each is noised as any other
+)  # strings that an app may well record: each gets noise like any other
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Two possible lives (worlds) with one metric, and how far an attacker may tell them apart.
-
-    worlds: what is recorded on which day.
-    watched: the number of reports, the last ones, that are attacked.
-    values: of the two worlds, and one that must not show.  claim: nats.
-    part: the mechanism alone, or a device with its ledger.
-    noise: whether its reports also serve the tests of the noise.  expected: reports of a life.
-    together: reports of a device between two openings, at most.
-    """
+    """Two possible histories (worlds) with one metric, and the claim on distinguishing them."""
 
     name: str
     metric: str
-    part: Part
-    worlds: tuple[tuple[Step, ...], tuple[Step, ...]]
-    watched: int
-    values: tuple[Value, Value, Value]
-    claim: float
-    expected: int
-    noise: bool = False
-    together: int = 1
+    part: Part  # only the mechanism, or a device with its ledger
+    worlds: tuple[tuple[Step, ...], tuple[Step, ...]]  # the values and days of recordings
+    watched: int  # the number of last reports that are attacked
+    values: tuple[Value, Value, Value]  # those of the two worlds, and one that must not show
+    claim: float  # nats
+    expected: int  # the number of reports of a device
+    noise: bool = False  # whether its reports are also used in the tests of the noise
+    together: int = 1  # the maximum number of reports between two openings of a device
     num_bits: int = 128
 
 
 def why_not(metric: Metric) -> str:
-    """Say why no scenario fits the metric; "" if some do."""
+    """Return why no scenario fits the metric; "" if some do."""
     if metric.location is not None and metric.location.pairs:
         return "there are no attacks on trips"
     return ""
 
 
 def reports_at_once(metric: Metric) -> bool:
-    """Whether recording a value queues a report, so that a device with its ledger is audited."""
+    """Return whether recording a value queues a report, so that the ledger can be audited."""
     return not (metric.rules.takes_fixes or metric.location or metric.rules.collected)
 
 
 def left_out(metric: Metric) -> Iterator[str]:
-    """Yield what an audit of the metric does not try."""
+    """Yield what an audit of the metric does not test."""
     if not reports_at_once(metric):
         yield "only its encoder was audited: a device reports it when a period ends"
         return
@@ -105,7 +97,7 @@ def scenarios(metric: Metric) -> Iterator[Scenario]:
 
 
 def values_of(metric: Metric) -> tuple[Value, ...]:
-    """List values to record for a metric: all of its list, or some strings, numbers or cells."""
+    """Return values to record for a metric: its whole list, or some strings, numbers or cells."""
     if metric.rules.free_text:
         return POOL if hashes_text(metric) else STARTS
     if metric.rules.takes_numbers:
@@ -119,12 +111,11 @@ def values_of(metric: Metric) -> tuple[Value, ...]:
 
 
 def hashes_text(metric: Metric) -> bool:
-    """Whether the bits of any string are hashes of all of it, not of a prefix of its code."""
+    """Return whether bits of a string are hashes of all of it, not of a prefix of its code."""
     return metric.rules.free_text and metric.params.scheme.hashed
 
 
 def _numbers(number: Number) -> tuple[Value, ...]:
-    """Numbers for the two sides of every cut, rising."""
     edges = number.edges
     low = edges[0] - 1 if number.negative else 0.0
     middle = [float(math.floor((a + b) / 2)) if number.whole else (a + b) / 2
@@ -133,7 +124,7 @@ def _numbers(number: Number) -> tuple[Value, ...]:
 
 
 def disjoint(metric: Metric, pool: tuple[Value, ...]) -> tuple[Value, Value]:
-    """Choose the two values of the pool with most bits that differ, over all cohorts."""
+    """Return the two values of the pool with the most different bits, over all cohorts."""
     cohorts = range(0, metric.params.num_cohorts, max(1, metric.params.num_cohorts // 64))
     bits = {value: [metric.value_bits(value, cohort) for cohort in cohorts] for value in pool[:16]}
 
@@ -144,13 +135,13 @@ def disjoint(metric: Metric, pool: tuple[Value, ...]) -> tuple[Value, Value]:
 
 
 def start_days(metric: Metric, periods: int) -> list[int]:
-    """List the last day of each of some periods, all over before the metric expires."""
+    """Return the last day of each of some periods that end before the metric expires."""
     last = period_number(metric.period, day_of(metric.expires)) - 1
     return [last_day(metric.period, last - back) for back in reversed(range(periods))]
 
 
 def spaced_days(metric: Metric, periods: int) -> list[int]:
-    """List days as `start_days` does, but by month, by year and after long silence."""
+    """Return days like `start_days`, but by month, by year and after long silence."""
     gap = GAPS[metric.period]
     return start_days(metric, 1 + (periods - 1) * gap)[::gap]
 
@@ -158,7 +149,7 @@ def spaced_days(metric: Metric, periods: int) -> list[int]:
 def _memoized(
     metric: Metric, part: Part, pair: tuple[Value, Value], periods: int, *, noise: bool = False
 ) -> Scenario:
-    """Make a scenario in which each of the two lives has one value in all periods."""
+    """Return a scenario in which each of the two histories has one value in all periods."""
     days = spaced_days(metric, periods)
     worlds = tuple((day, pair[0]) for day in days), tuple((day, pair[1]) for day in days)
     third = metric.fallback if metric.fallback is not None else pair[0]
@@ -170,9 +161,9 @@ def _memoized(
 
 
 def _ledger(metric: Metric, pair: tuple[Value, Value]) -> Scenario:
-    """One value for all periods, recorded once more in each than a period has reports.
+    """Return a scenario with one value, recorded once more per period than a period has reports.
 
-    Where a period has several, each is recorded once: its limit is not reached.
+    If a period has several reports, each value is recorded once: the limit is not reached.
     """
     periods = min(DEVICE_PERIODS, metric.max_reports or DEVICE_PERIODS)
     base = replace(_memoized(metric, "device", pair, periods, noise=periods > 1), name="ledger")
@@ -183,7 +174,7 @@ def _ledger(metric: Metric, pair: tuple[Value, Value]) -> Scenario:
 
 
 def _past_cap(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
-    """Past the cap all values look alike; and the fallback is noised as any value is."""
+    """Yield scenarios at the cap: past it all values look alike, and the fallback gets noise."""
     full, one_left = fillers(metric, pool, 0), fillers(metric, pool, 1)
     if full is None or one_left is None:
         return
@@ -205,11 +196,11 @@ def _past_cap(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
 
 
 def fillers(metric: Metric, pool: tuple[Value, ...], spare: int) -> list[Value] | None:
-    """List values that fill the cap but for `spare` places; None if the cap cannot be reached."""
+    """Return values that fill the cap except for `spare` places; None if it cannot be reached."""
     if metric.fallback is None:
         return None
     if metric.num_values is not None and not metric.params.scheme.own_bits:
-        return None  # two of few values may have the same bits, and share a place
+        return None  # two of few values may share bits and a place
     reserved = 1 + (metric.no_data is not None)
     number = metric.max_permanent_responses - reserved - spare
     total = number + spare + DEVICE_PERIODS
@@ -221,7 +212,7 @@ def fillers(metric: Metric, pool: tuple[Value, ...], spare: int) -> list[Value] 
 
 
 def past_cap(metric: Metric, pool: tuple[Value, ...], recorded: list[Value]) -> tuple[Value, ...]:
-    """List values of a pool that find no place in the cap after `recorded`, even by equal bits."""
+    """Return values of a pool without a place in the cap after `recorded`, even by equal bits."""
     always = [value for value in (metric.fallback, metric.no_data) if value is not None]
     cohorts = range(metric.params.num_cohorts)
     bits_of = [{metric.value_bits(v, c) for v in (*recorded, *always)} for c in cohorts]
@@ -233,7 +224,7 @@ def past_cap(metric: Metric, pool: tuple[Value, ...], recorded: list[Value]) -> 
 
 
 def free(metric: Metric, pool: tuple[Value, ...]) -> tuple[Value, ...]:
-    """List values that are neither the fallback nor the one for no data."""
+    """Return values that are neither the fallback nor the value for no data."""
     return tuple(value for value in pool if value not in (metric.fallback, metric.no_data))
 
 

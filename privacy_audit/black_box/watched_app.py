@@ -1,4 +1,4 @@
-"""Run an app with the client in it as a program; watch its requests and the files of its state."""
+"""Run an app that contains the client as a program; watch its requests and state files."""
 
 import json
 import threading
@@ -12,35 +12,29 @@ from privacy_audit.black_box.program_client import ANSWER_SECONDS, Program, Valu
 from privacy_audit.black_box.requests import Request, batch_of
 from rappor_core.errors import WireFormatError
 
-OFTEN = 5  # times that each value is recorded, in a moment
-SECONDS = 60.0  # to send what waits, at most
+OFTEN = 5  # the number of times that each value is recorded, in a moment
+SECONDS = 60.0  # the maximum time to send the queue
 HANGS = 0.5  # seconds that an app waits for a request that hangs
-QUIET = 1.5  # seconds after a withdrawal in which a request would still come
+QUIET = 1.5  # seconds after a withdrawal in which a request would still arrive
 
 
 @dataclass
 class AppDevice:
-    """What was seen of one device.
+    """The observations of one device."""
 
-    requests: answered with 200.  refused: answered with 503.  early: requests before the app asked
-    to send.  late: those that began after consent was withdrawn.  hung: how many hung at that
-    moment.  running, closed, wiped: all bytes of the state while the app ran, after it, and after
-    a withdrawal.
-    """
-
-    requests: list[Request] = field(default_factory=list)
-    refused: list[Request] = field(default_factory=list)
-    early: int = 0
-    late: int = 0
-    hung: int = 0
-    running: list[bytes] = field(default_factory=list)
-    closed: bytes = b""
+    requests: list[Request] = field(default_factory=list)  # answered with 200
+    refused: list[Request] = field(default_factory=list)  # answered with 503
+    early: int = 0  # requests before the app asked to send
+    late: int = 0  # requests that began after consent was withdrawn
+    hung: int = 0  # requests that hung at that moment
+    running: list[bytes] = field(default_factory=list)  # all bytes of the state of a running app
+    closed: bytes = b""  # all bytes of the state after the app
     held: bytes = b""
-    wiped: bytes = b""
+    wiped: bytes = b""  # all bytes of the state after a withdrawal
 
 
 class _Collector(ThreadingHTTPServer):
-    """A collector on a free loopback port: it answers, refuses, or lets a request hang."""
+    """A collector on a free loopback port, which answers, refuses, or lets a request hang."""
 
     daemon_threads = True
 
@@ -48,12 +42,12 @@ class _Collector(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.seen: list[Request] = []
         self.refused: list[Request] = []
-        self.refusals = 0  # to come
+        self.refusals = 0  # the number of refusals to come
         self.hanging: threading.Event | None = None  # requests wait until it is set
         self.connections = count()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A device that hangs up is no error."""
+        """Ignore a device that hangs up."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -65,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._number = next(self.server.connections)
 
     def handle_one_request(self) -> None:
-        """Take any method: `do_GET` and the like are all the same here."""
+        """Handle any method in the same way, unlike `do_GET` and the like."""
         self.raw_requestline = self.rfile.readline(65_537)
         if not self.raw_requestline or not self.parse_request():
             self.close_connection = True
@@ -100,7 +94,7 @@ def _accepted(body: bytes) -> bytes:
     try:
         batch = batch_of(body)
     except WireFormatError:
-        return b"{}"  # the checks say so
+        return b"{}"  # the checks report it
     results = [{"status": "accepted"}] * batch.num_reports
     answer = {"version": 1, "batch_id": batch.batch_id, "results": results, "duplicate": False}
     return json.dumps(answer).encode()
@@ -114,13 +108,13 @@ def watch(
     Args:
         command: The program.
         metrics: The compiled metrics.
-        folder: For its state; new.
-        values: What it records, by metric.
-        number: Of the device; the first request of every second one is refused once.
+        folder: A new folder for its state.
+        values: The recorded values, by metric.
+        number: The number of the device; every second device has its first request refused once.
 
     Raises:
-        AuditError: If the program cannot be run.
-        AuditedClientError: If it refuses a command.
+        AuditError: The program cannot be run.
+        AuditedClientError: The program refuses a command.
     """
     device, collector = AppDevice(), _Collector()
     thread = threading.Thread(target=collector.serve_forever, args=(0.05,), daemon=True)
@@ -166,7 +160,7 @@ def watch(
 
 
 def bytes_of(folder: Path) -> bytes:
-    """Names and contents of all files of a folder."""
+    """Return the names and contents of all files in a folder."""
     parts = []
     for path in sorted(folder.rglob("*")):
         if path.is_file():
