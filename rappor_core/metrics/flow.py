@@ -103,13 +103,13 @@ class Flow(Frozen):
         origin, destination = self.origin, self.destination
         if (origin == destination) != (self.lag > 0):
             raise ParameterError(
-                f"lag = {self.lag} with from = {str(origin)!r}, to = {str(destination)!r}: one "
-                "slot in two periods needs a lag of 1 or more; two slots of one period need none"
+                f"lag = {self.lag} with from = {str(origin)!r}, to = {str(destination)!r}: two "
+                "periods of one slot are apart by lag, 1 or more; two slots of one period have none"
             )
         if origin == destination:
             return
         if origin.name == destination.name:
-            raise ParameterError(f"from and to have the same name {origin.name!r}; rename one")
+            raise ParameterError(f"from and to are both named {origin.name!r}; name them apart")
         check_no_overlap((origin, destination))
 
     def _check_bands(self) -> None:
