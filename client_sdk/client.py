@@ -194,6 +194,34 @@ class Client:
         """
         return self._do(Session.add, name, amount)
 
+    def record_return(self, name: str) -> bool:
+        """Report how many days ago the app was last used; call it when the app is opened.
+
+        Only the first call of a day and period reports something. `docs/returning.md` has the
+        declaration.
+
+        Args:
+            name: The name of a category metric with the values `client_sdk.history.RETURNING`.
+
+        Returns:
+            True if the answer was queued, or already reported; see `record`.
+        """
+        return self._do(Session.record_return, name)
+
+    def record_step(self, name: str, step: str) -> bool:
+        """Keep the last step of a funnel that was reached in this period.
+
+        The step is reported when the period is over. Steps are ordered like the categories.
+
+        Args:
+            name: The name of a category metric whose categories are the steps.
+            step: One of the categories. Private.
+
+        Returns:
+            True if the step was counted; see `record`.
+        """
+        return self._do(Session.record_step, name, step)
+
     def record_location(
         self, name: str, latitude: float, longitude: float, at: datetime | None = None
     ) -> bool:

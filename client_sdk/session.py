@@ -26,7 +26,7 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.recording.withdrawal import wipe
 from client_sdk.storage.damage import trouble
 from client_sdk.storage.directory import StateDirectory
-from client_sdk.storage.interface import NUMBERS, VISITS
+from client_sdk.storage.interface import HISTORY, NUMBERS, VISITS
 from rappor_core.errors import ParameterError, shown
 from rappor_core.hashing import hash_problem
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from client_sdk.delivery.relay import Relay
+    from client_sdk.history import HistoryRecorder
     from client_sdk.location.recorder import LocationRecorder, Point
     from client_sdk.numbers import NumberRecorder
 
@@ -143,16 +144,19 @@ class Session:
         self._setup = setup
         self._located = {m.base_name for m in setup.metrics.declared if m.rules.takes_fixes}
         self._collected = {m.name for m in setup.metrics.metrics.values() if m.rules.collected}
+        self._categories = {m.name for m in setup.metrics.declared if m.kind == "category"}
         here = {m.base_name for m in setup.metrics.declared if self.recorder.runs_here(m)}
         notes = {VISITS + name for name in self._located & here}
         notes |= {NUMBERS + name for name in self._collected & here}
+        notes |= {HISTORY + name for name in self._categories & here}
         self.state.keep_notes(notes)  # an earlier metrics file may have had more
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         if self._located:
             self.places  # noqa: B018 - created before a second thread needs it
         if self._collected:
             self.numbers  # noqa: B018
-        chore = self._close_periods if filled or self._located or self._collected else None
+        is_timed = filled or self._located or self._collected or self._categories
+        chore = self._close_periods if is_timed else None
         stopped = self.recorder.forget_metric
         self.worker = SenderThread(setup, lock, chore, self.overflow.write_out, stopped)
         try:
@@ -179,6 +183,14 @@ class Session:
         """Add to a counter, or let the amount wait like a value of `record`."""
         self.numbers.check_sum(name)
         return self.record(name, amount, now)
+
+    def record_return(self, name: str, now: float) -> str | None:
+        """Report the days since the last use, or wait like `record`."""
+        return self._now_or_later(self.history.record_return, name, now)
+
+    def record_step(self, name: str, step: object, now: float) -> str | None:
+        """Keep a step of a funnel, or wait like `record`."""
+        return self._now_or_later(self.history.record_step, name, step, now)
 
     def take(
         self, name: str, points: tuple[Point, ...], at: datetime | None, now: float
@@ -230,6 +242,8 @@ class Session:
     def _close_periods(self) -> None:
         """Report finished periods; the sending thread calls this regularly."""
         now = self._setup.now()
+        if self._categories:  # before `no_data` takes the place of a funnel's report
+            self.history.roll(now)
         self.recorder.fill_periods(now)
         if self._collected:
             self.numbers.roll(now)
@@ -243,6 +257,14 @@ class Session:
             from client_sdk.numbers import NumberRecorder  # only if a metric needs it
 
         return NumberRecorder(self._setup.metrics.metrics, self.state, self.recorder)
+
+    @cached_property
+    def history(self) -> HistoryRecorder:
+        """Return the recorder of returning metrics and funnels."""
+        with forks.loading():
+            from client_sdk.history import HistoryRecorder  # as above
+
+        return HistoryRecorder(self._setup.metrics.metrics, self.state, self.recorder)
 
     @cached_property
     def places(self) -> LocationRecorder:

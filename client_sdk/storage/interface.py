@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 VISITS = "visits:"  # prefix of a note's name, before the declared name of a metric of places
 NUMBERS = "numbers:"  # the same, before the name of a number metric
+HISTORY = "history:"  # the same, before the name of a returning metric or a funnel
 STOP = "stop:"  # prefix of a name in the table `meta`, before the name of a metric
 RETIRED, PAUSED = "metric_retired", "metric_paused"
 STOP_REASONS = frozenset({RETIRED, PAUSED})

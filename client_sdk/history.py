@@ -1,0 +1,145 @@
+"""Categories that a device derives over time: the days since the last use, the last funnel step.
+
+Both are reported once per period, as ordinary categories. The state stores one note per metric:
+the last day of use, or the current period with its last step. A withdrawal wipes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from client_sdk.errors import UnknownMetricError
+from client_sdk.recording.recorder import ELSEWHERE, Outcome, Recorder
+from client_sdk.storage.interface import HISTORY
+from rappor_core.calendar import SECONDS_A_DAY, day_of, last_day, period_number
+from rappor_core.errors import ValueRefusedError
+from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from client_sdk.storage.sqlite import SqliteState
+
+RETURNING = ("new", "next day", "2 to 7 days", "8 to 30 days", "more")
+_MAX_GAPS = (1, 7, 30)  # the longest gap, in days, of the second to fourth category
+
+
+class HistoryRecorder:
+    """The recorder of categories that depend on earlier days or steps. It is thread-safe."""
+
+    def __init__(
+        self, metrics: Mapping[str, Metric], state: SqliteState, recorder: Recorder
+    ) -> None:
+        """Use the declared metrics by name; nothing is read until a metric is used."""
+        self._metrics = metrics
+        self._state = state
+        self._recorder = recorder
+
+    def record_return(self, name: str, now: float) -> Outcome | None:
+        """Report how many days ago the app was last used.
+
+        Args:
+            name: A category metric with the values `RETURNING`.
+            now: The seconds since 1970, UTC.
+
+        Returns:
+            The outcome of the report; None if this day or period has already been answered.
+
+        Raises:
+            UnknownMetricError: The metric is not declared.
+            ValueRefusedError: The metric does not have these values.
+        """
+        metric = self._category(name)
+        if metric.categories != RETURNING:
+            needed = json.dumps(list(RETURNING))
+            raise ValueRefusedError(f"metric {name!r} needs categories = {needed} in this order")
+        day = _day(now)
+        with self._state.transaction():
+            last = self._note(metric).get("last")
+            if last is not None and day <= last:
+                return None
+            gap = 0 if last is None else day - last
+            place = gap and 1 + sum(gap > longest for longest in _MAX_GAPS)
+            outcome = self._recorder.record(name, RETURNING[place], now)
+            if outcome in ("queued", "queued_fallback", "full"):
+                self._put_note(metric, last=day)
+        return None if outcome == "full" else outcome
+
+    def record_step(self, name: str, step: object, now: float) -> Outcome | None:
+        """Keep a step of a funnel if it is the last one in this period so far.
+
+        Args:
+            name: A category metric whose categories are the steps, in their order.
+            step: One of the categories. Private.
+            now: The seconds since 1970, UTC.
+
+        Returns:
+            None if the step was counted; `expired` or `elsewhere` if nothing was kept.
+
+        Raises:
+            UnknownMetricError: The metric is not declared.
+            ValueRefusedError: The value is not a step of the metric.
+        """
+        metric = self._category(name)
+        place = metric.rules.index(metric, step)
+        if not self._recorder.runs_here(metric):
+            return ELSEWHERE
+        if _day(now) > day_of(metric.expires):
+            return "expired"
+        self._update(metric, _day(now), place)
+        return None
+
+    def roll(self, now: float) -> None:
+        """Report the finished periods of all funnels."""
+        for metric in self._metrics.values():
+            if metric.kind == "category" and "step" in self._note(metric):
+                self._update(metric, _day(now), -1)
+
+    def _update(self, metric: Metric, day: int, place: int) -> None:
+        """Bring a funnel to a day, report the period before, and keep a step (-1: none)."""
+        period = period_number(metric.period, day)
+        try:
+            with self._state.transaction():
+                note = self._note(metric)
+                before, reached = note.get("period", period), note.get("step", -1)
+                if before != period:
+                    self._state.leave_trace()
+                    if before < period and reached >= 0:
+                        self._report(metric, reached, last_day(metric.period, before), day)
+                    reached = -1
+                self._put_note(metric, period=period, step=max(reached, place))
+        except BaseException:
+            self._recorder.forget()  # the recorder's cached rows are undone
+            raise
+
+    def _report(self, metric: Metric, place: int, day: int, today: int) -> None:
+        """Queue the report of a period if the collector still accepts its last day."""
+        if today - day > metric.accept_days:
+            return
+        bits = self._recorder.device(metric.name).value_bits(metric.categories[place])
+        outcome = self._recorder.record_bits(metric.name, bits, day)
+        if outcome not in ("queued", "queued_fallback"):
+            self._state.count(f"{outcome}:{metric.name}")
+
+    def _category(self, name: str) -> Metric:
+        metric = self._metrics.get(name)
+        if metric is None:
+            raise UnknownMetricError(name, self._metrics)
+        if metric.kind != "category":
+            raise ValueRefusedError(f"metric {name!r} is of kind {metric.kind!r}, not 'category'")
+        return metric
+
+    def _note(self, metric: Metric) -> dict[str, Any]:
+        """Return the note of a metric; an empty one if the steps of a funnel have changed."""
+        text = self._state.note(HISTORY + metric.name)
+        fields: dict[str, Any] = {} if text is None else json.loads(text)
+        return {} if "step" in fields and fields["of"] != metric.params_id else fields
+
+    def _put_note(self, metric: Metric, **fields: int) -> None:
+        text = json.dumps({"of": metric.params_id, **fields})
+        self._state.put_note(HISTORY + metric.name, text)
+
+
+def _day(now: float) -> int:
+    """Return the day since 1970-01-01; an unset clock may be before it."""
+    return max(0, int(now // SECONDS_A_DAY))
