@@ -1,5 +1,6 @@
 """The commands of `rappor` by role; they are listed at once and imported when they run."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -55,6 +56,37 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
     },
 }
 COMMANDS = {name: entry for commands in ROLES.values() for name, entry in commands.items()}
+
+
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # of click, wherever typer keeps it
+STOPPED = 130  # the exit code that shells report for a program ended by Ctrl-C
+
+
+def run_command(arguments: list[str], started: Callable[[], None] | None = None) -> int:
+    """Run a command and return its exit code; report wrong usage in one line.
+
+    Args:
+        arguments: The words of the command line.
+        started: A function that is called when a command is loaded and may run.
+    """
+    try:
+        code = root_command()(
+            args=arguments, prog_name="rappor", obj=started, standalone_mode=False
+        )
+    except UsageError as error:
+        context: Any = getattr(error, "ctx", None)
+        path = "rappor" if context is None else context.command_path
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(context.get_help())
+        else:
+            message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+            print(f"{path}: {message} (try '{path} -h')", file=sys.stderr)
+        return 2
+    except typer.Abort:
+        code = 1
+    if code == STOPPED:  # typer prints nothing itself
+        print("rappor: stopped", file=sys.stderr)
+    return code if isinstance(code, int) else 0
 
 
 def root_command() -> Any:

@@ -18,7 +18,7 @@ _LIBRARY_ERRORS = (
     ("zlib", "error"),
     ("tomllib", "TOMLDecodeError"),
 )
-_STOPPED = 130  # the exit code that shells report for a program ended by Ctrl-C
+_STOPPED = 130  # as in `commands`, which may not be loaded
 
 
 def main(arguments: list[str] | None = None, started: Callable[[], None] | None = None) -> int:
@@ -31,13 +31,9 @@ def main(arguments: list[str] | None = None, started: Callable[[], None] | None 
     arguments = sys.argv[1:] if arguments is None else arguments
     name = next((word for word in arguments if not word.startswith("-")), "")
     try:
-        from rappor_cli.commands import root_command  # typer may be missing
+        from rappor_cli.commands import run_command  # typer may be missing
 
-        root_command()(args=arguments, prog_name="rappor", obj=started)
-    except SystemExit as exit_:
-        if exit_.code == _STOPPED:  # typer prints nothing itself
-            print("rappor: stopped", file=sys.stderr)
-        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+        return run_command(arguments, started)
     except KeyboardInterrupt:  # before or after the command itself
         print("rappor: stopped", file=sys.stderr)
         return _STOPPED
@@ -50,8 +46,6 @@ def main(arguments: list[str] | None = None, started: Callable[[], None] | None 
         sentence = str(error)
     except _failures() as error:
         sentence = failure_sentence(error)
-    else:
-        return 0
     print(f"rappor {name}: {sentence}", file=sys.stderr)
     return 1
 

@@ -24,9 +24,9 @@ class Rappor:
         return self.out
 
     def refused(self, *words: object, code: int = 1) -> str:
-        """Why a command refuses, in one line without the frame that a terminal draws."""
+        """Why a command refuses."""
         self(*words, code=code)
-        return " ".join(self.err.replace("│", " ").split())
+        return " ".join(self.err.split())
 
 
 def warned(text: str, devices: int, folder: Path, rappor: Rappor) -> list[str]:

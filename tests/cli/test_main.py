@@ -95,6 +95,7 @@ def test_wrong_usage_names_the_value(command: str, value: str, rappor: Rappor) -
     told = rappor.refused(*command.split(), code=2)
     assert value in told
     assert command.split()[-2] in told
+    assert rappor.err.count("\n") == 1  # one line, as for every other error
 
 
 def _interrupted(code: str, seconds: float) -> tuple[int, str]:
