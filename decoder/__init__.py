@@ -1,10 +1,9 @@
-"""From noisy counts to frequencies with honest error bars.
+"""Decode noisy bit counts into frequencies with confidence intervals.
 
-decoding = decode(Aggregate.from_json(text), Candidates.from_file("words.txt"))
-write_outputs(decoding, "out")
+    decoding = decode(Aggregate.from_json(text), Candidates.from_file("words.txt"))
+    write_outputs(decoding, "out")
 
-Names are loaded when they are first used.
-"""
+Importing the package is cheap: each public name is loaded when it is first used."""
 
 from __future__ import annotations
 
@@ -61,7 +60,6 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Return the public names, loaded or not."""
     return sorted({*globals(), *__all__})
 
 
