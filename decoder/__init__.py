@@ -64,7 +64,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'decoder' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

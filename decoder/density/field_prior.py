@@ -157,7 +157,6 @@ def log_evidence(
 
 @compiled
 def _fill(information: Any, around: Any, weight: Any, matrix: Any) -> None:
-    """Compute w_a (I_ab - m_a - m_b) w_b on the diagonal and below it."""
     for a in range(len(around)):
         for b in range(a + 1):
             middle = information[a, b] - around[a] - around[b]

@@ -33,9 +33,10 @@ _MIN_PART = 1e-3  # the part of its shared share that a cell keeps if a change r
 
 @dataclass(frozen=True)
 class SpaceTimeField:
-    """Maps of T windows.
+    """The fitted maps of T windows.
 
-    The freedoms are effective numbers of parameters: the nats that they gain by fitting noise."""
+    The freedoms are effective numbers of parameters: the nats by which fitting noise improves the
+    fit."""
 
     shares: Floats  # (T, n), positive, each row of sum 1; the r reserved values are last
     shared_freedom: Floats  # (T,), each window's part of the shared map's freedom

@@ -163,7 +163,7 @@ def row_solver(
 
 
 def _widened(inverse: Floats, widening: Floats, precisions: Floats) -> Floats:
-    """Update an inverse for priors of negative variance: columns z (n, L), precisions (L,)."""
+    """Add negative precisions (L,) along columns (n, L) to an inverse, by Woodbury's identity."""
     if len(precisions):
         wide = inverse @ widening
         inverse -= wide @ inverse_of(np.diag(precisions) + widening.T @ wide) @ wide.T

@@ -246,7 +246,6 @@ def _without(problem: FitProblem, left_out: Indices) -> FitProblem:
 
 
 def _freedom(problem: FitProblem, now: EpIteration) -> float:
-    """Return m (k - 1) - sum s_i^2 d_i, the freedom that the sites leave."""
     variance = now.sites.variance[now.sites.active]
     used = float((variance * now.fitted.solution.information).sum())
     return max(problem.freedom - used, 1.0)

@@ -156,7 +156,7 @@ class FlowFit:
 
     @property
     def first_weight(self) -> int:
-        """The index of the first unknown of `system` that is the weight of an answer."""
+        """The index in `system` of the first unknown that weighs an answer."""
         return self.gravity.size + 2
 
     def covariance_times(self, values: Floats) -> Floats:

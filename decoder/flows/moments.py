@@ -70,14 +70,13 @@ class FlowMoments:
 
     @cached_property
     def _of_answers(self) -> tuple[Indices, Floats]:
-        """The unknowns that weigh answers about each pair, and their inverse errors, (4, P)."""
+        """Return the unknowns that weigh each pair's answers, and their inverse errors, (4, P)."""
         space, data = self.fit.gravity.space, self.fit.data
         first = np.cumsum([0, *(space.num_classes(name) for name in COARSE[:-1])])
         rows = np.array([space.classes(name) for name in COARSE]) + first[:, None]
         return self.fit.first_weight + rows, data.precision[rows]
 
     def _form(self, left: tuple[Indices, Floats], right: tuple[Indices, Floats]) -> Floats:
-        """Sum the entries of K^-1 over two groups of unknowns of each pair, (P,)."""
         total = np.zeros(len(self.fit.shares))
         for row, enters in zip(*left, strict=True):
             for column, enters_too in zip(*right, strict=True):

@@ -167,7 +167,6 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _decoded(file: BinaryIO) -> io.TextIOWrapper:
-    """Decode bytes that are not UTF-8 as surrogates, which `Row.text` rejects."""
     return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 

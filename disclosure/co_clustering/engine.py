@@ -251,7 +251,6 @@ def _second(pair: tuple[Partition, float]) -> float:
 
 
 def _indicator(groups: Integers) -> csr_matrix:
-    """Return a matrix (values, groups) with 1 if a value is in a group."""
     length = len(groups)
     ones = np.ones(length, dtype=np.int64)
     return csr_matrix((ones, groups, np.arange(length + 1)), shape=(length, int(groups.max()) + 1))

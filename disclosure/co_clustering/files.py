@@ -86,7 +86,6 @@ def _picture(grid: GroupGrid) -> dict[str, Any]:
 
 
 def _information(grid: GroupGrid) -> Floats:
-    """Return each cell's part of the mutual information of rows and values, (I, J), in nats."""
     shares = grid.counts / grid.counts.sum()
     chance = shares.sum(axis=1)[:, None] * shares.sum(axis=0)[None, :]
     ratio = np.where(shares > 0, shares / chance, 1.0)

@@ -200,7 +200,7 @@ class Recoded:
         return self.labels_of(self.codes)
 
     def labels_of(self, codes: Integers) -> dict[str, list[str]]:
-        """Return the labels of rows of parts (rows, d), by column."""
+        """Return the labels of coded rows (rows, d), by column."""
         table = {}
         for column, (name, kind) in enumerate(self.parts.items()):
             labels = np.array(kind.labels, dtype=object)

@@ -44,7 +44,6 @@ def compare_releases(old: Release, new: Release) -> list[Difference]:
 
 
 def _in_rows(release: Release, other: Release) -> list[str]:
-    """Return the synthetic rows of a release that the other one does not have."""
     rows = (row for row in release.rows if row not in other.rows)
     return [table_name((row.metric, (), row.first_day, row.last_day)) for row in rows]
 

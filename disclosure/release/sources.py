@@ -326,7 +326,6 @@ class _Features:
 
 
 def _shapes(path: Path) -> dict[str, Any]:
-    """Return the outline of each cell; none for a map of pairs."""
     if not path.is_file():
         return {}
     return {feature.cell: feature.geometry for feature in read_json(path, _Features).features}

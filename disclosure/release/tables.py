@@ -162,7 +162,6 @@ class CellTable(KeyedTable):
 
     @property
     def _estimates(self) -> dict[str, Floats]:
-        """The displayed and the summed estimates by name."""
         more = {} if self.unbiased is None else {"unbiased estimate": self.unbiased}
         return {"estimate": self.estimate} | more
 
