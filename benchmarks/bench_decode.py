@@ -1,4 +1,4 @@
-"""Speed of decoding: the whole job, hashing a list, the LASSO alongside scikit-learn's."""
+"""The speed of decoding: the whole job, hashing a list, and the LASSO next to scikit-learn's."""
 
 import sys
 from pathlib import Path
@@ -36,19 +36,19 @@ PARAMS = params_of()
 
 
 def strings(count: int) -> list[str]:
-    """Candidates: the first `VALUES` are held."""
+    """Return candidates, of which the first `VALUES` are held."""
     return [f"https://example.org/page/{i}" for i in range(count)]
 
 
 def counts_of(params: RapporParams) -> Aggregate:
-    """Counts of a population of `VALUES` values."""
+    """Return the counts of a population of `VALUES` values."""
     shares, random = exponential_shares(VALUES, 0.05), np.random.default_rng(SEED)
     return draw_aggregate(strings(VALUES), shares, REPORTS, params, random)[0]
 
 
 @pytest.mark.parametrize(("cohorts", "family"), [(16, "mmh3"), (64, "mmh3"), (16, "md5")])
 def bench_job(comparison: Comparison, tmp_path: Path, cohorts: int, family: HashFamily) -> None:
-    """`rappor decode` as a user runs it: from a file of a million strings to results.csv."""
+    """Run `rappor decode` like a user: from a file of a million strings to results.csv."""
     counts, names = tmp_path / "counts.json", tmp_path / "candidates.txt"
     counts.write_text(counts_of(params_of(cohorts, family)).to_json())
     names.write_text("\n".join(strings(MILLION)))
@@ -69,7 +69,7 @@ def bench_job(comparison: Comparison, tmp_path: Path, cohorts: int, family: Hash
 @pytest.mark.benchmark(timer=process_time)
 @pytest.mark.parametrize("who", [OURS, SCALAR])
 def bench_hashing(comparison: Comparison, who: str) -> None:
-    """Index tensors, vectorized and one value at a time."""
+    """Compute index tensors, vectorized and one value at a time."""
     values = [text.encode() for text in strings(5_000)]
 
     def scalar() -> None:
@@ -90,7 +90,7 @@ class Uncentered(RandomString):
 
 
 class Problem(NamedTuple):
-    """The LASSO on columns X: what was seen, the rows' weights (m, k), the penalty."""
+    """The LASSO on columns X: the observed counts, the rows' weights (m, k), and the penalty."""
 
     observed: Observed
     weights: np.ndarray
@@ -105,7 +105,9 @@ class Problem(NamedTuple):
         return shares
 
     def scikit_learn(self) -> np.ndarray:
-        """Return the same on the explicit matrix, rows scaled by sqrt(w), building included."""
+        """Return the same shares from the explicit matrix, with rows scaled by sqrt(w).
+
+        The time includes building the matrix."""
         X = design_matrix(self.observed.positions, PARAMS.num_bits)
         root = np.sqrt(self.weights).ravel()
         X.data *= root[X.indices]
@@ -119,7 +121,7 @@ class Problem(NamedTuple):
 @pytest.mark.parametrize("count", [100_000, MILLION])
 @pytest.mark.parametrize("who", [OURS, SKLEARN])
 def bench_lasso(comparison: Comparison, count: int, who: str) -> None:
-    """Ours and scikit-learn's, at the same penalty; both are the solution."""
+    """Solve with ours and with scikit-learn, at the same penalty; both find the solution."""
     tensor = bit_positions([text.encode() for text in strings(count)], PARAMS)
     observed = observe(counts_of(PARAMS), tensor, 1.0)
     weights = 1 / np.einsum("jbb->jb", observed.noise_of(np.zeros(count)))

@@ -1,8 +1,7 @@
-"""One report encoded, alongside drawing each bit with `SystemRandom`.
+"""The encoding of one report, compared with drawing each bit with `SystemRandom`.
 
-Both start from the same metric and value and end with a report's bytes. Ours is measured for values
-that it never saw (the permanent response is derived each time), and for a value seen before.
-"""
+Both start from the same metric and value and end with a report's bytes. Ours is measured for new
+values (the permanent response is derived each time), and for a value seen before."""
 
 import hmac
 import random
@@ -27,11 +26,10 @@ NOISES = [((0.5, 0.5, 0.75), 50.0), ((0.3, 0.35, 0.65), 20.0)]
 
 
 def per_bit(declared: Metric) -> Callable[[str], Report]:
-    """Return the straightforward way, as google/rappor's Python client does it, for k = 128.
+    """Return the straightforward encoder, like google/rappor's Python client, for k = 128.
 
-    The permanent response from HMAC-SHA256 of the bits, one byte a bit; for the instantaneous one a
-    word of p-coins and one of q-coins, each bit drawn with `SystemRandom.random`.
-    """
+    The permanent response uses HMAC-SHA256 of the bits, one byte per bit. The instantaneous one
+    uses a word of p-coins and one of q-coins, each bit drawn with `SystemRandom.random`."""
     cohort = MetricEncoder(declared, SECRET, system_randomness).cohort
     params, fresh = declared.params, random.SystemRandom()
     places = range(params.num_bits)
@@ -70,7 +68,7 @@ def per_bit(declared: Metric) -> Callable[[str], Report]:
 def bench_encode(
     comparison: Comparison, noise: tuple[float, float, float], target: float, who: str, value: str
 ) -> None:
-    """A report of 128 bits."""
+    """Encode a report of 128 bits."""
     f, p, q = noise
     params = RapporParams.rappor(
         num_bits=128, num_hashes=2, num_cohorts=32, prob_f=f, prob_p=p, prob_q=q

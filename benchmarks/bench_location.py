@@ -1,12 +1,12 @@
-"""How close a map comes to the truth: ours alongside rivals, on pickups in New York.
+"""The error of maps, ours and rivals', on pickups in New York.
 
 Once: every user reports once, in the same protocol on both sides (L-SUE, L-OSUE: epsilon_infinity
-twice epsilon_one), or ours with four bytes a report. The rival is multi-freq-ldpy (Arcolezi et al.
-2022) with its own clients and estimator, then the projection on the simplex.
+twice epsilon_one), or ours with four bytes per report. The rival is multi-freq-ldpy (Arcolezi et
+al. 2022) with its own clients and estimator, then projected onto the simplex.
 
-Budget: one budget for life, spent on the maps of 30 periods, of which one is judged. The rivals are
-drawn exactly, cell by cell: OUE of the users of one period in all, BiLOLOHA (two symbols, a hash of
-its own for each user), L-OSUE of 3 values, of which the cap changes none here.
+Budget: one lifetime budget, spent on the maps of 30 periods, of which one is judged. The rivals are
+drawn exactly, cell by cell: OUE by the users of a single period, BiLOLOHA (two symbols, a separate
+hash for each user), and L-OSUE of 3 values, a cap that changes no value here.
 
 Truth: the users' own distribution over H3 cells. RAPPOR_PICKUPS names the file: cell,lat,lon,count.
 """
@@ -40,7 +40,7 @@ from simulations.populations.draws import draw_aggregate
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "nyc_pickups_h3res8.csv.gz"
 PICKUPS = Path(os.environ.get("RAPPOR_PICKUPS", SHARED))
-GOAL = 1 / 0.6  # times as near as the best rival with projection
+GOAL = 1 / 0.6  # The ratio of the best rival's error, with projection, to ours
 BOX = Box(40.5, -74.3, 40.95, -73.65)
 USERS, PERIODS, COHORTS, SEEDS = 100_000, 30, 64, 3
 Maps = dict[str, np.ndarray]
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.skipif(not PICKUPS.exists(), reason=f"no file of pickup
 
 @cache
 def load(level: int) -> tuple[Places, np.ndarray]:
-    """Cells of three levels, the last is `level`, and the shares of the pickups in them."""
+    """Return the cells of three levels, the last one `level`, and their shares of the pickups."""
     grid = Grid("h3", BOX, (level - 2, level - 1, level))
     values = tuple((*grid.cells(step), OTHER) for step in grid.levels)
     index = [{value: i for i, value in enumerate(names)} for names in values]
@@ -69,14 +69,14 @@ def load(level: int) -> tuple[Places, np.ndarray]:
 
 
 def field(places: Places, shares: np.ndarray, users: int, params: RapporParams, rng: Any) -> Any:
-    """Our map of one drawn aggregate."""
+    """Return our map of one drawn aggregate."""
     aggregate, _ = draw_aggregate(list(places.finest), shares, users, params, rng)
     reading = read_aggregate(aggregate, places.design(len(places.levels) - 1, params), 1.0)
     return fit_field([reading], places.laplacian, reserved=1).shares
 
 
 def once_ours(places: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps:
-    """Return the same protocol, and four bytes a report."""
+    """Return maps by the same protocol, by four bytes per report, and by symbols."""
     osue = TwoRoundMechanism.optimized(2 * epsilon, epsilon)
     symbols = max(2, round(math.exp(epsilon)) + 1)
     loloha = TwoRoundMechanism.symbols(symbols, 2 * epsilon, epsilon)
@@ -89,7 +89,7 @@ def once_ours(places: Places, shares: np.ndarray, epsilon: float, rng: Any) -> M
 
 
 def once_rivals(_: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps:
-    """multi-freq-ldpy's clients, report by report."""
+    """Return maps of multi-freq-ldpy's clients, which run report by report."""
     cells = np.repeat(np.arange(len(shares)), rng.multinomial(USERS, shares))
     maps = {}
     for name in ("L_SUE", "L_OSUE"):
@@ -106,7 +106,7 @@ def once_rivals(_: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps
 
 
 def budget_ours(places: Places, shares: np.ndarray, budget: float, rng: Any) -> Maps:
-    """Maps of one period by the modes between which a metrics.toml chooses."""
+    """Return maps of one period by the modes that a metrics.toml offers."""
     return {
         mode.name: field(places, shares, USERS // mode.turns, mode.params, rng)
         for mode in modes(budget, PERIODS, COHORTS)
@@ -114,7 +114,7 @@ def budget_ours(places: Places, shares: np.ndarray, budget: float, rng: Any) -> 
 
 
 def budget_rivals(_: Places, shares: np.ndarray, budget: float, rng: Any) -> Maps:
-    """Maps of one period by what others would do with a budget for all periods."""
+    """Return maps of one period by other methods that spend a budget for all periods."""
     two = TwoRoundMechanism.symbols(2, budget / 2, SECOND_DIAL * budget / 2)
     capped = TwoRoundMechanism.optimized(budget / 3, SECOND_DIAL * budget / 3)
     designs = {
@@ -145,7 +145,7 @@ WAYS: dict[str, tuple[Callable[..., Maps], Callable[..., Maps]]] = {
 )  # fmt: skip
 @pytest.mark.parametrize("who", [OURS, "the best rival"])
 def bench_location(comparison: Comparison, level: int, way: str, epsilon: float, who: str) -> None:
-    """Total variation of the best of ours and of the best rival, seed by seed."""
+    """Measure the total variation of our best map and of the best rival's, seed by seed."""
     if who != OURS and way.startswith("one report"):
         pytest.importorskip("multi_freq_ldpy")
     places, shares = load(level)

@@ -1,9 +1,8 @@
-"""What embedding the client costs an app: import, open, record, a raw fix, size.
+"""The cost of embedding the client in an app: import, open, record, a raw fix, and size.
 
-Recording is compared with the same insert in plain SQLite (WAL, synchronous=NORMAL, one row and
-one commit), a fix with a line appended to a file, imports in fresh processes with those of
-OpenTelemetry and Sentry.
-"""
+Recording is compared with the same insert in plain SQLite (WAL, synchronous=NORMAL, one row and one
+commit), a fix with a line appended to a file, and imports in fresh processes with those of
+OpenTelemetry and Sentry."""
 
 import os
 import sqlite3
@@ -67,7 +66,7 @@ RIVALS = ("opentelemetry.sdk.trace", "opentelemetry.sdk.metrics", "sentry_sdk")
 
 
 def plain_sqlite(path: Path) -> Callable[[], object]:
-    """One insert and its commit."""
+    """Return a function that inserts one row and commits it."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL").fetchall()
     database.execute("PRAGMA synchronous = NORMAL")
@@ -79,7 +78,7 @@ def plain_sqlite(path: Path) -> Callable[[], object]:
 @pytest.mark.parametrize("limit", [100, 10_000])
 @pytest.mark.parametrize("who", [OURS, SQLITE])
 def bench_record(comparison: Comparison, tmp_path: Path, limit: int, who: str) -> None:
-    """One durable record; the clock moves to the next day when a period has all its reports."""
+    """Record durably; the clock moves to the next day when a period has all its reports."""
     numbers, clock = count(), [START]
     client = Client.open(
         parse_metrics(METRICS.format(limit=limit)), state_dir=tmp_path / "state", consent=True,
@@ -101,7 +100,7 @@ def bench_record(comparison: Comparison, tmp_path: Path, limit: int, who: str) -
 @pytest.mark.benchmark(timer=process_time)
 @pytest.mark.parametrize("who", [OURS, LINE])
 def bench_fix(comparison: Comparison, tmp_path: Path, who: str) -> None:
-    """A raw fix of a device, one every 30 seconds, into a state on disk."""
+    """Record a raw fix, one every 30 seconds, in a state on disk."""
     draw, clock = Random(1), [START]
     places = [(40.5 + draw.random() * 0.45, -74.3 + draw.random() * 0.65) for _ in range(1_000)]
     numbers = count()
@@ -126,7 +125,7 @@ def bench_fix(comparison: Comparison, tmp_path: Path, who: str) -> None:
 @pytest.mark.parametrize("what", ["import client_sdk", "import and open"])
 @pytest.mark.parametrize("who", [OURS, *(f"import {name}" for name in RIVALS)])
 def bench_import(comparison: Comparison, tmp_path: Path, what: str, who: str) -> None:
-    """Processor time of a fresh process over a bare interpreter with mmh3."""
+    """Measure a fresh process's processor time above a bare interpreter with mmh3."""
     if who == "import sentry_sdk":
         pytest.importorskip("sentry_sdk")
     metrics, state = tmp_path / "metrics.toml", tmp_path / "state"
@@ -141,13 +140,13 @@ def bench_import(comparison: Comparison, tmp_path: Path, what: str, who: str) ->
         return 1e3 * child([sys.executable, "-c", program], env=environment).processor
 
     program = ours if who == OURS else who
-    spent(program)  # which compiles
+    spent(program)  # Compiles the modules first
     comparison.name(f"{what}, over an interpreter with mmh3", who)
     comparison.values(lambda _: max(spent(program) - spent("import mmh3"), 0.0), 15, "ms")
 
 
 def bench_wheel(comparison: Comparison, tmp_path: Path) -> None:
-    """Size of the device's wheel."""
+    """Measure the size of the device's wheel."""
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*build, "-w", tmp_path, ROOT / "packaging" / "client"], check=True)
     (wheel,) = tmp_path.glob("*.whl")

@@ -36,7 +36,7 @@ PLACEHOLDER = b"an-id-of-a-batch"
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent: form `json` or `binary`, reports a request."""
+    """The sent load: the form, `json` or `binary`, and the number of reports per request."""
 
     form: str
     reports: int
@@ -47,7 +47,7 @@ def metric() -> Metric:
 
 
 def make_frames(load: Load) -> list[tuple[bytes, bytes]]:
-    """20 whole HTTP requests, each what comes before the batch's id and what comes after it."""
+    """Return 20 HTTP requests, each as the bytes before and after the batch's id."""
     declared, today, rng = metric(), datetime.now(UTC).date(), random.Random(1)
     as_text = load.form == "json"
     encode = encode_json if as_text else encode_binary
@@ -70,7 +70,7 @@ def make_frames(load: Load) -> list[tuple[bytes, bytes]]:
 
 
 def make_requests(load: Load, count: int) -> list[bytes]:
-    """Whole HTTP requests, each a batch with its own id."""
+    """Return whole HTTP requests, each a batch with its own id."""
     frames, as_text = make_frames(load), load.form == "json"
     ids = (os.urandom(16) for _ in range(count))
     written_ids = (number.hex().encode() if as_text else number for number in ids)
@@ -78,7 +78,7 @@ def make_requests(load: Load, count: int) -> list[bytes]:
 
 
 def whole_answer(received: bytes) -> bytes | None:
-    """Return the body of an HTTP answer, once all of it is there."""
+    """Return the body of an HTTP answer, or None until it is complete."""
     head, separator, body = received.partition(b"\r\n\r\n")
     if not separator:
         return None
@@ -87,7 +87,7 @@ def whole_answer(received: bytes) -> bytes | None:
 
 
 class Connection(asyncio.Protocol):
-    """Sends a request, waits for its answer, sends the next; as light as Python lets it be."""
+    """A minimal connection that sends a request, waits for its answer, and sends the next one."""
 
     def __init__(self, queue: Iterator[bytes], deadline: float) -> None:
         self._queue = queue
@@ -106,13 +106,13 @@ class Connection(asyncio.Protocol):
             return
         self.answers += 1
         if not self._received.startswith(b"HTTP/1.1 200"):
-            self._finish(SystemExit(f"a request was refused: {self._received[:300]!r}"))
+            self._finish(SystemExit(f"a request was rejected: {self._received[:300]!r}"))
             return
         self._received = b""
         self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._finish(SystemExit(f"the server hung up: {exc}"))
+        self._finish(SystemExit(f"the server closed the connection: {exc}"))
 
     def _send(self) -> None:
         request = next(self._queue, None) if time.perf_counter() < self._deadline else None
@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
 async def drive(
     port: int, requests: list[bytes], seconds: float, connections: int = CONNECTIONS
 ) -> float:
-    """Keep the connections busy for a time; every answer must be a 200. Returns their rate."""
+    """Keep the connections busy for a time; return the rate of answers, which must all be 200."""
     loop = asyncio.get_running_loop()
     queue = iter(requests)
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The rivals of bench_collect.py, served by the same uvicorn: `plain` and `bare`."""
+"""The rivals of bench_collect.py, `plain` and `bare`, served by the same uvicorn."""
 
 import base64
 import json
@@ -45,7 +45,7 @@ class BatchModel(BaseModel):
 
 
 def plain(settings: Settings) -> FastAPI:
-    """Return a first version: a model, a row a report, a transaction a request."""
+    """Return a first version: a model, one row per report, one transaction per request."""
     engine = make_engine(settings.database, pool_size=32)
     writing = engine.execution_options(writes=True)
     metadata = MetaData()
@@ -91,8 +91,7 @@ Message = MutableMapping[str, Any]
 
 
 def bare(settings: Settings) -> Callable[..., Awaitable[None]]:
-    """Return the same decoder, writer and counters under an ASGI function, with no checks around
-    them."""
+    """Return an ASGI function with the same decoder, writer and counters, but no checks."""
     database = CollectorDatabase(make_engine(settings.database))
     prepare(database)
     metrics = load_metrics(str(settings.metrics)).metrics.values()

@@ -14,12 +14,12 @@ from typing import Any
 
 from benchmarks.collect_load import METRICS
 
-START_SECONDS = 180  # on a machine with much other work
+START_SECONDS = 180  # For a busy machine
 
 
 @contextmanager
 def server(kind: str, database: str, folder: Path) -> Iterator[int]:
-    """Run a server in its own process, on a socket that is held here; yield its port."""
+    """Run a server in its own process, on a socket that this process opened; yield its port."""
     metrics = folder / "metrics.toml"
     metrics.write_text(METRICS)
     command = [sys.executable, "-m", "rappor_cli", "serve"]
@@ -58,7 +58,7 @@ def _await(port: int, process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def databases(kind: str) -> Iterator[Any]:
-    """Yields a function that makes an empty database and returns its URL."""
+    """Yield a function that makes an empty database and returns its URL."""
     with tempfile.TemporaryDirectory() as folder:
         if kind == "sqlite":
             names = iter(range(1_000_000))

@@ -1,4 +1,4 @@
-"""What the benchmarks share: figures next to named rivals in one run, and commands measured."""
+"""The shared parts of the benchmarks: comparisons with named rivals, and measured commands."""
 
 import os
 import subprocess
@@ -12,34 +12,34 @@ OURS = "ours"
 
 
 class Used(NamedTuple):
-    """What a process used: seconds of the processors, GiB of its peak memory."""
+    """The resources that a process used: processor seconds, and GiB of peak memory."""
 
     processor: float
     peak: float
 
 
 class Comparison:
-    """Record one side of a comparison; the rival is another test of the same group."""
+    """The record of one side of a comparison; the rival is another test of the same group."""
 
     def __init__(self, benchmark: BenchmarkFixture) -> None:
         self._benchmark = benchmark
 
     def name(self, measured: str, who: str, **more: Any) -> None:
-        """Say what is measured, and who does it: `OURS` or the name of a rival.
+        """Name the measured quantity and the measured side, `OURS` or a rival.
 
-        more: `target` of the ratio; `note`; `more=True` where more is better; `unit` of `values`.
-        """
+        `more` may have the `target` of the ratio, a `note`, `more=True` if more is better, and the
+        `unit` of `values`."""
         self._benchmark.group = measured
         self._benchmark.extra_info.update(who=who, **more)
 
     def times(self, action: Callable[[], Any], rounds: int, iterations: int = 1) -> None:
-        """Time an action by the clock, after one round that does not count."""
+        """Time an action by the clock, after one uncounted round."""
         self._benchmark.pedantic(
             action, rounds=rounds, iterations=iterations, warmup_rounds=int(rounds > 1)
         )
 
     def values(self, measure: Callable[[int], float], rounds: int, unit: str) -> None:
-        """Record figures that are not times, one a round, which gets its number."""
+        """Record figures that are not times, one per round, whose number `measure` receives."""
         figures: list[float] = []
         numbers = iter(range(rounds))
         self._benchmark.pedantic(lambda: figures.append(measure(next(numbers))), rounds=rounds)
@@ -54,7 +54,7 @@ class Comparison:
 
 @pytest.fixture
 def comparison(benchmark: BenchmarkFixture) -> Comparison:
-    """One side of a comparison."""
+    """Return one side of a comparison."""
     return Comparison(benchmark)
 
 

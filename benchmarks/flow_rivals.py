@@ -1,9 +1,7 @@
-"""Ways to learn a matrix of flows, each with the same epsilon for life, and how far each is off.
+"""Other methods for learning a matrix of flows, each with the same lifetime epsilon.
 
-Symbols of each device's own hash (optimized local hashing, Wang et al. 2017) represent the
-rivals' reports; the supports of different classes are drawn independently, each with its exact
-law.
-"""
+The rivals report symbols of each device's own hash (optimized local hashing, Wang et al. 2017). The
+supports of different classes are drawn independently, each from its exact distribution."""
 
 import math
 from collections.abc import Callable
@@ -21,8 +19,7 @@ from simulations.flows import draw_flows
 
 @dataclass(frozen=True)
 class FlowDraw:
-    """A world and a way to draw from it: `devices` answer for `matrix` (P,) at `epsilon` for
-    life."""
+    """A world to draw from: `devices` answer for `matrix` (P,) at a lifetime `epsilon`."""
 
     metric: Metric
     matrix: Floats
@@ -31,31 +28,32 @@ class FlowDraw:
 
     @property
     def flow(self) -> Flow:
-        """The settings of the metric."""
+        """Return the settings of the metric."""
         details: Flow = self.metric.details
         return details
 
     @property
     def epsilon(self) -> float:
-        """Epsilon of a device for its lifetime, in nats."""
+        """Return the lifetime epsilon of a device, in nats."""
         return self.metric.params.epsilon_one
 
 
 def all_pairs(draw: FlowDraw) -> Floats:
-    """Each device answers for its pair; unbiased shares, projected on the simplex."""
+    """Estimate from each device's pair: unbiased shares, projected onto the simplex."""
     return project_simplex(_local_hashing(draw.matrix, draw.devices, draw.epsilon, draw.rng))
 
 
 def two_linked_answers(draw: FlowDraw) -> Floats:
-    """Each device sends both cells with half of epsilon each; joint shares are unbiased products of
-    supports, projected on the simplex."""
+    """Estimate from both cells of each device, sent with half of epsilon each.
+
+    Joint shares are unbiased products of supports, projected onto the simplex."""
     sides = draw.flow.num_sides
     matrix = draw.matrix.reshape(sides, sides)
     origins, destinations = matrix.sum(axis=1, keepdims=True), matrix.sum(axis=0, keepdims=True)
     symbols = _symbols(draw.epsilon / 2)
     keep = math.exp(draw.epsilon / 2) / (math.exp(draw.epsilon / 2) + symbols - 1)
     hit = 1 / symbols
-    both = np.zeros((2, 2, sides, sides))  # devices by support of the origin, the destination
+    both = np.zeros((2, 2, sides, sides))  # Devices by support of the origin and the destination
     groups = (
         (keep, keep, matrix),
         (keep, hit, origins - matrix),
@@ -76,21 +74,19 @@ def two_linked_answers(draw: FlowDraw) -> Floats:
 
 
 def gravity_of_margins(draw: FlowDraw) -> Floats:
-    """Each device answers for its night cell, work cell or distance; the gravity model alone."""
+    """Estimate by the gravity model alone, from each device's night cell, work cell or distance."""
     questions = frozenset((HOME, WORK, DISTANCE))
     counts = draw_flows(draw.metric, draw.matrix, draw.devices, draw.rng, questions=questions)
     return decode_flows(counts).gravity
 
 
 def start_end_and_steps(draw: FlowDraw) -> Floats:
-    """LDPTrace's way (Du et al. 2023): walks of a Markov chain of starts, ends and steps between
-    neighbors.
+    """Estimate by LDPTrace's Markov chain (Du et al. 2023) of starts, ends and steps.
 
-    Kinder than there, where epsilon is split over all steps of a trajectory: a device answers one
-    question with all of it (start, end, or a step at random), and the mean number of steps is
-    known. Walks are straight lines of steps between cells; sides without a cell have the true
-    flows.
-    """
+    This version is kinder than the original, where epsilon is split over all steps of a trajectory:
+    a device answers one question with all of it (start, end, or a random step to a neighboring
+    cell), and the mean number of steps is known. Walks are straight lines of steps between cells;
+    pairs with a side without a cell have the true flows."""
     flow, cells = draw.flow, len(draw.flow.cells)
     sides = flow.num_sides
     matrix = draw.matrix.reshape(sides, sides)
@@ -129,7 +125,6 @@ def _symbols(epsilon: float) -> int:
 def _local_hashing(
     shares: Floats, devices: int, epsilon: float, rng: np.random.Generator
 ) -> Floats:
-    """Unbiased estimates of shares (C,), of which a device has one class."""
     symbols = _symbols(epsilon)
     keep = math.exp(epsilon) / (math.exp(epsilon) + symbols - 1)
     holders = rng.binomial(devices, np.clip(shares, 0, 1))
@@ -138,7 +133,7 @@ def _local_hashing(
 
 
 def _neighbors(flow: Flow) -> Floats:
-    """(K, K) whether two cells share a side or a corner: the eight nearest, by their centers."""
+    """Return whether two cells share a side or a corner, (K, K): the eight nearest centers."""
     centers = np.array(flow.centers)
     apart = np.abs(centers[:, None] - centers[None])
     size = np.array([np.min(apart[..., axis][apart[..., axis] > 1e-9]) for axis in (0, 1)])
@@ -147,7 +142,7 @@ def _neighbors(flow: Flow) -> Floats:
 
 
 def _steps(flow: Flow, inside: Floats) -> Floats:
-    """(K, K) mean number of steps of a person from a cell to a neighbor, on straight walks."""
+    """Return a person's mean steps from a cell to a neighbor, (K, K), on straight walks."""
     near = _neighbors(flow)
     centers = np.array(flow.centers)
     apart = ((centers[:, None] - centers[None]) ** 2).sum(axis=-1)

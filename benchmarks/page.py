@@ -1,9 +1,7 @@
-"""`python -m benchmarks.page RUN.json`: put a run of pytest-benchmark on docs/benchmarks.md.
+"""Command that adds a benchmark run to docs/benchmarks.md: `python -m benchmarks.page RUN.json`.
 
-A part is a file `bench_PART.py`. The parts that ran take the place of their rows; the others keep
-theirs, with the state of the code and the day on which they were taken. docs/benchmarks.json holds
-the rows.
-"""
+A part is a file `bench_PART.py`. The parts of the run replace their rows. Other parts keep theirs,
+with the commit and the day of their measurement. docs/benchmarks.json stores the rows."""
 
 import json
 import math
@@ -37,26 +35,22 @@ seconds: other work on the machine changes them least.
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of ours alongside that of a rival.
-
-    ours, theirs: median, least and most, in `unit`; `theirs` is empty without a rival.  more: more
-    is better.  target: of the ratio.  state: of the code, and the day.
-    """
+    """A figure of ours next to that of a rival."""
 
     part: str
     measured: str
     unit: str
-    ours: Sequence[float]
+    ours: Sequence[float]  # Median, minimum and maximum, in `unit`
     rival: str = ""
-    theirs: Sequence[float] = ()
-    more: bool = False
-    target: float | None = None
+    theirs: Sequence[float] = ()  # Likewise, or empty without a rival
+    more: bool = False  # Whether more is better
+    target: float | None = None  # Of the ratio
     note: str = ""
-    state: str = ""
+    state: str = ""  # Commit and day
 
     @property
     def ratio(self) -> float | None:
-        """How many times better ours is; None without a rival, or where a figure is 0."""
+        """Return how many times better ours is, or None without a rival or with a figure of 0."""
         if not self.theirs or min(self.ours[0], self.theirs[0]) <= 0:
             return None
         ratio = self.theirs[0] / self.ours[0]
@@ -75,14 +69,13 @@ class Row:
 
 
 def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
-    """Yield the rows of a run of pytest-benchmark: each of ours alongside each rival of its
-    group."""
+    """Yield the rows of a run of pytest-benchmark: ours next to each rival of the group."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for bench in run["benchmarks"]:
         groups.setdefault(bench["group"], []).append(bench)
     for measured, members in groups.items():
         base = next((member for member in members if member["extra_info"]["who"] == OURS), None)
-        if base is None:  # only rivals were chosen
+        if base is None:  # Only rivals were chosen
             continue
         rivals = [member for member in members if member is not base]
         match = re.search(r"bench_(\w+)\.py", base["fullname"])
@@ -103,7 +96,7 @@ def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
 def _figures(
     bench: Mapping[str, Any], unit: str | None = None
 ) -> Iterator[tuple[str, str, Sequence[float]]]:
-    """Yield the name of a quantile or nothing, unit, and median, least and most of a benchmark."""
+    """Yield quantile name (or ""), unit, and median, minimum and maximum of a benchmark."""
     info, stats = bench["extra_info"], bench["stats"]
     if "values" in info:
         values = info["values"]
@@ -134,7 +127,7 @@ def page_of(machine: str, rows: Sequence[Row]) -> str:
 
 
 def figures_text(values: Sequence[float], unit: str) -> str:
-    """Return the median, and the least and the most where there are several."""
+    """Format the median, with the minimum and maximum if they differ."""
     middle = f"{number_text(values[0])} {unit}"
     if len(values) == 1 or values[1] == values[2]:
         return middle
@@ -142,7 +135,7 @@ def figures_text(values: Sequence[float], unit: str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Three digits; whole thousands with commas."""
+    """Format to three digits, with commas in whole thousands."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"

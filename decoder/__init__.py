@@ -1,10 +1,9 @@
-"""From noisy counts to frequencies with honest error bars.
+"""Decode noisy bit counts into frequencies with confidence intervals.
 
-decoding = decode(Aggregate.from_json(text), Candidates.from_file("words.txt"))
-write_outputs(decoding, "out")
+    decoding = decode(Aggregate.from_json(text), Candidates.from_file("words.txt"))
+    write_outputs(decoding, "out")
 
-Names are loaded when they are first used.
-"""
+Importing the package is cheap: each public name is loaded when it is first used."""
 
 from __future__ import annotations
 
@@ -61,12 +60,10 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Return the public names, loaded or not."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'decoder' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

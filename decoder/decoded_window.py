@@ -1,4 +1,4 @@
-"""What a decoding of every kind says of the counts that it was made of."""
+"""The description of the aggregated counts behind a decoding of any kind."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,23 +11,23 @@ from rappor_core.params import RapporParams
 
 @dataclass(frozen=True)
 class DecodedWindow:
-    """The metric (definition: as declared, if known), days and reports of a decoding."""
+    """The metric, days and number of reports that a decoding was computed from."""
 
     metric: str
     params_id: str
     params: RapporParams
-    definition: Mapping[str, Any]
+    definition: Mapping[str, Any]  # As declared, if known; else empty
     first_day: date | None
     last_day: date | None
     num_reports: int
 
     def described(self) -> dict[str, Any]:
-        """Return what results.json says of the counts, as plain values."""
+        """Return the fields of results.json that describe the counts, as plain values."""
         names = ("metric", "params_id", "first_day", "last_day", "num_reports")
         values = {name: getattr(self, name) for name in names}
         return {n: v.isoformat() if isinstance(v, date) else v for n, v in values.items()}
 
 
 def window_fields(aggregate: Aggregate) -> dict[str, Any]:
-    """Return the fields of `DecodedWindow` of an aggregate."""
+    """Return the fields of `DecodedWindow` for an aggregate."""
     return {field.name: getattr(aggregate, field.name) for field in fields(DecodedWindow)}

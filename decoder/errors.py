@@ -1,4 +1,4 @@
-"""Errors of the decoder, in the product's one tree (`rappor_core.errors`)."""
+"""Errors of the decoder, subclasses of the product's `rappor_core.errors`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,7 @@ from rappor_core.errors import RapporError
 
 
 class RemoteError(RapporError):
-    """A collector that refuses, fails or cannot be reached.
-
-    problem: the members of its problem document, empty where there is none.
-    """
+    """A collector rejects the request, fails or cannot be reached."""
 
     def __init__(self, message: str, problem: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -18,7 +15,7 @@ class RemoteError(RapporError):
 
 
 class DecodeError(RapporError, ValueError):
-    """The question cannot be answered from what was given."""
+    """The question cannot be answered from the given data."""
 
 
 class CandidatesError(DecodeError):
@@ -26,19 +23,19 @@ class CandidatesError(DecodeError):
 
 
 class CountsError(DecodeError):
-    """Files of counts, maps or parameters that cannot be read or do not fit together."""
+    """Files of counts, maps or parameters that cannot be read or do not belong together."""
 
 
 class TableFileError(DecodeError):
-    """A table that is not as it must be, at a line and column; the file is named by the caller."""
+    """An error at a line and column of a table; the caller adds the file's name."""
 
 
 class MissingColumnError(TableFileError):
-    """A header without a wanted column."""
+    """A required column is missing from a header."""
 
 
 class ConvergenceError(DecodeError):
-    """An iteration did not reach its tolerance; a failed fit raises, it never returns zeros."""
+    """An iteration did not reach its tolerance; no estimate is returned."""
 
 
 class ImproperError(ConvergenceError):
@@ -46,8 +43,8 @@ class ImproperError(ConvergenceError):
 
 
 class OutputError(DecodeError):
-    """A file or folder of results that cannot be made or written."""
+    """A file or folder of results cannot be created or written."""
 
 
 class PlanError(DecodeError):
-    """A plan that contradicts itself, or asks for more than its numbers can give."""
+    """A plan that contradicts itself, or requires more than its numbers allow."""

@@ -1,4 +1,4 @@
-"""Reading and writing files: written whole or not at all, and every error names the file."""
+"""Reading and writing of files: files are written atomically, and errors name the file."""
 
 import csv
 import importlib
@@ -35,8 +35,9 @@ _UNREADABLE = (
 
 @contextmanager
 def naming(path: Path, error: type[DecodeError], hint: str) -> Iterator[None]:
-    """Raise what a reader of `path` raises as `error`, with the file's name; the decoder's errors
-    say what to do, to others `hint` is added."""
+    """Reraise errors of reading `path` as `error`, with the file's name.
+
+    The decoder's own errors say what to do; `hint` is added to all others."""
     try:
         yield
     except DecodeError as cause:
@@ -48,13 +49,13 @@ def naming(path: Path, error: type[DecodeError], hint: str) -> Iterator[None]:
 
 
 def read_aggregate_file(path: Path) -> Aggregate:
-    """Read an aggregate file. Raises CountsError with its name."""
+    """Read an aggregate file. Raises CountsError, which names the file."""
     with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
         return Aggregate.from_json(path.read_bytes())
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder if it does not exist. Raises OutputError."""
+    """Create a folder if it does not exist. Raises OutputError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -62,7 +63,7 @@ def make_folder(folder: Path) -> None:
 
 
 def probe_folder(folder: Path) -> None:
-    """Make a folder and write to it, before long work is put there. Raises OutputError."""
+    """Create a folder and test that it is writable, before long work. Raises OutputError."""
     make_folder(folder)
     try:
         TemporaryFile(dir=folder).close()
@@ -71,8 +72,14 @@ def probe_folder(folder: Path) -> None:
 
 
 def claim_folder(folder: Path, names: Iterable[str], mark: str, key: str = "metric") -> None:
-    """Refuse a folder in which a file of somebody else would be replaced: that holds one of `names`
-    and no `mark`, an object of JSON with the key. Raises OutputError."""
+    """Reject a folder in which another program's file would be replaced. Raises OutputError.
+
+    Args:
+        folder: The folder.
+        names: The files that will be written. None may exist, unless the folder has a valid `mark`.
+        mark: The file that identifies this command's results: a JSON object.
+        key: A key that the object must contain.
+    """
     there = [name for name in names if (folder / name).exists()]
     if there and not _has_key(folder / mark, key):
         raise OutputError(
@@ -82,15 +89,14 @@ def claim_folder(folder: Path, names: Iterable[str], mark: str, key: str = "metr
 
 
 def claim_file(path: Path) -> None:
-    """Refuse to replace a file that is not an aggregate file. Raises OutputError."""
+    """Reject replacing a file that is not an aggregate file. Raises OutputError."""
     if path.is_file() and path.stat().st_size and not _has_key(path, "metric"):
         raise OutputError(
-            f"{str(path)!r} is there and no aggregate, so it is not replaced; give another name"
+            f"{str(path)!r} exists and is not an aggregate, so it is not replaced; choose another"
         )
 
 
 def _has_key(path: Path, key: str) -> bool:
-    """Return whether a file is an object of JSON with a key."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -113,7 +119,7 @@ def probe_file(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Write a file by a temporary one (`rappor_core.whole_files.replacing`). Raises OutputError."""
+    """Write a file through a temporary one (`rappor_core.whole_files`). Raises OutputError."""
     try:
         with whole_files.replacing(path) as part:
             yield part
@@ -126,12 +132,19 @@ def write_files(
     files: Mapping[str, Callable[[Path], object]],
     progress: Progress = silent,
 ) -> tuple[Path, ...]:
-    """Write files into a directory, made if needed, all or none; return their paths. A full disk
-    leaves what was there. Raises OutputError."""
+    """Write all files of a directory or none; return their paths. Raises OutputError.
+
+    The directory is created if needed. A full disk leaves existing files unchanged.
+
+    Args:
+        directory: The directory.
+        files: For each name, a function that writes the file to a given path.
+        progress: A callback for progress.
+    """
     folder = Path(directory)
     make_folder(folder)
     with ExitStack() as whole:
-        backwards = reversed(list(files))  # so that they get their names in their order
+        backwards = reversed(list(files))  # so that the files are renamed in order
         parts = {name: whole.enter_context(replacing(folder / name)) for name in backwards}
         for done, (name, write) in enumerate(files.items(), start=1):
             try:
@@ -143,7 +156,7 @@ def write_files(
 
 
 def finite(value: Any) -> Any:
-    """Return the plain values with NaN and infinities, which JSON does not have, as null."""
+    """Replace NaN and infinities in plain values by null, since JSON does not have them."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -152,8 +165,10 @@ def finite(value: Any) -> Any:
 
 
 def row_of(kind: type[Row], values: Mapping[str, Any], may_lack: Collection[str] = ()) -> Row:
-    """A row of a JSON file that `finite` wrote, as the dataclass `kind`: null is NaN again, but in
-    columns that `may_lack` a value. Files of earlier versions lack columns with a default."""
+    """Convert a row of a JSON file written by `finite` to the dataclass `kind`.
+
+    Null becomes NaN, except in the columns `may_lack`. Files of earlier versions may lack columns
+    that have a default."""
     names = [field.name for field in fields(kind)  # type: ignore[arg-type]
              if field.default is MISSING or field.name in values]  # fmt: skip
     return kind(**{name: math.nan if values[name] is None and name not in may_lack else values[name]

@@ -1,4 +1,4 @@
-"""Cells on a map: what a decoder needs of a grid, and a device does not."""
+"""Grid cells on a map: functions that a decoder needs and a device does not."""
 
 import json
 from functools import lru_cache
@@ -13,13 +13,13 @@ from rappor_core.metrics.metric import Metric
 
 
 def num_cells(grid: Grid, level: int) -> int:
-    """How many cells a level has in the box; about as many, where they are too many to list."""
+    """Return the number of cells of a level in the box; estimated if there are too many to list."""
     about = grid.system.count_in_box(grid.box, level)
     return len(grid.cells(level)) if about <= MAX_PAIRS else about
 
 
 def parent_cell(grid: Grid, name: str, level: int) -> str:
-    """Find the cell of a coarser level that holds a cell. Raises ParameterError."""
+    """Return the cell of a coarser level that contains a cell. Raises ParameterError."""
     cell, finer = grid.system.parse(name)
     if level > finer:
         raise ParameterError(f"level {level} is finer than cell {name!r} of level {finer}")
@@ -27,10 +27,9 @@ def parent_cell(grid: Grid, name: str, level: int) -> str:
 
 
 def cell_outline(grid: Grid, name: str) -> tuple[Point, ...]:
-    """List the corners (latitude, longitude) of a cell, counter-clockwise.
+    """Return the corners (latitude, longitude) of a cell, counter-clockwise.
 
-    Longitudes are `unrolled`: beyond 180 where the box continues there, so that a map holds
-    together.
+    Longitudes are `unrolled`: beyond 180 if the box continues there, so that a map is contiguous.
     """
     corners = grid.system.outline(*grid.system.parse(name))
     turn = _turn(grid, sum(longitude for _, longitude in corners) / len(corners))
@@ -38,7 +37,7 @@ def cell_outline(grid: Grid, name: str) -> tuple[Point, ...]:
 
 
 def unrolled(grid: Grid, longitude: float) -> float:
-    """The longitude, plus or minus 360 where that is nearer to the middle of the grid's box."""
+    """Return the longitude, shifted by 360 if that is nearer to the middle of the grid's box."""
     return longitude + _turn(grid, longitude)
 
 
@@ -47,14 +46,14 @@ def _turn(grid: Grid, longitude: float) -> int:
 
 
 def cell_center(grid: Grid, name: str) -> Point:
-    """Find the mean of a cell's corners: its center, for a map."""
+    """Return the mean of a cell's corners, its center on a map."""
     corners = cell_outline(grid, name)
     latitude, longitude = (sum(axis) / len(corners) for axis in zip(*corners, strict=True))
     return latitude, longitude - 360 * round(longitude / 360)
 
 
 def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
-    """The metric and `Location` of an aggregate. Raises DecodeError for one of another kind."""
+    """Return the metric and `Location` of an aggregate. Raises DecodeError for another kind."""
     if not aggregate.definition:
         raise DecodeError(
             f"the aggregate of {aggregate.metric!r} does not carry its definition; "
@@ -71,5 +70,5 @@ def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
 
 @lru_cache(maxsize=256)
 def _defined(definition: str) -> Metric:
-    """Many windows carry the same definition, and checking one takes a millisecond."""
+    """Parse a definition; cached, since many windows have the same one and a check takes 1 ms."""
     return Metric.from_dict(json.loads(definition))

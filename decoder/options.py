@@ -1,4 +1,4 @@
-"""Options that an analyst chooses, with their one default each; frozen and checked."""
+"""Options that an analyst chooses, each with one default; frozen and validated."""
 
 import math
 from collections.abc import Mapping
@@ -30,19 +30,13 @@ DEFAULT_AREA_NAME = "name"
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """The options that every decoding has. Raises DecodeError with a bad value.
+    """The options that every decoding has. Raises DecodeError with the invalid value."""
 
-    alpha: level of the correction for multiplicity, in (0, 1).  level: of the intervals, in (0, 1).
-    repeats: rho = sum r^2 / sum r over devices, where device i sent r_i of the reports; r when
-        each sent r. None: the most that the metric's definition allows in the window.
-    """
-
-    alpha: float = DEFAULT_ALPHA
-    level: float = DEFAULT_LEVEL
-    repeats: float | None = None
+    alpha: float = DEFAULT_ALPHA  # Level of the correction for multiplicity, in (0, 1)
+    level: float = DEFAULT_LEVEL  # Level of the intervals, in (0, 1)
+    repeats: float | None = None  # rho = sum r^2 / sum r over devices; None: the allowed maximum
 
     def __post_init__(self) -> None:
-        """Check each choice alone."""
         for name in ("alpha", "level"):
             if not 0 < getattr(self, name) < 1:
                 raise DecodeError(f"{name} = {getattr(self, name)!r} is not between 0 and 1")
@@ -58,26 +52,20 @@ class Levels:
 
 @dataclass(frozen=True)
 class DecodeOptions(Levels):
-    """Options of a decoding. Raises DecodeError with a bad value.
+    """Options of a decoding. Raises DecodeError with the invalid value."""
 
-    method: metrics with one bit a value need none.  largest_p: never call a value detected whose
-    own p-value is above this.  true_shares: value -> share, where known, to be shown alongside.
-    weights: how the level is divided among the candidates, declared before the counts were seen.
-    full_fit: where it is affordable, let all candidates take part in the fit of method `cavity`.
-        Without it only the probable ones do: much quicker where bits and candidates are many, with
-        errors up to a tenth larger where many small shares fall on few bits.
-    """
-
-    method: Method = DEFAULT_METHOD
+    method: Method = DEFAULT_METHOD  # Not used by metrics with one bit per value
     correction: Correction = DEFAULT_CORRECTION
-    largest_p: float = 1.0
-    true_shares: Mapping[str, float] | None = None
+    largest_p: float = 1.0  # The maximum p-value of a detected value
+    true_shares: Mapping[str, float] | None = None  # value -> share, if known, to show alongside
+    # Let all candidates take part in the fit of method `cavity`, if affordable. Without it only the
+    # probable ones do: much faster with many bits and candidates, but errors are up to a tenth
+    # larger if many small shares fall on few bits.
     full_fit: bool = True
     without_cohorts: tuple[int, ...] = ()
-    weights: Weights | None = None
+    weights: Weights | None = None  # How to divide the level among candidates, set in advance
 
     def __post_init__(self) -> None:
-        """Check each choice alone."""
         super().__post_init__()
         if self.method not in get_args(Method):
             raise DecodeError(f"method = {self.method!r} is not one of {get_args(Method)}")
@@ -96,8 +84,10 @@ class DecodeOptions(Levels):
 
 @dataclass(frozen=True)
 class CandidateChoice:
-    """The values to look for: one of a file (and its column), numbers (first, last, step), dates
-    and google/rappor's map.csv, or the metric's own. Raises CandidatesError for more than one."""
+    """The values to look for; by default, the metric's own values.
+
+    Choose one of a file (and its column), numbers (first, last, step), dates, and google/rappor's
+    map.csv. Raises CandidatesError for more than one."""
 
     file: Path | None = None
     column: str | None = None
@@ -106,50 +96,39 @@ class CandidateChoice:
     map_file: Path | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would be ignored."""
         if [self.file, self.numbers, self.dates, self.map_file].count(None) < 3:
             raise CandidatesError("give one of a file of candidates, numbers, dates and a map")
 
 
 @dataclass(frozen=True)
 class MapOptions:
-    """How a location is mapped and drawn. Raises DecodeError for an unknown method.
+    """Options of location maps. Raises DecodeError for an unknown method."""
 
-    method: `field` (smooth where the data are) or `simplex` (the nearest positive shares).
-    slots: those wanted, none for all.  region: a file of polygons, whose cells are shown.  points,
-    base: files of what to draw.  areas: a file of named areas; area_name: the property that names
-    them.  every_window: all windows in the GeoJSON, not only the last of each slot.
-    """
-
+    # `field` (smooth where the data are) or `simplex` (the nearest positive shares)
     method: MapMethod = DEFAULT_MAP_METHOD
-    slots: tuple[str, ...] = ()
-    region: Path | None = None
-    points: Path | None = None
-    base: Path | None = None
-    areas: Path | None = None
-    area_name: str = DEFAULT_AREA_NAME
-    every_window: bool = False
+    slots: tuple[str, ...] = ()  # The slots to map; empty for all
+    region: Path | None = None  # A file of polygons whose cells are shown
+    points: Path | None = None  # A file of points to draw
+    base: Path | None = None  # A file of shapes to draw
+    areas: Path | None = None  # A file of named areas
+    area_name: str = DEFAULT_AREA_NAME  # The property with the name of an area
+    every_window: bool = False  # Write all windows to the GeoJSON, not only each slot's last
 
     def __post_init__(self) -> None:
-        """Check the method."""
         check_map_method(self.method)
 
 
 @dataclass(frozen=True)
 class FlowOptions:
-    """Which flows are shown, and what they are drawn on.
+    """Options of the display of flows."""
 
-    min_km: between two centers.  top: how many flows that are not detected are shown, too, the
-    largest guesses.  base: a file of the user's districts or stations.  known: of a known matrix.
-    """
-
-    min_km: float = DEFAULT_MIN_KM
-    top: int = DEFAULT_TOP
-    base: Path | None = None
-    known: Path | None = None
+    min_km: float = DEFAULT_MIN_KM  # Minimum distance between the centers
+    top: int = DEFAULT_TOP  # The number of undetected flows to show, those with the largest guesses
+    base: Path | None = None  # A file of the user's districts or stations
+    known: Path | None = None  # A file of a known matrix
 
 
 def check_map_method(method: str) -> None:
-    """Raise DecodeError for a method that makes no map."""
+    """Raise DecodeError for an unknown map method."""
     if method not in get_args(MapMethod):
         raise DecodeError(f"method = {method!r} is not one of {get_args(MapMethod)}")

@@ -1,4 +1,4 @@
-"""`decode`: from an aggregate and a list of candidates to a decoding. Reads like the paper."""
+"""`decode`: a decoding from an aggregate and a list of candidates, step by step as in the paper."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,22 +37,22 @@ def decode(
     progress: Progress = silent,
     warm_starts: WarmStarts | None = None,
 ) -> Decoding:
-    """Estimate the share of each candidate among the reports, and say which are really there.
+    """Estimate the share of each candidate among the reports, and test which are present.
 
-    Deterministic to the last bit, whatever the number of threads. Cohorts whose counts were plainly
-    not made as the others were are left out, and the first warning names them.
+    The result is deterministic to the last bit, whatever the number of threads. Cohorts whose
+    counts clearly differ from the others' are left out, and the first warning names them.
 
     Args:
-        aggregate: of a window.
-        candidates: the values to look for.
-        options: method, correction, level and the like.
-        progress: called with (stage, done, total).
-        warm_starts: one for many windows of the same candidates: each fit starts from that of a
-            similar window, which is quicker, and moves most scores by less than a tenth of their
-            standard errors.
+        aggregate: The aggregate of a window.
+        candidates: The values to look for.
+        options: The method, correction, level and other options.
+        progress: A callback, called with (stage, done, total).
+        warm_starts: One object for many windows of the same candidates. Each fit then starts from
+            that of a similar window, which is faster and moves most scores by less than a tenth of
+            their standard errors.
 
     Raises:
-        DecodeError: the counts cannot answer. Finding nothing is a result, not an error.
+        DecodeError: The counts cannot answer. Detecting nothing is a result, not an error.
     """
     options = options or DecodeOptions()
     whole = aggregate.without(options.without_cohorts)
@@ -74,11 +74,11 @@ def _decoded(
     progress: Progress,
     warm_starts: WarmStarts | None,
 ) -> Decoding:
-    """Debias, fit, test each candidate, correct for their number, and give intervals."""
+    """Debias, fit, test each candidate, correct for their number, and compute intervals."""
     observed = observe(aggregate, positions, repetition(aggregate, options.repeats))
     group = same_positions(observed.positions, aggregate.params.num_bits)
     first, weights = group == np.arange(len(group)), None
-    if not first.all():  # candidates that set the same bits in every cohort are one
+    if not first.all():  # merge candidates that set the same bits in every cohort
         observed = replace(observed, positions=observed.positions[first])
     if options.weights is not None:
         weights = options.weights.among(candidates.values, group)
@@ -113,14 +113,14 @@ def _fitted(
     progress: Progress,
     warm_starts: WarmStarts | None,
 ) -> Estimate:
-    """Estimate by the estimator that fits the encoding, the list and the choice of method."""
+    """Estimate with the estimator for the encoding, the list and the chosen method."""
     if aggregate.params.scheme.single_bit:
         return by_boolean(observed, options.level)
     if candidates.direct(aggregate.params):
         return by_bit(observed, options.level)
     if observed.positions.shape[1:] == (1, 1) and not candidates.complete:
-        # The bits do not say how much of them unlisted strings hold, so that neither shares nor
-        # tests hold their level. Lists of all values are not concerned.
+        # The bits do not show the share of unlisted strings, so neither intervals nor tests keep
+        # their level. Lists of all values are not affected.
         raise DecodeError(
             f"the reports of {aggregate.metric!r} are in one cohort and set one bit each: "
             "shares of strings cannot be told apart from those of unlisted strings; collect "
@@ -135,17 +135,17 @@ def _fitted(
 def _with_repetition(
     observed: Observed, fit: Callable[[Observed], Estimate], options: DecodeOptions
 ) -> tuple[Observed, Estimate]:
-    """Fit, and once more where the data show another repetition of the reports."""
+    """Fit, and fit once more if the data show another repetition of the reports."""
     estimate = fit(observed)
     if options.repeats is not None:
         return observed, estimate
-    if observed.noise.repetition == 1:  # raised where sizes show it, too, and not of few cohorts
+    if observed.noise.repetition == 1:  # raise it if cohort sizes agree and few cohorts are odd
         scores = cohort_scores(observed, estimate, observed.noise_of(estimate.shrunken))
         odd, reports = odd_cohorts(scores, PLAINLY), observed.noise.reports
         few_are_odd = len(odd) and may_be_left_out(odd, reports, float(reports.sum()))
         rho = undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
         differs = rho > 1 and not few_are_odd
-    else:  # a bound is lowered to what the noise shows, plus two standard errors
+    else:  # lower a bound to the repetition that the noise shows, plus two standard errors
         freedom = (observed.centered.size - len(observed.centered)) * estimate.unfitted
         ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / freedom)) if freedom >= 1 else 1.0
         differs = ratio < 1
@@ -157,8 +157,9 @@ def _with_repetition(
 
 
 def _without_odd_cohorts(whole: Aggregate, decode: Callable[[Aggregate], Decoding]) -> Decoding:
-    """Decode; again without cohorts whose counts were plainly not made as the others' were. Where
-    each value has its own bit, a cohort shakes nothing but the mean that it is part of."""
+    """Decode, and decode again without cohorts whose counts clearly differ from the others'.
+
+    If each value has a separate bit, all cohorts are kept: a bad one affects only the mean."""
     left_out: dict[int, float] = {}  # cohorts, with the sizes of their residuals
     while True:
         rest = whole.without(left_out)
@@ -174,7 +175,7 @@ def _without_odd_cohorts(whole: Aggregate, decode: Callable[[Aggregate], Decodin
 
 @contextmanager
 def _arithmetic() -> Iterator[None]:
-    """Linear algebra on one thread; NaN and infinity are errors, and never spread."""
+    """Run linear algebra on one thread and raise ConvergenceError for NaN and infinity."""
     try:
         with one_thread(), np.errstate(divide="raise", over="raise", invalid="raise"):
             yield

@@ -1,15 +1,15 @@
-"""How a long job reports progress and remarks; what either function raises ends the job."""
+"""Callbacks for progress and remarks of a long job; an exception in either ends the job."""
 
 from collections.abc import Callable
 from typing import TypeAlias
 
-Progress: TypeAlias = Callable[[str, int, int], None]  # name of the stage, parts done, parts in all
-Note: TypeAlias = Callable[[str], None]  # what was left out, taken or replaced, as text
+Progress: TypeAlias = Callable[[str, int, int], None]  # stage, parts done, total parts
+Note: TypeAlias = Callable[[str], None]  # a sentence about omitted, used or replaced input
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """A `Progress` that does nothing."""
+    """Ignore progress."""
 
 
 def quiet(text: str) -> None:
-    """A `Note` that does nothing."""
+    """Ignore a note."""

@@ -1,4 +1,4 @@
-"""Type aliases of the decoder's arrays; shapes are stated where they are used."""
+"""Type aliases of the decoder's arrays; shapes are documented where they are used."""
 
 from typing import TypeAlias
 

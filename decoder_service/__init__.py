@@ -1,5 +1,4 @@
-"""The decoder as a service: jobs, stored results, candidate lists, people, over HTTP.
+"""The decoder as a service: jobs, stored results, candidate lists and people, over HTTP.
 
-Its own process and its own database. It reads aggregates from a collector over HTTP, from files
-of a folder, or from uploads. See docs/service.md.
-"""
+It has its own process and database. It reads aggregates from a collector over HTTP, from files in a
+folder, or from uploads. See docs/service.md."""

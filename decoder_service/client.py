@@ -1,13 +1,12 @@
-"""A decoder service from Python: jobs, results and lists over HTTP.
+"""A Python client of a decoder service: jobs, results and lists over HTTP.
 
     service = Service("https://decode.example", key)
     job = service.decode("homepage", words, first=date(2026, 11, 2), last=date(2026, 11, 8))
     result = job.wait().result()
     result.to_frame()
 
-Needs httpx; `to_frame` needs pandas. The answers of a service are not trusted: they have a maximum
-size, and their texts are shown without control characters.
-"""
+Needs httpx; `to_frame` needs pandas. The responses of a service are not trusted: their size is
+limited, and their texts are shown without control characters."""
 
 from __future__ import annotations
 
@@ -30,18 +29,18 @@ from rappor_core.text import visible
 
 KEY_VARIABLE = "RAPPOR_DECODER_KEY"
 TIMEOUT_SECONDS = 60.0
-MAX_ANSWER_BYTES = 1 << 30  # all files of a result have half of it by default
+MAX_ANSWER_BYTES = 1 << 30  # twice the default limit on all files of a result
 MAX_DETAIL_CHARACTERS = 2000
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LIVE = ("queued", "running", "cancelling")
-_MAIN_TABLES = ("detected", "maps", "rows", "found")  # of the kinds that have more than one
+_MAIN_TABLES = ("detected", "maps", "rows", "found")  # main tables of kinds with several
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 Query: TypeAlias = Mapping[str, str | None] | None
 Body: TypeAlias = bytes | dict[str, Any] | None
 
 
 class _Object(dict[str, Any]):
-    """A JSON object of an answer; a missing member raises RemoteError."""
+    """A JSON object of a response; a missing member raises RemoteError."""
 
     def __missing__(self, name: str) -> Any:
         raise RemoteError(f"the answer has no {name!r}: no decoder service of this version sent it")
@@ -52,8 +51,8 @@ class Service:
     """A decoder service over HTTP. Every method raises RemoteError with the service's reason.
 
     Attributes:
-        url: https://, or http:// to this machine.
-        key: a key of the service; "" for that of the variable RAPPOR_DECODER_KEY.
+        url: An https:// URL, or http:// to this machine.
+        key: A key of the service; "" for the variable RAPPOR_DECODER_KEY.
     """
 
     url: str
@@ -62,7 +61,7 @@ class Service:
     def __post_init__(self) -> None:
         try:
             address = httpx.URL(self.url)
-            urlsplit(self.url).port  # noqa: B018 (httpx takes 65536 + n, a socket then n)
+            urlsplit(self.url).port  # noqa: B018 (httpx accepts 65536 + n, which connects to n)
         except (httpx.InvalidURL, ValueError) as error:
             raise RemoteError(f"service {self.url!r}: {visible(str(error))}") from None
         if address.scheme not in ("http", "https"):
@@ -76,9 +75,10 @@ class Service:
         """Store a list under a new name.
 
         Args:
-            name: of the list.
-            lines: values; of weights `value,weight` as CSV, an empty value for all others.
-            kind: candidates, weights, flows or areas.
+            name: The name of the list.
+            lines: The values; for weights, `value,weight` as CSV, with an empty value for all
+                others.
+            kind: One of candidates, weights, flows or areas.
         """
         content = "".join(f"{line}\n" for line in lines).encode()
         row = self.ask("POST", "/v1/lists", {"name": name, "kind": kind}, content)
@@ -109,12 +109,12 @@ class Service:
         """Queue a decoding of a collector's metric.
 
         Args:
-            metric: name of the metric.
-            candidates: None for the metric's own values.
-            first: first closed day; None for the first that is served.
-            last: last closed day; None for the last that is served.
-            weights: a list of kind weights.
-            **options: of the job, such as alpha=0.01.
+            metric: The name of the metric.
+            candidates: The list; None for the metric's own values.
+            first: The first closed day; None for the first that is served.
+            last: The last closed day; None for the last that is served.
+            weights: A list of kind weights.
+            **options: Options of the job, such as alpha=0.01.
         """
         window = {"metric": metric, "first": first and str(first), "last": last and str(last)}
         spec = {"operation": "decode", "source": {"collector": window}, "options": options}
@@ -135,7 +135,7 @@ class Service:
         return Job(self, self.ask("GET", f"/v1/jobs/{job_id}"))
 
     def results(self, metric: str | None = None, limit: int = 100) -> list[Result]:
-        """Return results that you may see, newest first."""
+        """Return the results that you may see, newest first."""
         rows = self._rows("results", limit=str(limit), metric=metric)
         return [Result(self, row) for row in rows]
 
@@ -144,7 +144,7 @@ class Service:
         return Result(self, self.ask("GET", f"/v1/results/{result_id}"))
 
     def ask(self, method: str, path: str, query: Query = None, body: Body = None) -> Any:
-        """Send a request to any route and return the JSON object of its answer."""
+        """Send a request to any route and return the JSON object of its response."""
         try:
             answer = json.loads(self.read(method, path, query, body), object_hook=_Object)
         except (ValueError, RecursionError):
@@ -154,13 +154,13 @@ class Service:
         return answer
 
     def read(self, method: str, path: str, query: Query = None, body: Body = None) -> bytes:
-        """Send a request to any route and return the bytes of its answer, at most 1 GiB."""
+        """Send a request to any route and return the bytes of its response, at most 1 GiB."""
         key = self.key or os.environ.get(KEY_VARIABLE, "")
         content: dict[str, Any] = {"json": body} if isinstance(body, dict) else {"content": body}
         params = {name: value for name, value in (query or {}).items() if value is not None}
         content |= {"params": params, "headers": {"Authorization": f"Bearer {key}"}}
         url, read = self.url.rstrip("/") + quote(path), bytearray()
-        # httpx alone trusts its own list of authorities; this context trusts the system's.
+        # httpx by default trusts its own list of authorities; this context trusts the system's.
         client = httpx.Client(verify=ssl.create_default_context(), timeout=TIMEOUT_SECONDS)
         try:
             with client, client.stream(method, url, **content) as answer:
@@ -176,7 +176,6 @@ class Service:
         return bytes(read)
 
     def _rows(self, name: str, **query: str | None) -> list[dict[str, Any]]:
-        """Ask for a list of objects, by the name of their route."""
         rows = self.ask("GET", f"/v1/{name}", query)[name]
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise self._not_a_service()
@@ -189,7 +188,7 @@ class Service:
 
 
 def _refusal(answer: httpx.Response, content: bytearray) -> RemoteError:
-    """Make an error of the detail of a problem document."""
+    """Return an error with the detail of a problem document."""
     if answer.is_redirect:
         detail = "it redirects to another address, which is not followed; use that one"
         return RemoteError(f"the decoder service answered {answer.status_code}: {detail}")
@@ -204,25 +203,22 @@ def _refusal(answer: httpx.Response, content: bytearray) -> RemoteError:
 
 @dataclass
 class _Stored:
-    """An object that a service stores, as of the latest request; `refresh` asks again."""
+    """An object that a service stores, as of the latest request; `refresh` updates it."""
 
-    route: ClassVar[str]  # of all of its kind
+    route: ClassVar[str]  # of all objects of this type
 
     service: Service = field(repr=False)
     row: dict[str, Any]
 
     @property
     def id(self) -> str:
-        """Identifier of the object at the service."""
         return str(self.row["id"])
 
     @property
     def path(self) -> str:
-        """Path of the object's route at the service."""
         return f"{self.route}/{self.id}"
 
     def refresh(self) -> Self:
-        """Ask the service for the object's present state; return the object itself."""
         self.row = self.service.ask("GET", self.path)
         return self
 
@@ -234,7 +230,7 @@ class CandidateList(_Stored):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The reference that a job takes as `candidates` or `weights`."""
+        """The reference for a job's `candidates` or `weights`."""
         return {"list": self.id, "version": self.row["version"]}
 
 
@@ -276,12 +272,11 @@ class Result(_Stored):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Numbers that sum up the result (reports, values detected), with its warnings."""
+        """The key numbers of the result (reports, values detected), with its warnings."""
         return dict(self.row["summary"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the main table: detected values, cells of maps, or the first table of
-        another kind."""
+        """Return the main table's rows: detected values, map cells, or a first table."""
         content = self.service.read("GET", f"{self.path}/data", {"format": "json"})
         try:
             return _main_table(json.loads(content))
@@ -304,13 +299,14 @@ class Result(_Stored):
         return self.service.read("GET", f"{self.path}/files/{name}", {"exact": "true"})
 
     def give_up(self) -> None:
-        """Remove the result from your own: it no longer counts towards your limit, and is deleted
-        when it belongs to nobody."""
+        """Remove the result from your own, so that it no longer counts toward your limit.
+
+        It is deleted when it belongs to no one."""
         self.service.ask("DELETE", self.path)
 
 
 def _main_table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the main table by its name, or else the first list of rows. Raises LookupError."""
+    """Return the main table by its name, else the first list of rows. Raises LookupError."""
     for name in _MAIN_TABLES:
         if name in content:
             return list(content[name])

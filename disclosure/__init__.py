@@ -1,7 +1,6 @@
-"""Statistical disclosure control: what may be published, of decodings and of tables in clear.
+"""Statistical disclosure control: publication of decodings and of tables with raw data.
 
-`release` makes releases of decoded estimates. The other sub-packages work on tables that their
-holder has in clear: risk, anonymization, co-clustering, rows, series, aggregation. They add nothing
-to the guarantee of a report, which the device gives; `docs/publication.md` says which part protects
-against what.
-"""
+`release` creates releases of decoded estimates. The other subpackages (risk, anonymization,
+co-clustering, rows, series, aggregation) work on raw tables in their holder's possession. They add
+nothing to the privacy guarantee of a report, which the device provides; `docs/publication.md` says
+which part protects against what."""

@@ -1,31 +1,31 @@
-"""Errors of publication, in the product's one tree (`rappor_core.errors`)."""
+"""Errors of publication, subclasses of the product's `rappor_core.errors`."""
 
 from rappor_core.errors import RapporError
 
 
 class PublicationError(RapporError, ValueError):
-    """The data cannot be published, or judged, as was asked."""
+    """The data cannot be published, or evaluated, as requested."""
 
 
 class DomainError(PublicationError):
-    """A declaration of modalities that cannot be used."""
+    """A declaration of values that cannot be used."""
 
 
 class TableError(PublicationError):
-    """A table that does not fit what was declared of it."""
+    """A table that does not fit its declaration."""
 
 
 class BudgetError(PublicationError):
-    """A privacy budget that does not suffice for what was asked."""
+    """A privacy budget that does not suffice."""
 
 
 class PolicyError(PublicationError):
-    """A release policy that cannot be used, or something that it does not allow."""
+    """An unusable release policy, or a request that it does not allow."""
 
 
 class ReleaseError(PublicationError):
-    """A release that cannot be made, written or read."""
+    """A release that cannot be created, written or read."""
 
 
 class VerificationError(PublicationError):
-    """A release that is not what its manifest, or its signature, says."""
+    """A release that does not match its manifest or signature."""

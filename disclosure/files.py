@@ -1,4 +1,4 @@
-"""Files of publications: folders written whole, CSV, and templates of pages."""
+"""Files of publications: folders written atomically, CSV, and page templates."""
 
 import csv
 import json
@@ -26,31 +26,28 @@ from rappor_core.text import safe_cell, visible
 
 T = TypeVar("T")
 MAX_TEXT = 200  # characters of a value
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)  # of what a person writes
-LENIENT = ConfigDict(strict=True)  # of what programs write, of this version or a later one
-_MAX_PROBLEMS = 3  # of a file, in one message
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)  # for files that people write
+LENIENT = ConfigDict(strict=True)  # for files of programs, of this version or a later one
+_MAX_PROBLEMS = 3  # problems of a file named in one message
 
 
 def check_new_folder(folder: Path, what: str) -> None:
-    """Raises ReleaseError where a folder cannot be made; asked before work or budget is spent.
+    """Raise ReleaseError if a folder cannot be created, before work or budget is spent.
 
-    what: is never written over, for the message, such as "a release is".
-    """
+    `what` names what is never overwritten, for the message, such as "a release is"."""
     if folder.exists() or folder.is_symlink():
-        raise ReleaseError(f"{folder} exists; {what} never written over: name a new folder")
+        raise ReleaseError(f"{folder} exists; {what} never overwritten: name a new folder")
     if not folder.parent.is_dir():
-        raise ReleaseError(f"{folder} cannot be written: {folder.parent} is no folder")
+        raise ReleaseError(f"{folder} cannot be written: {folder.parent} is not a folder")
     if not os.access(folder.parent, os.W_OK):
         raise ReleaseError(f"{folder} cannot be written: permission denied in {folder.parent}")
 
 
 @contextmanager
 def new_folder(folder: Path, what: str) -> Iterator[Path]:
-    """Yield a temporary folder alongside `folder`; it is renamed to `folder` at the end, if nothing
-    failed.
+    """Yield a temporary folder next to `folder`, to which it is renamed if nothing failed.
 
-    Raises ReleaseError as `check_new_folder`, and where the disk refuses.
-    """
+    Raises ReleaseError as `check_new_folder` does, and for disk errors."""
     check_new_folder(folder, what)
     part = folder.with_name(f".{folder.name}.{token_hex(4)}.part")
     try:
@@ -83,7 +80,7 @@ def page_template(package: str, name: str) -> Template:
 
 @contextmanager
 def naming(file: Path) -> Iterator[None]:
-    """Name the file in the message of what is refused in the block."""
+    """Add the file's name to errors raised in the block."""
     try:
         yield
     except PublicationError as error:
@@ -91,14 +88,14 @@ def naming(file: Path) -> Iterator[None]:
 
 
 def read_text(file: Path, refusal: type[PublicationError]) -> str:
-    """Read a file in UTF-8, with or without a byte order mark. Raises `refusal`."""
+    """Read a UTF-8 file, with or without a byte order mark. Raises `refusal`."""
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise refusal(file_problem(error)) from None
 
 
-# Made when it is first needed: that of a release takes 40 ms.
+# Built when first needed: the adapter of a release takes 40 ms.
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
@@ -109,18 +106,18 @@ def to_plain(value: object) -> dict[str, Any]:
 
 
 def to_json(value: object, *, indent: int, exclude_none: bool = False) -> str:
-    """Return the fields of a dataclass as JSON, a line at the end."""
+    """Return the fields of a dataclass as JSON with a final newline."""
     data = _adapter(type(value)).dump_json(value, indent=indent, exclude_none=exclude_none)
     return data.decode() + "\n"
 
 
 def parse_toml(kind: type[T], text: str, refusal: type[PublicationError]) -> T:
-    """Read TOML as values of a type.
+    """Parse TOML as values of a type.
 
     Args:
         kind: The type.
-        text: TOML.
-        refusal: The error to raise, which names the key and the value.
+        text: The TOML text.
+        refusal: The error to raise, with the key and the value.
     """
     try:
         table = json.dumps(tomllib.loads(text), default=str)
@@ -132,7 +129,7 @@ def parse_toml(kind: type[T], text: str, refusal: type[PublicationError]) -> T:
 
 
 def parse(kind: type[T], text: str | bytes, refusal: type[PublicationError]) -> T:
-    """Read JSON as values of a type, bytes strictly. Args and Raises as `parse_toml`."""
+    """Parse JSON as values of a type, bytes strictly; arguments and errors as for `parse_toml`."""
     try:
         if isinstance(text, bytes):
             parse_strict_json(text)
@@ -145,7 +142,7 @@ def parse(kind: type[T], text: str | bytes, refusal: type[PublicationError]) -> 
 
 
 def read_json(file: Path, kind: type[T]) -> T:
-    """Read a JSON file as values of a type. Raises TableError that names the file."""
+    """Read a JSON file as values of a type. Raises TableError, which names the file."""
     with naming(file):
         try:
             return parse(kind, file.read_bytes().removeprefix(BOM_UTF8), TableError)
@@ -154,7 +151,7 @@ def read_json(file: Path, kind: type[T]) -> T:
 
 
 def _problem(item: Mapping[str, Any]) -> str:
-    """What is wrong with a value, in a line that names it."""
+    """Describe what is wrong with a value in one line that names it."""
     cause, place = item.get("ctx", {}).get("error"), ".".join(map(str, item["loc"]))[:MAX_TEXT]
     if isinstance(cause, PublicationError):
         return str(cause)
@@ -165,15 +162,10 @@ def _problem(item: Mapping[str, Any]) -> str:
 
 
 def read_columns(file: Path, columns: Sequence[str]) -> dict[str, list[str]]:
-    """Read some columns of a CSV file with a header.
+    """Read some columns of a CSV file with a header; return the values by column.
 
-    Returns:
-        By column, its values in the order of the rows.
-
-    Raises:
-        TableError: a column that the file does not have, a row of another length, a text with
-            blanks at its ends, or no rows; with the line and the column.
-    """
+    Raises TableError, with line and column, for a missing column, a row of another length, a text
+    with blanks at its ends, or no rows."""
     values: dict[str, list[str]] = {name: [] for name in columns}
     with naming(file), reading():
         for row in read_table(file, columns, every_line=True):
@@ -186,7 +178,7 @@ def read_columns(file: Path, columns: Sequence[str]) -> dict[str, list[str]]:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Raise what the strict reader refuses as TableError."""
+    """Convert errors of the strict reader to TableError."""
     try:
         yield
     except (TableFileError, MissingColumnError) as error:
@@ -201,13 +193,13 @@ def write_csv(
     """Write a CSV file with a header, in UTF-8 with lines that end in LF.
 
     Args:
-        file: written over if it exists.
-        header: names of the columns.
-        rows: of as many cells.
-        guarded: whether an apostrophe goes before texts that a spreadsheet would compute.
+        file: The file, which is overwritten if it exists.
+        header: The names of the columns.
+        rows: The rows, each with a cell for every column.
+        guarded: Whether to prefix an apostrophe to texts that a spreadsheet would compute.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The file cannot be written.
     """
     with file.open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")

@@ -1,1 +1,1 @@
-"""Before a metric ships: plan, review, predicted errors, trained codes, typed accessors."""
+"""The design of a metric before it ships: plans, reviews, predicted errors, codes and accessors."""

@@ -1,4 +1,4 @@
-"""The epsilon against readers of published counts alone, if the collector adds honestly."""
+"""The epsilon against readers of published counts only, if the collector adds honestly."""
 
 import math
 
@@ -7,28 +7,28 @@ from rappor_core.metrics.keys import DEFAULT_MIN_REPORTS_PER_COHORT
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import risk_of
 
-DELTA = 1e-6  # chance with which the bound may fail
-MIN_REPORTS_A_COHORT = 130  # of `min_reports`: the smallest of 32 cohorts then holds about 100
+DELTA = 1e-6  # Probability that the bound fails
+MIN_REPORTS_A_COHORT = 130  # Of `min_reports`: the smallest of 32 cohorts then has about 100
 
 
 def central_epsilon(epsilon: float, reports: int, delta: float = DELTA) -> float:
     """Bound what the counts of shuffled reports reveal about one report.
 
     Counts are sums, so they reveal no more than the reports in random order. The bound is Theorem
-    3.1 of Feldman, McMillan and Talwar 2021 ("Hiding Among the Clones", arXiv:2012.12803). It hides
-    the value of the report. It does not hide participation, and it does not hold against the
-    collector, its host, its disk or its backups.
+    3.1 of Feldman, McMillan and Talwar 2021 ("Hiding Among the Clones", arXiv:2012.12803). It
+    protects the value of the report. It does not hide participation, and it does not hold against
+    the collector, its host, its disk or its backups.
 
     Args:
-        epsilon: local epsilon of one report, in nats.
-        reports: honest reports that are counted together, the report itself among them.
-        delta: probability with which the bound may fail, in (0, 1).
+        epsilon: The local epsilon of one report, in nats.
+        reports: The number of honest reports that are counted together, including this one.
+        delta: The probability that the bound fails, in (0, 1).
 
     Returns:
         A central epsilon in nats, at most the local one.
 
     Raises:
-        ParameterError: If an argument is out of range.
+        ParameterError: An argument is out of range.
     """
     if not epsilon >= 0:
         raise ParameterError(f"epsilon = {shown(epsilon)} is not a number of nats from 0")
@@ -36,7 +36,7 @@ def central_epsilon(epsilon: float, reports: int, delta: float = DELTA) -> float
         raise ParameterError(f"reports = {shown(reports)} is not a whole number from 1")
     if not 0 < delta < 1:
         raise ParameterError(f"delta = {shown(delta)} is not between 0 and 1")
-    if 16 * math.log(2 / delta) * math.exp(min(epsilon, 700)) > reports:  # outside the theorem
+    if 16 * math.log(2 / delta) * math.exp(min(epsilon, 700)) > reports:  # Outside the theorem
         return epsilon
     clones = math.exp(epsilon)
     blanket = 8 * math.sqrt(clones * math.log(4 / delta) / reports) + 8 * clones / reports
@@ -44,11 +44,11 @@ def central_epsilon(epsilon: float, reports: int, delta: float = DELTA) -> float
 
 
 def claim_sentences(metric: Metric, devices: int) -> list[str]:
-    """Say what readers of published counts learn from one report; or why nothing is claimed.
+    """State what readers of published counts learn from one report, or why no claim is made.
 
     Args:
-        metric: whose counts are published.
-        devices: that report in a period.
+        metric: The metric whose counts are published.
+        devices: The number of devices that report in a period.
     """
     if metric.location is not None or metric.rules.details is not None:
         return ["no claim about published counts: none is known for this kind"]
@@ -66,7 +66,7 @@ def claim_sentences(metric: Metric, devices: int) -> list[str]:
             "no claim about published counts: min_reports_per_cohort = "
             f"{metric.cohort_floor} is below {floor}"
         ]
-    # Several periods make one block where fewer report: then only what is declared is sure.
+    # With fewer devices several periods form one block: then only the declared floor is certain.
     expected = smallest_cohort(devices, params.num_cohorts) if devices >= metric.min_reports else 0
     crowd = max(metric.cohort_floor, expected)
     return [
@@ -80,8 +80,7 @@ def claim_sentences(metric: Metric, devices: int) -> list[str]:
 def smallest_cohort(devices: float, cohorts: int) -> int:
     """Return the expected number of devices in the smallest of some cohorts.
 
-    The least of m Poisson counts of mean x is near x - sqrt(2 x ln m).
-    """
+    The minimum of m Poisson counts of mean x is near x - sqrt(2 x ln m)."""
     mean = devices / cohorts
     return max(0, math.floor(mean - math.sqrt(2 * mean * math.log(max(cohorts, 1)))))
 

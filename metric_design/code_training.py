@@ -1,4 +1,4 @@
-"""Train a prefix code on a public list of strings. Not needed on a device."""
+"""Training of a prefix code on a public list of strings; devices do not need this module."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -8,8 +8,8 @@ from rappor_core.codes.prefix_code import DIGITS, MAX_SYMBOLS, PrefixCode
 from rappor_core.errors import ParameterError
 
 END, ESCAPE = 256, 257
-MIN_OCCURRENCES = 8  # of a context, below which the shorter one serves as well
-RAREST = 2.0**-22  # the least probability: code words stay below 36 bits
+MIN_OCCURRENCES = 8  # A rarer context uses the code of the shorter context
+RAREST = 2.0**-22  # The lowest probability, so that code words stay below 36 bits
 _Counts = Mapping[bytes, Counter[int]]
 
 
@@ -23,18 +23,19 @@ def train_code(
 ) -> PrefixCode:
     """Train a prefix code in which strings such as `values` are short.
 
-    Probabilities of a byte by the `order` bytes before it, each context smoothed by the shorter
-    one (Witten and Bell 1991, method C); a Huffman code of each context.
+    The probability of a byte depends on the `order` bytes before it, and each context is smoothed
+    with the shorter one (Witten and Bell 1991, method C); each context has a Huffman code.
 
     Args:
-        values: normalized strings (`rappor_core.hashing.normalize`), each alike; a public list.
-        name: of the table.
-        order: bytes of context, 0 to 3.
-        lower_case: whether A to Z are coded as a to z.
-        min_occurrences: of a context that gets a separate code.
+        values: The normalized strings of a public list (`rappor_core.hashing.normalize`), weighted
+            equally.
+        name: The name of the code table.
+        order: The number of context bytes, 0 to 3.
+        lower_case: Whether A to Z are coded as a to z.
+        min_occurrences: The minimum number of occurrences of a context with its own code.
 
     Raises:
-        ParameterError: no strings, or too many different bytes for a table.
+        ParameterError: There are no strings.
     """
     counts = _count(values, order, lower_case)
     symbols = sorted(symbol for symbol in counts[b""] if symbol < END)
@@ -53,7 +54,7 @@ def train_code(
 
 
 def _count(values: Iterable[bytes], order: int, lower_case: bool) -> _Counts:
-    """How often each symbol follows each context, of every length up to `order`."""
+    """Count how often each symbol follows each context, of every length up to `order`."""
     counts: defaultdict[bytes, Counter[int]] = defaultdict(Counter)
     for value in values:
         data = bytes(order) + (value.lower() if lower_case else value)
@@ -66,7 +67,7 @@ def _count(values: Iterable[bytes], order: int, lower_case: bool) -> _Counts:
 
 
 def _probabilities(counts: _Counts, context: bytes, every: list[int]) -> list[float]:
-    """P(symbol | context), interpolated with the shorter context; the last with a flat one."""
+    """Return P(symbol | context), smoothed with the shorter context, the empty one with uniform."""
     here = counts[context]
     total, kinds = here.total(), len(here)
     below = _probabilities(counts, context[1:], every) if context else [1 / len(every)] * len(every)
@@ -76,7 +77,7 @@ def _probabilities(counts: _Counts, context: bytes, every: list[int]) -> list[fl
 
 
 def _huffman(probabilities: list[float]) -> list[int]:
-    """Lengths of the code words; ties go to the first, so that a list gives one table."""
+    """Return the lengths of the code words; ties go to the first, so a list gives one table."""
     queue: list[tuple[float, int, tuple[int, ...]]]
     queue = [(max(p, RAREST), place, (place,)) for place, p in enumerate(probabilities)]
     heapq.heapify(queue)

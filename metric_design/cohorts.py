@@ -1,4 +1,4 @@
-"""Numbers of cohorts: which are worth trying, and how many reports they need to be served."""
+"""Numbers of cohorts: candidates for a plan, and the reports that they need before serving."""
 
 import math
 
@@ -7,12 +7,12 @@ from rappor_core.risk import CROWD, cohorts_affordable
 
 
 def numbers_of_cohorts(devices: int, step: int = 1, most: int = 160) -> list[int]:
-    """List numbers of cohorts to choose from, largest first: multiples that leave each a crowd.
+    """List numbers of cohorts to try, largest first, each with enough devices per cohort.
 
     Args:
-        devices: that report.
-        step: of which each number is a multiple.
-        most: cohorts worth having.
+        devices: The number of devices that report.
+        step: The divisor of every number.
+        most: The maximum number of cohorts.
     """
     numbers, number = [], min(devices // CROWD, most) // step * step
     while number >= step:
@@ -22,25 +22,27 @@ def numbers_of_cohorts(devices: int, step: int = 1, most: int = 160) -> list[int
 
 
 def powers_of_cohorts(devices: int, levels: int = 1, most: int = 1 << 16) -> list[int]:
-    """List powers of two as `numbers_of_cohorts` does. levels: between which devices divide."""
+    """List powers of two to try, largest first, each with enough devices per cohort and level.
+
+    `levels` is the number of levels among which the devices are divided."""
     largest = min(cohorts_affordable(CROWD * levels, devices), most)
     return [largest >> shift for shift in range(0, 20, 2) if largest >> shift]
 
 
 def reports_to_serve(metric: Metric) -> int:
-    """Expected number of reports that a block needs until each cohort holds `cohort_floor`."""
+    """Return the expected number of reports until each cohort of a block has `cohort_floor`."""
     return reports_of_cohorts(metric.params.num_cohorts, metric.cohort_floor, metric.min_reports)
 
 
 def reports_of_cohorts(cohorts: int, floor: int, least: int) -> int:
-    """Expected number of reports until each of some cohorts holds enough.
+    """Return the expected number of reports until each of some cohorts has enough.
 
-    The least of m Poisson counts of mean x is near x - sqrt(2 x ln m); x is solved for.
+    The minimum of m Poisson counts of mean x is near x - sqrt(2 x ln m), which is solved for x.
 
     Args:
-        cohorts: their number.
-        floor: `min_reports_per_cohort`.
-        least: `min_reports`.
+        cohorts: The number of cohorts.
+        floor: The metric's `min_reports_per_cohort`.
+        least: The metric's `min_reports`.
     """
     spread = math.sqrt(2 * math.log(cohorts))
     mean = (spread / 2 + math.sqrt(spread**2 / 4 + floor)) ** 2

@@ -1,14 +1,13 @@
-"""The probability that a value of a given share is found: first-order theory of the decoder.
+"""The probability that a value of a given share is detected, by first-order theory of the decoder.
 
-A value is found whose score is above the quantile of a level: alpha / candidates by Bonferroni's
-rule, and by the rules of false discovery rates what the other values of the list leave. With
-its own bit (basic RAPPOR, a boolean) the score is a binomial count. In Bloom filters and with
-symbols, a value's bits in a cohort are a random vector z of covariance C, and what is seen of a
-cohort has covariance S / N_j: noise of the rounds, of sampling, and tau C from the values that are
-not removed by the fit. By symmetry of the bits S and C share eigenvectors, so that the information
-on a share is I = N * sum over eigenvalues of C / S, whatever the number of cohorts. tau is solved
-for with the list (`interference`): each value adds what the fit cannot tell of its share.
-"""
+A value is detected if its score is above the quantile of a level: alpha / candidates by
+Bonferroni's rule, or a level that depends on the other values by the rules of false discovery
+rates. With its own bit (basic RAPPOR, a boolean) the score is a binomial count. In Bloom filters
+and with symbols, a value's bits in a cohort are a random vector z of covariance C, and a cohort's
+observed counts have covariance S / N_j: noise of the rounds, of sampling, and tau C from the values
+that the fit does not remove. By symmetry of the bits S and C share eigenvectors, so that the
+information about a share is I = N * sum over eigenvalues of C / S, whatever the number of cohorts.
+tau is solved for with the list (`interference`): each value adds the squared error of its share."""
 
 import math
 from bisect import bisect_left
@@ -34,30 +33,24 @@ PlannedCorrection = Literal["fdr", "bh", "bonferroni"]
 
 PLANNED_CORRECTIONS: tuple[str, ...] = get_args(PlannedCorrection)
 MIN_SHARE = 1e-12
-MIN_COHORTS = 2  # cohorts up to which predictions are rough
-COUNTED = 2_000  # values of a population that are looked at one by one
-_FAR_BELOW = 1e-3  # of the level: a smallest p-value below it changes nothing
-_ROUNDS, _CLOSE = 200, 1e-4  # of the fixed point of a level
+MIN_COHORTS = 2  # Number of cohorts up to which predictions are rough
+COUNTED = 2_000  # Number of a population's values that are computed one by one
+_FAR_BELOW = 1e-3  # Times the level: a smallest p-value below this changes nothing
+_ROUNDS, _CLOSE = 200, 1e-4  # Of the fixed point of a level
 
 
 @dataclass(frozen=True)
 class PlanSetting:
-    """The window of a metric whose decoding is predicted.
-
-    params: of the metric.  devices: that report in it.  reports_each: reports of one value that
-    each of them sends in the window.  candidates: values looked for.  alpha, correction: of the
-    decoder.
-    """
+    """The window of a metric whose decoding is predicted."""
 
     params: RapporParams
-    devices: float
-    reports_each: int
-    candidates: int
-    alpha: float = DEFAULT_ALPHA
+    devices: float  # Devices that report in the window
+    reports_each: int  # Reports of one value per device in the window
+    candidates: int  # Number of candidate values
+    alpha: float = DEFAULT_ALPHA  # The decoder's level
     correction: PlannedCorrection = "fdr"
 
     def __post_init__(self) -> None:
-        """Refuse what no window can be."""
         for name in ("devices", "reports_each", "candidates"):
             if not 1 <= getattr(self, name) <= 1e15:
                 raise DecodeError(f"{name} = {getattr(self, name):g} is not 1 or more")
@@ -70,17 +63,17 @@ class PlanSetting:
 
     @property
     def reports(self) -> float:
-        """Number of all reports of the window."""
+        """Return the number of all reports in the window."""
         return self.devices * self.reports_each
 
     @property
     def first_level(self) -> float:
-        """The p-value at or below which a single value of the list is found: that of every rule."""
+        """Return the p-value up to which a single detected value is accepted by every rule."""
         return self.alpha / self.candidates
 
 
 class _Spectrum(NamedTuple):
-    """Eigenvalues of a cohort's covariances: of C, and of S times N_j; and how many alike."""
+    """The eigenvalues of a cohort's covariances, of C and of S times N_j, with multiplicities."""
 
     of_values: Floats
     of_noise: Floats
@@ -88,7 +81,7 @@ class _Spectrum(NamedTuple):
 
 
 def _spectrum(setting: PlanSetting) -> _Spectrum:
-    """Bits of a typical share, in units of the debiased share of a report."""
+    """Return the eigenvalues for bits of a typical share, in units of a report's debiased share."""
     params, rho = setting.params, float(setting.reports_each)
     noise = BitNoise.of(params.mechanism)
     random = RandomString(params.num_bits, params.num_hashes)
@@ -107,7 +100,7 @@ def _spectrum(setting: PlanSetting) -> _Spectrum:
 
 
 def information(setting: PlanSetting, unlisted: float = 0.0) -> float:
-    """Fisher information (1 / variance) about a small share. unlisted: tau, a sum of squares."""
+    """Return the Fisher information (1 / variance) about a small share; `unlisted` is tau."""
     noise = BitNoise.of(setting.params.mechanism)
     if setting.params.scheme.own_bits:
         zero = noise.mechanism_variance(np.zeros(1), float(setting.reports_each))
@@ -122,9 +115,9 @@ def interference(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) ->
     """Predict tau, the sum of squared errors that the fit of the other values leaves.
 
     Args:
-        setting: what is decoded.
-        shares: of the listed values that somebody holds, (n,).
-        unlisted: sum of squared shares of values that are held and not listed.
+        setting: The decoded window.
+        shares: The shares of the listed values that devices hold, shape (n,).
+        unlisted: The sum of squared shares of values that are held but not listed.
     """
     if setting.params.scheme.own_bits or not (shares > 0).any():
         return unlisted
@@ -135,18 +128,16 @@ def interference(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) ->
 
 
 def _all_take_part(setting: PlanSetting) -> bool:
-    """Whether the decoder's fit takes all candidates (`FitProblem.full` of its estimation)."""
     params = setting.params
     shape = params.num_cohorts, params.num_bits
     return all_may_take_part(setting.candidates, shape, params.num_hashes)
 
 
 def rough_sentence(setting: PlanSetting) -> str | None:
-    """Say that predictions are rough, and by how much; None where simulations bear them out.
+    """Return a sentence on how rough predictions are, or None if simulations confirm them.
 
-    Where more candidates than bits take part, much of the counts is fitted, and the decoder tests
-    each value against a fit that never saw it; the theory takes the test of the usual fit.
-    """
+    If more candidates than bits take part, the fit explains much of the counts, and the decoder
+    tests each value against a fit without it; the theory assumes the test of the usual fit."""
     params = setting.params
     bits = params.num_cohorts * params.num_bits
     crowded = setting.candidates > bits and _all_take_part(setting)
@@ -168,30 +159,26 @@ def rough_sentence(setting: PlanSetting) -> str | None:
 
 @dataclass(frozen=True)
 class Theory:
-    """What the other values of a list do to each one.
+    """The effect of the other values of a list on each value."""
 
-    unlisted: tau of `interference`.  level: p-value at or below which a value is found.
-    """
-
-    unlisted: float
-    level: float
+    unlisted: float  # tau of `interference`
+    level: float  # The p-value up to which a value is detected
 
 
 def by_itself(setting: PlanSetting, unlisted: float = 0.0) -> Theory:
-    """Return the theory of a value that is tested at the first level, whatever else is found.
+    """Return the theory of a value that is tested at the first level, whatever else is detected.
 
-    unlisted: tau of `interference`.
-    """
+    `unlisted` is tau of `interference`."""
     return Theory(unlisted, setting.first_level)
 
 
 def theory(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> Theory:
-    """Work out what the values of a list do to each one.
+    """Compute the effect of the other values of a list on each value.
 
     Args:
-        setting: what is decoded.
-        shares: of the listed values, largest first, (n,).
-        unlisted: sum of squared shares of values that are held and not listed.
+        setting: The decoded window.
+        shares: The shares of the listed values, largest first, shape (n,).
+        unlisted: The sum of squared shares of values that are held but not listed.
     """
     top = shares[:COUNTED]
     tau = interference(setting, top, unlisted + float((shares[COUNTED:] ** 2).sum()))
@@ -202,9 +189,9 @@ def _level(setting: PlanSetting, shares: Floats, unlisted: float) -> float:
     """Return the level of the correction, for the expected number of values that it accepts.
 
     The rules of false discovery rates accept p-values up to alpha R / (M pi), where R p-values of M
-    are accepted and a share pi is held by nobody (1 by `bh`, Storey's estimate by `fdr`). The
-    largest fixed point is approached from above, with the value in question among those found.
-    """
+    are accepted and a share pi of the values is held by no one (1 by `bh`, Storey's estimate by
+    `fdr`). The largest fixed point is approached from above, counting the value in question as
+    detected."""
     if setting.correction == "bonferroni":
         return setting.first_level
     candidates, others = setting.candidates, max(setting.candidates - len(shares), 0)
@@ -215,8 +202,8 @@ def _level(setting: PlanSetting, shares: Floats, unlisted: float) -> float:
     null, scheme = 1.0, setting.params.scheme
     storey = scheme.own_bits or setting.params.num_cohorts > FEW_COHORTS
     if setting.correction == "fdr" and storey and candidates >= SHORT_LIST:
-        above = max(candidates - accepted(STOREY_LAMBDA), 1e-9)  # a Poisson number X, on average
-        null = -above / math.expm1(-above) / ((1 - STOREY_LAMBDA) * candidates)  # by E[1 / (X + 1)]
+        above = max(candidates - accepted(STOREY_LAMBDA), 1e-9)  # A Poisson number X, on average
+        null = -above / math.expm1(-above) / ((1 - STOREY_LAMBDA) * candidates)  # By E[1 / (X + 1)]
     level = STOREY_LAMBDA
     for _ in range(_ROUNDS):
         lower = setting.alpha * (accepted(level) + 1) / (candidates * null)
@@ -227,12 +214,12 @@ def _level(setting: PlanSetting, shares: Floats, unlisted: float) -> float:
 
 
 def detection(setting: PlanSetting, shares: Floats, effect: Theory) -> Floats:
-    """Return the probability that a value of each share is found, (n,).
+    """Return the probability that a value of each share is detected, shape (n,).
 
     Args:
-        setting: what is decoded.
-        shares: in [0, 1], (n,).
-        effect: what the other values do.
+        setting: The decoded window.
+        shares: The shares, in [0, 1], shape (n,).
+        effect: The effect of the other values.
     """
     if setting.params.scheme.own_bits:
         return _own_bit(setting, shares, effect.level)
@@ -244,20 +231,18 @@ def detection(setting: PlanSetting, shares: Floats, effect: Theory) -> Floats:
 
 @lru_cache(maxsize=256)
 def smallest_p_value(num_bits: int, num_hashes: int, num_cohorts: int) -> float:
-    """Return the chance that a random string sets the h bits of a value, in every cohort.
+    """Return the probability that a random string sets the h bits of a value in every cohort.
 
-    No p-value of the decoder is smaller.
-    """
+    No p-value of the decoder is smaller."""
     orders = factorial(min(num_hashes, num_bits))
     return float((orders / float(num_bits) ** num_hashes) ** num_cohorts)
 
 
 def _needed(params: RapporParams, level: float) -> float:
-    """Return the least estimate that is found, in its standard errors; infinite if none is.
+    """Return the smallest detected estimate in standard errors, infinite if none is detected.
 
-    The decoder reads the null variance of a score from a residual that holds the value itself: a
-    true score of x is compared as x / sqrt(1 + x^2 / rows) with the normal quantile.
-    """
+    The decoder computes the null variance of a score from a residual that includes the value
+    itself: a true score of x is compared as x / sqrt(1 + x^2 / rows) with the normal quantile."""
     if smallest_p_value(params.num_bits, params.num_hashes, params.num_cohorts) > level:
         return math.inf
     quantile = -float(ndtri(level))
@@ -267,10 +252,9 @@ def _needed(params: RapporParams, level: float) -> float:
 
 
 def floor_rank(setting: PlanSetting) -> int:
-    """Return 0 if p-values reach far below the level of the whole list, 1 if they reach it, else 2.
+    """Return 0 if p-values reach far below the first level, 1 if they reach it, else 2.
 
-    Where the smallest p-value is near the level, predictions are rough.
-    """
+    If the smallest p-value is near the level, predictions are rough."""
     params = setting.params
     if params.scheme.own_bits:
         return 0
@@ -281,7 +265,9 @@ def floor_rank(setting: PlanSetting) -> int:
 
 
 def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:
-    """Basic RAPPOR: the count of one bit; exact for one report a device, else nearly normal."""
+    """Return the detection probabilities of basic RAPPOR, from the count of one bit.
+
+    They are exact for one report per device, otherwise by a normal approximation."""
     noise, reports = BitNoise.of(setting.params.mechanism), setting.reports
     if noise.gap < 0:
         noise = BitNoise(noise.keep_one, noise.keep_zero, 1 - noise.show_one, 1 - noise.show_zero)
@@ -298,7 +284,7 @@ def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:
 
 @lru_cache(maxsize=1024)
 def _least_count(level: float, total: int, chance: float) -> float:
-    """Return the least number of successes of which as many or more have probability <= level."""
+    """Return the smallest number of successes whose upper tail probability is <= level."""
 
     def enough(successes: int) -> bool:
         return bool(bdtrc(successes - 1, total, chance) <= level)
@@ -307,15 +293,15 @@ def _least_count(level: float, total: int, chance: float) -> float:
 
 
 def detectable_share(setting: PlanSetting, power: float, effect: Theory) -> float | None:
-    """The smallest share that is found with probability `power`; None if even a share of 1 is not.
+    """Return the smallest share that is detected with probability `power`, or None if none is.
 
-    By a level up to `alpha`: where next to all values of a list are found, rules of false discovery
-    rates accept p-values near 1, so that what nobody holds would be "seen".
+    The level is at most `alpha`: if nearly all values of a list are detected, rules of false
+    discovery rates accept p-values near 1, so that a share of 0 would be "detected".
 
     Args:
-        setting: what is decoded.
-        power: in (0, 1).
-        effect: what the other values do.
+        setting: The decoded window.
+        power: The probability of detection, in (0, 1).
+        effect: The effect of the other values.
     """
     if not 0 < power < 1:
         raise DecodeError(f"power = {power:g} is not between 0 and 1")
@@ -335,6 +321,6 @@ def detectable_share(setting: PlanSetting, power: float, effect: Theory) -> floa
 
 
 def half_width(setting: PlanSetting, share: float, effect: Theory) -> float:
-    """Half of the width of a 95 % interval of a value, before it allows for the choice."""
+    """Return half of the width of a value's 95 % interval, before it allows for selection."""
     variance = 1 / information(setting, effect.unlisted) + share * (1 - share) / setting.devices
     return 1.96 * math.sqrt(variance)

@@ -1,4 +1,4 @@
-"""The kind `discover` before it ships: what a reviewer should know, its plans, and its types."""
+"""The design of metrics of kind `discover`: their review, plans and types."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -12,24 +12,24 @@ from rappor_core.metrics.metric import Metric
 
 DEFAULT_LEVELS = 4
 _ASCII = 128
-_OF_TWO_BYTES = "\u00e9\u0645".encode()  # a Latin and an Arabic letter
+_OF_TWO_BYTES = "\u00e9\u0645".encode()  # A Latin and an Arabic letter
 
 
 class DiscoverDesign(KindDesign):
-    """A metric that finds strings."""
+    """The design of metrics that discover strings."""
 
-    asks = "share"  # one report for life, sent as the permanent response
+    asks = "share"  # One report per lifetime, sent as the permanent response
     usual = {"max_reports": 1, "max_memoized_values": 2, "fallback": "other"}  # noqa: RUF012
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
-        """Yield the largest number of cohorts that each have a crowd."""
+        """Yield designs with each useful number of cohorts, largest first."""
         step = question.whole_of("num_levels", DEFAULT_LEVELS) + 1
         for cohorts in numbers_of_cohorts(question.people, step, DEFAULT_NUM_COHORTS):
             yield {"epsilon_infinity": question.life, "num_cohorts": cohorts}
 
     def precision(self, metric: Metric, devices: float) -> float:
-        """Return the share of which nearly all strings are named, as the decoder predicts it."""
-        discovery = import_module("decoder.discovery.discovery")  # numpy: not for the review alone
+        """Return the share above which nearly all strings are named, as the decoder predicts it."""
+        discovery = import_module("decoder.discovery.discovery")  # Needs numpy
         noise = import_module("decoder.model.noise").BitNoise.of(metric.params.mechanism)
         repeats = float(metric.max_reports_per_period)
         reports, options = devices * repeats, discovery.DiscoverOptions()
@@ -37,11 +37,11 @@ class DiscoverDesign(KindDesign):
         return float(named.most)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """Return the smallest share."""
+        """Return words for the smallest share that is discovered."""
         return _success(precision)
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """What is hashed of a string."""
+        """Return the assumption about the hashed code of a string."""
         code = metric.details.code.name
         return (
             f"the code '{code}' makes the string short enough to be hashed in "
@@ -53,9 +53,9 @@ class DiscoverDesign(KindDesign):
         metric: Metric,
         population: int | None,
     ) -> Iterator[tuple[Level, str]]:
-        """Levels and messages: how frequent a string must be, what text outside ASCII costs."""
+        """Yield notes on how frequent a string must be and on text outside ASCII."""
         if population:
-            with suppress(ModuleNotFoundError):  # the check names what is missing
+            with suppress(ModuleNotFoundError):  # The check reports the missing module
                 share = self.precision(metric, population)
                 yield "note", f"with {population:,} devices you {_success(share)}"
         groups = metric.details

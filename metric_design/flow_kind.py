@@ -1,4 +1,4 @@
-"""The kind `flow` before it ships: what a reviewer should know, its plans, and its TypeScript."""
+"""The design of metrics of kind `flow`: their review, plans and TypeScript."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -12,38 +12,38 @@ from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, Flow, question_of
 from rappor_core.metrics.metric import Metric
 
-ALPHA = 0.05  # at which the decoder detects a flow, unless another is given
-LARGE_BAND = 0.25  # share of people in the band whose standard error is named
-AS_GOOD = 1.1  # times the variance
-OTHER_BANDS = 3  # own cell, beyond the last edge, other
+ALPHA = 0.05  # The decoder's default level for detecting a flow
+LARGE_BAND = 0.25  # The share of people in the band whose standard error is reported
+AS_GOOD = 1.1  # A ratio of variances that counts as equal
+OTHER_BANDS = 3  # Own cell, beyond the last edge, other
 
 
 def question_share(question: str) -> float:
-    """Share of the cohorts that answer a question of `QUESTIONS`."""
+    """Return the share of the cohorts that answer a question of `QUESTIONS`."""
     questions = [question_of(cohort) for cohort in range(COHORT_STEP)]
     return questions.count(question) / COHORT_STEP
 
 
 def class_variance(num_symbols: int, keep: float) -> float:
-    """Variance of the share of one rare class, times the reports of its question.
+    """Return the variance of one rare class's share, times the reports of its question.
 
-    Local hashing (Wang et al. 2017): every other class falls on the symbol of this one in 1 of g
-    cohorts.  keep: P(a device reports its own symbol).
-    """
+    With local hashing (Wang et al. 2017) every other class has the same symbol in 1 of g cohorts.
+    `keep` is P(a device reports its own symbol)."""
     others = 1 / num_symbols
     return others * (1 - others) / (keep - others) ** 2
 
 
 def band_variance(num_symbols: int, keep: float, share: float) -> float:
-    """Variance of the share of a distance band, which is sent without a hash, times the reports
-    of its question. share: of people in the band."""
+    """Return the variance of a distance band's share, times the reports of its question.
+
+    Bands are sent without a hash. `share` is the share of people in the band."""
     lie = (1 - keep) / (num_symbols - 1)
     rate = lie + (keep - lie) * share
     return rate * (1 - rate) / (keep - lie) ** 2
 
 
 def _symbols(metric: Metric) -> tuple[Level, str]:
-    """What other numbers of symbols would cost."""
+    """Return a finding that compares other numbers of symbols."""
     params, epsilon = metric.params, metric.epsilon_one
     bands = metric.details.num_classes("distance")
     here = class_variance(params.num_bits, params.prob_q)
@@ -68,14 +68,14 @@ def _symbols(metric: Metric) -> tuple[Level, str]:
 
 
 def best_symbols(epsilon: float, bands: int) -> int:
-    """Return the best number of symbols. bands: distance bands, each with a symbol."""
+    """Return the best number of symbols, at least one for each of `bands` distance bands."""
     return min(max(round(math.exp(epsilon) + 1), bands, 2), MAX_SYMBOLS)
 
 
 def class_error(metric: Metric, question: str, reports: float) -> float:
-    """Standard error of the share of a rare class by the reports of its question alone.
+    """Return the standard error of a rare class's share by the reports of its question alone.
 
-    question: `pair` for a flow, `zones` for a pair of zones.  reports: of all questions.
+    `question` is `pair` for a flow or `zones` for a pair of zones; `reports` counts all questions.
     """
     variance = class_variance(metric.params.num_bits, metric.params.prob_q)
     return math.sqrt(variance / (question_share(question) * reports))
@@ -88,7 +88,7 @@ def least_flow(metric: Metric, reports: float) -> float:
 
 
 def _errors(metric: Metric, reports: int) -> str:
-    """Standard errors by each question alone, and the smallest flow that it detects."""
+    """Describe the standard errors by each question alone, and the smallest detected flow."""
     params = metric.params
     flow_error, zone_error = (class_error(metric, name, reports) for name in ("pair", "zones"))
     band = band_variance(params.num_bits, params.prob_q, LARGE_BAND)
@@ -102,7 +102,7 @@ def _errors(metric: Metric, reports: int) -> str:
 
 
 def _cohorts(metric: Metric, population: int) -> Iterator[tuple[Level, str]]:
-    """Warn of cohorts that never hold enough, or not in one period."""
+    """Warn of cohorts that never have enough reports, or not in one period."""
     cohorts, floor = metric.params.num_cohorts, metric.cohort_floor
     if population < floor * cohorts:
         few = max(COHORT_STEP, population // (2 * floor) // COHORT_STEP * COHORT_STEP)
@@ -124,7 +124,7 @@ def _cohorts(metric: Metric, population: int) -> Iterator[tuple[Level, str]]:
 
 
 class FlowDesign(KindDesign):
-    """A metric of flows."""
+    """The design of flow metrics."""
 
     asks = "share"
     usual = {  # noqa: RUF012 (never changed)
@@ -137,7 +137,7 @@ class FlowDesign(KindDesign):
     }
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
-        """One number of symbols; many cohorts, which tell flows best, before few."""
+        """Yield designs with each useful number of symbols and cohorts, most cohorts first."""
         each = question.life / question.whole_of("max_reports", 1)
         bands = question.length_of("bands_km") + OTHER_BANDS
         for symbols in sorted({best_symbols(each, 2), best_symbols(each, bands)}):
@@ -149,7 +149,7 @@ class FlowDesign(KindDesign):
         return least_flow(metric, devices)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """Return the smallest flow."""
+        """Return words for the smallest detected flow."""
         cells = len(metric.details.cells)
         return (
             f"tell a flow of {100 * precision:.3g} % of the devices, of those between {cells:,} "
@@ -157,14 +157,14 @@ class FlowDesign(KindDesign):
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """Return a flow that nothing else explains."""
+        """Return the assumption that distance does not explain the flow."""
         return (
             "the flow is detected by its own question alone, as one that distance does not "
             "explain; of five such flows at once simulations detected about 7 in 10"
         )
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
-        """What the number of symbols costs, and how well so many devices tell flows."""
+        """Yield findings on the number of symbols and on the errors for so many devices."""
         yield _symbols(metric)
         flow: Flow = metric.details
         if flow.lag:

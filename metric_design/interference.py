@@ -1,14 +1,12 @@
-"""How much the errors in the other values of a list add to the noise of each: the fixed point of
-the decoder's fit.
+"""The noise that the errors in the other values of a list add to each value: a fixed point.
 
-The fit takes a value away as far as it believes in it, under a prior of shares that is learnt from
-the same data (docs/method.md). What it leaves is the square of its error, and the sum of these over
-the list widens every estimate, and wider estimates leave more: a fixed point ("state evolution" of
-approximate message passing). A prior that is learnt from one list is not the best one, the less so
-the fewer values are held and the more candidates have estimates in the tail of the noise; so
-estimates of whole lists are drawn here, the prior is fitted to each as the decoder fits it, and the
-mean of the errors is taken.
-"""
+The decoder's fit subtracts each value as far as it is credible under a prior of shares that is
+learned from the same data (docs/method.md). The remainder is the square of its error. The sum of
+these over the list widens every estimate, and wider estimates leave more: a fixed point ("state
+evolution" of approximate message passing). A prior learned from one list is not the best one,
+especially if few values are held and many candidates have estimates in the tail of the noise.
+Therefore this module draws estimates of whole lists, fits the prior to each as the decoder does,
+and averages the errors."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -19,27 +17,24 @@ from scipy.special import ndtr
 from decoder.model.share_prior import SharePrior, flat_prior, improved, ladder, likelihoods
 from decoder.typing import Floats
 
-_LISTS = 32  # that are drawn, always the same
-_CELL = 0.2  # width of a cell of estimates that are handled as one, in standard errors
-_FARTHEST = 9.0  # of an estimate of 0: beyond it the normal law has 1e-19
+_LISTS = 32  # Number of drawn lists, which are always the same
+_CELL = 0.2  # Width of a bin of estimates, in standard errors
+_FARTHEST = 9.0  # Largest estimate of 0: the normal tail beyond it is 1e-19
 _ROUNDS = 25
-_TOLERANCE = 0.005  # of the sum
-_EM_STEPS = 20  # of the prior in a round, as in the decoder
-_PROBABLE = 0.2  # local false discovery rate up to which a value takes part, if not all do
+_TOLERANCE = 0.005  # Relative, of the sum
+_EM_STEPS = 20  # Steps for the prior per round, as in the decoder
+_PROBABLE = 0.2  # Maximum local false discovery rate of a fitted value, if not all are fitted
 
 
 class _Noise(NamedTuple):
-    """Interference in the estimates of R lists, in standard errors.
+    """The noise in the estimates of R lists, in standard errors."""
 
-    deviates: of the held values, (n, R).  nobody: how many of the others are in each cell, (z, R).
-    """
-
-    deviates: Floats
-    nobody: Floats
+    deviates: Floats  # Of the held values, (n, R)
+    nobody: Floats  # Number of unheld values in each bin, (z, R)
 
 
 class _Cells(NamedTuple):
-    """Estimates by cell, (c,); in each list counts, sums of true shares and squares, (c, R)."""
+    """The bins' estimates, (c,), with counts and sums of shares and squares by list, (c, R)."""
 
     estimates: Floats
     counts: Floats
@@ -58,11 +53,11 @@ def fixed_point_sum(
     """Return the sum of squared errors that the decoder's fit leaves as noise, at its fixed point.
 
     Args:
-        variance_of: of an estimate, given that sum.
-        shares: of the listed values that somebody holds, (n,).
-        candidates: length of the list.
-        unlisted: sum of squared shares of values that are held and not listed.
-        full: all candidates take part in the fit, not the probable ones alone.
+        variance_of: A function from that sum to the variance of an estimate.
+        shares: The shares of the listed values that devices hold, shape (n,).
+        candidates: The length of the list.
+        unlisted: The sum of squared shares of values that are held but not listed.
+        full: Whether the fit includes all candidates, not only the probable ones.
     """
     values = shares[shares > 0]
     noise = _drawn(len(values), max(candidates - len(values), 0))
@@ -79,7 +74,6 @@ def fixed_point_sum(
 
 
 def _drawn(num_values: int, nobody: int) -> _Noise:
-    """Return the noise of the estimates of all lists."""
     rng = np.random.default_rng(0)
     chances = np.diff(ndtr(np.arange(-_FARTHEST, _FARTHEST + _CELL / 2, _CELL)))
     counts = rng.multinomial(nobody, chances / chances.sum(), _LISTS)
@@ -87,7 +81,7 @@ def _drawn(num_values: int, nobody: int) -> _Noise:
 
 
 def _cells(values: Floats, noise: _Noise, error: float) -> _Cells:
-    """Return the estimates of all lists, in units of a share, sorted into cells."""
+    """Sort the estimates of all lists, in units of a share, into bins."""
     places = np.floor(values[:, None] / (error * _CELL) + noise.deviates / _CELL).astype(np.int64)
     others = np.arange(len(noise.nobody)) - round(_FARTHEST / _CELL)
     used, place = np.unique(np.concatenate([places.ravel(), others]), return_inverse=True)
@@ -106,10 +100,9 @@ def _cells(values: Floats, noise: _Noise, error: float) -> _Cells:
 def _fitted(
     prior: SharePrior | None, cells: _Cells, error: float, *, full: bool
 ) -> tuple[SharePrior, Floats]:
-    """The priors of all lists, fitted further, and what a fit with them leaves of each list, (R,).
+    """Fit the priors of all lists further; return them and each list's squared error, (R,).
 
-    prior: of the last round, with a column of weights for each list.
-    """
+    `prior` is that of the last round, with a column of weights for each list."""
     estimates, errors = cells.estimates, np.full(len(cells.estimates), error)
     start = flat_prior(ladder(estimates, errors))
     weights = np.repeat(start.weights[:, None], _LISTS, axis=1)

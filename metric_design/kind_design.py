@@ -1,8 +1,7 @@
-"""`KindDesign`: the metrics of one kind before they ship; and `Question`, what a plan is asked.
+"""The base class of a metric kind's review and plans (`KindDesign`), and a plan's `Question`.
 
-A new kind is a subclass of `KindDesign`, its instance, and a line in `DESIGNS`. None of it is
-needed on a device.
-"""
+A new kind is a subclass of `KindDesign`, its instance, and a line in `DESIGNS`. Devices need none
+of this."""
 
 from __future__ import annotations
 
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
 Level = Literal["error", "warning", "note"]
 
-MAX_EPSILON = 10.0  # nats of a life above which 1 % likely may become 99.5 %
+MAX_EPSILON = 10.0  # Nats per lifetime; above, a probability of 1 % may become 99.5 %
 DEFAULT_CANDIDATES = 1_000
-_SIGNIFICANT = 4  # digits of an epsilon of a design, rounded down
+_SIGNIFICANT = 4  # Significant digits of a design's epsilon, rounded down
 _RANGES: dict[str, tuple[float, float]] = {
     "share": (1e-9, 1),
     "error": (1e-9, 1e13),
@@ -37,17 +36,21 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Question:
-    """What a plan is asked of a metric. None: not known, and perhaps solved for.
-
-    name: of the metric.  given: keys of its table in `metrics.toml` that are decided.
-    target: the precision wanted, in the unit of its kind.  devices: that report.
-    epsilon: nats for life, over all lives of a browser's storage.
-    periods: decoded together, or of which a map each is wanted.  candidates: looked for in a list.
-    values: of a list that a device may hold for life.
-    expected: shares of the values of a list; None: by Zipf's law.
-    mode: in which designs are looked for; None for each.
+    """The question that a plan answers about a metric; an unknown number is None.
 
     Raises PlanError with the bad value.
+
+    Attributes:
+        name: The name of the metric.
+        given: The keys of its table in `metrics.toml` that are already decided.
+        target: The wanted precision, in the unit of its kind.
+        devices: The number of devices that report.
+        epsilon: The nats per device lifetime, over all lifetimes of a browser's storage.
+        periods: The number of periods decoded together, or of periods that need a map each.
+        candidates: The number of candidates on a list.
+        values: The number of a list's values that a device may hold in its lifetime.
+        expected: The shares of the values of a list; None for Zipf's law.
+        mode: The only mode to search; None for all.
     """
 
     name: str
@@ -62,58 +65,56 @@ class Question:
     mode: str | None = None
 
     def __post_init__(self) -> None:
-        """Check each number alone."""
         for name in ("devices", "candidates", "periods", "values", "epsilon"):
             check_number(name, getattr(self, name))
 
     @property
     def platforms(self) -> tuple[Platform, ...]:
-        """Those that are given, without unknown ones; of a table that does not say, an app."""
+        """Return the given platforms without unknown ones, or an app if none are given."""
         names = self.given.get("platforms", [APP])
         return tuple(p for p in (APP, WEB) if isinstance(names, list) and p in names)
 
     @property
     def lives(self) -> int:
-        """Lives of a browser's storage over which the budget is counted; 1 if none are declared."""
+        """Return the number of browser storage lifetimes that the budget covers, 1 by default."""
         lives = self.given.get("lives")
         return lives if WEB in self.platforms and isinstance(lives, int) and lives > 0 else 1
 
     @property
     def life(self) -> float:
-        """Nats of one life of the storage, rounded down."""
+        """Return the nats of one lifetime of the storage, rounded down."""
         return rounded_down((self.epsilon or MAX_EPSILON) / self.lives)
 
     @property
     def people(self) -> int:
-        """Devices as a whole number."""
+        """Return the number of devices as a whole number."""
         return int(self.devices or 1)
 
     @property
     def listed(self) -> int:
-        """Number of candidates."""
+        """Return the number of candidates."""
         return int(self.candidates or DEFAULT_CANDIDATES)
 
     @property
     def together(self) -> int:
-        """Number of periods."""
+        """Return the number of periods."""
         return int(self.periods or 1)
 
     def whole_of(self, key: str, default: int) -> int:
-        """Return a whole number above 0 that is given, else the default.
+        """Return a given whole number above 0, or the default.
 
-        The metric's reader refuses an invalid number, and names it.
-        """
+        The metric's reader rejects an invalid number and names it."""
         value = self.given.get(key)
         return value if type(value) is int and value > 0 else default
 
     def length_of(self, key: str) -> int:
-        """Return the length of a list that is given; 1 if the metric's reader will refuse it."""
+        """Return the length of a given list, or 1 if the metric's reader will reject it."""
         value = self.given.get(key)
         return len(value) if isinstance(value, list | tuple) and value else 1
 
 
 def check_number(name: str, value: object) -> None:
-    """Check a number of a question; None is not checked. Raises PlanError."""
+    """Check a number of a question unless it is None. Raises PlanError."""
     if value is None:
         return
     least, most = _RANGES[name]
@@ -126,15 +127,16 @@ def check_number(name: str, value: object) -> None:
 
 
 class KindDesign:
-    """The review and the plans of the metrics of one kind. Without state.
+    """The stateless base class for the review and the plans of one metric kind.
 
     A kind is planned if `asks` is set. Its planning methods may load numerical libraries, which the
     review does without.
 
-    asks: how a question states the precision wanted; None if the kind is not planned.
-    options: numbers of a question that the kind has a use for, alongside devices and epsilon.
-    further: those of them that are solved for where all else is known.
-    usual: keys of `metrics.toml` where a question does not say.
+    Attributes:
+        asks: How a question states the wanted precision; None if the kind is not planned.
+        options: The numbers of a question that the kind uses, apart from devices and epsilon.
+        further: The numbers among `options` that are solved for if all else is known.
+        usual: The default keys of `metrics.toml`.
     """
 
     asks: Literal["error", "share"] | None = None
@@ -143,60 +145,57 @@ class KindDesign:
     usual: ClassVar[Mapping[str, Any]] = {}
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:  # noqa: ARG002
-        """Levels and messages for `rappor metrics check`.
+        """Yield levels and messages for `rappor metrics check`.
 
-        population: devices that report in a period, where it is known.
-        """
+        `population` is the number of devices that report in a period, if known."""
         return iter(())
 
     def completed(self, question: Question) -> Question:
-        """Check a question together, and fill in what follows from it. Raises PlanError."""
+        """Check a question as a whole and fill in derived values. Raises PlanError."""
         return question
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
-        """Yield ways to fill in a table of `metrics.toml`; the first of equally precise ones wins.
+        """Yield ways to fill in a table of `metrics.toml`, of which the first equally precise wins.
 
-        question: with devices and an epsilon, and the usual keys among those given.
-        """
+        `question` has devices and an epsilon, and its given keys include the usual ones."""
         raise NotImplementedError
 
     def mode(self, table: Mapping[str, Any]) -> str | None:
-        """Return the mode of a design; None if the kind has none."""
+        """Return the mode of a design, or None if the kind has no modes."""
         return table.get("mode")
 
     def precision(self, metric: Metric, devices: float) -> float:
-        """Predict the metric's error, in the unit of `asks`; less is better.
+        """Predict the metric's error in the unit of `asks`; smaller is better.
 
-        This is the predictor of `rappor metrics check`: a plan uses the same.
-        """
+        `rappor metrics check` and plans use the same prediction."""
         raise NotImplementedError
 
     def reached(self, metric: Metric, question: Question) -> float:
-        """The precision with the numbers of a question; infinite where nothing is detected."""
+        """Return the precision for a question's numbers, infinite if nothing is detected."""
         return self.precision(metric, question.devices or 1)
 
     def rank(self, metric: Metric, question: Question) -> float:
-        """What the best design has least of: the logarithm of its precision, or about that."""
+        """Return the criterion that the best design minimizes, roughly the log of its precision."""
         return math.log(self.reached(metric, question))
 
     def max_epsilon(self, question: Question) -> float:  # noqa: ARG002
-        """Return the largest epsilon of a life that is tried, in nats."""
+        """Return the largest epsilon per lifetime to try, in nats."""
         return MAX_EPSILON
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:
-        """Say what an analyst finds at a precision, as words that follow "you will"."""
+        """Describe what an analyst finds at a precision, as text that follows "you will"."""
         raise NotImplementedError
 
     def supposed(self, metric: Metric, question: Question) -> str:
-        """Name the shape of the data for which the error is predicted, to follow "Supposed:"."""
+        """Describe the assumed shape of the data, as text that follows "Supposed:"."""
         raise NotImplementedError
 
     def limit(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """Say what bounds the precision of a metric; "" if only the numbers do."""
+        """Explain what bounds the precision of a metric; "" if only the question's numbers do."""
         return ""
 
 
-DESIGNS = {  # kind: where its instance is, loaded when it is first asked for
+DESIGNS = {  # Kind: the import path of its instance, which is loaded on first use
     "string": "metric_design.list_design:LISTED",
     "category": "metric_design.list_design:LISTED",
     "boolean": "metric_design.list_design:LISTED",
@@ -209,7 +208,7 @@ DESIGNS = {  # kind: where its instance is, loaded when it is first asked for
 
 
 def kind_design(name: str) -> KindDesign:
-    """Return what is reviewed and planned of a kind; nothing for a kind without an entry."""
+    """Return the design of a kind, an empty one for a kind without an entry."""
     if name not in DESIGNS:
         return KindDesign()
     module, _, instance = DESIGNS[name].partition(":")
@@ -218,6 +217,6 @@ def kind_design(name: str) -> KindDesign:
 
 
 def rounded_down(value: float) -> float:
-    """Round down to a few digits, so that the declared number is the one that counts."""
+    """Round down to four digits, so that the declared number is exactly the computed one."""
     scale = 10.0 ** (_SIGNIFICANT - 1 - math.floor(math.log10(value)))
     return math.floor(value * scale + 1e-9) / scale

@@ -1,4 +1,4 @@
-"""The kinds whose values are looked for in a list, before they ship: string, category, boolean."""
+"""The design of the kinds that search for listed values: string, category and boolean."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,19 +17,19 @@ from rappor_core.metrics.keys import DEFAULT_MIN_REPORTS, DEFAULT_MIN_REPORTS_PE
 from rappor_core.metrics.kinds import kind_named
 from rappor_core.metrics.metric import Metric
 
-POWER = 0.8  # probability with which a share that is seen is found
-ALPHA = 0.05  # level of the decoding
-DEFAULT_VALUES = 3  # of a device's life
-MAX_BYTES = 16  # of a report
+POWER = 0.8  # Probability of detecting a share that counts as seen
+ALPHA = 0.05  # Level of the decoding
+DEFAULT_VALUES = 3  # Per device lifetime
+MAX_BYTES = 16  # Per report
 MAX_COHORTS = 64
 MAX_HASHES = 4
 FILTER_BITS = 8, 16, 32, 64, 128
-EPSILON_RATIO = 0.5  # of epsilon_one to epsilon_infinity
-MAX_PAIR = 19.0  # nats of one pair of bits, that probabilities over 2**16 can hold
+EPSILON_RATIO = 0.5  # Ratio of epsilon_one to epsilon_infinity
+MAX_PAIR = 19.0  # Nats of a pair of bits that probabilities over 2**16 can express
 
 
 class ListDesign(KindDesign):
-    """A metric whose values are looked for in a list of candidates."""
+    """The design of metrics whose values are searched for in a list of candidates."""
 
     asks = "share"
     options = "candidates", "periods", "values", "expected"
@@ -37,7 +37,7 @@ class ListDesign(KindDesign):
     usual = {"period": "day"}  # noqa: RUF012 (never changed)
 
     def completed(self, question: Question) -> Question:
-        """Check that a boolean has two values, and that a report holds a list."""
+        """Check that a boolean has two values, and that a report has room for the list."""
         encoding, most = encoding_of(question), 8 * MAX_BYTES
         if encoding.single_bit:
             if question.candidates not in (None, 2):
@@ -61,15 +61,15 @@ class ListDesign(KindDesign):
                 f"candidates = {question.listed:,}: a category has one bit for each, 2 to {most}; "
                 "use kind = 'string'"
             )
-        population = import_module("metric_design.population")  # numpy: not for the review alone
+        population = import_module("metric_design.population")  # Needs numpy
         return replace(question, expected=question.expected or population.zipf_population(1.0))
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
-        """Every shape that fits a report and the list, smallest first, with each mechanism."""
+        """Yield every shape that fits a report and the list, smallest first, by mechanism."""
         encoding = encoding_of(question)
         for bits, hashes in _shapes(question, encoding):
             powers = powers_of_cohorts(question.people, most=MAX_COHORTS)
-            cohorts = [number for number in powers if number * hashes > 1]  # else not identified
+            cohorts = [number for number in powers if number * hashes > 1]  # Identified
             for number in cohorts if encoding.hashed else (1,):
                 for noise in _noises(question, encoding, hashes):
                     table = {"num_bits": bits, "num_hashes": hashes, "num_cohorts": number}
@@ -81,39 +81,39 @@ class ListDesign(KindDesign):
                     }
 
     def mode(self, table: Mapping[str, Any]) -> str | None:
-        """`once`, one report for life; `memo`, one in each period from a permanent response."""
+        """Return `once` (one report per lifetime) or `memo` (memoized reports in each period)."""
         return "once" if table.get("max_reports") == 1 else "memo"
 
     def reached(self, metric: Metric, question: Question) -> float:
-        """Return the smallest share that is found with probability `POWER`; infinite if none is."""
+        """Return the smallest share detected with probability `POWER`, infinite if none is."""
         share: float = import_module("metric_design.list_forecast").detected_share(metric, question)
         return share
 
     def rank(self, metric: Metric, question: Question) -> float:
-        """By the information on a share; designs whose p-values are not small enough are last."""
+        """Return a rank by the information about a share, last if p-values are never small."""
         rank: float = import_module("metric_design.list_forecast").rank(metric, question)
         return rank
 
     def max_epsilon(self, question: Question) -> float:
-        """Return the largest epsilon of all values of a lifetime that probabilities can hold."""
+        """Return the largest lifetime epsilon of all values that probabilities can express."""
         values = 1 if question.mode == "once" else held_values(question)
         return min(1e5, 2 * MAX_PAIR * values)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """How many of the values expected are seen, and how often."""
+        """Describe how many of the expected values are seen, and how often."""
         text: str = import_module("metric_design.list_forecast").finding(question, precision)
         return text
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """Return the shares that are expected, and the rule of the decoder."""
-        assert question.expected is not None  # noqa: S101 (`complete` has seen to it)
+        """Describe the expected shares and the decoder's rule."""
+        assert question.expected is not None  # noqa: S101 (set by `completed`)
         return (
             f"{question.expected.words} over {question.listed:,} candidates (--shares), decoded by "
             f"--correction fdr (at most {100 * ALPHA:g} % of the list false)"
         )
 
     def limit(self, metric: Metric, question: Question) -> str:
-        """Why no share is found, or none smaller."""
+        """Explain why no share, or no smaller one, is detected."""
         why: str = import_module("metric_design.list_forecast").limit(metric, question)
         return why
 
@@ -122,17 +122,17 @@ LISTED = ListDesign()
 
 
 def encoding_of(question: Question) -> Encoding:
-    """Return the usual encoding of the kind that a question is about."""
+    """Return the usual encoding of a question's kind."""
     return encoding_named(kind_named(question.given["kind"]).encodings[0])
 
 
 def held_values(question: Question) -> int:
-    """Return the number of values that a device may answer with in its life."""
+    """Return the number of values that a device may answer with in its lifetime."""
     return DEFAULT_VALUES if question.values is None else question.values
 
 
 def merged_periods(devices: float, cohorts: int) -> int:
-    """Number of periods that are served as one, if each device sends a report in each of them."""
+    """Return the number of periods served as one, if each device reports once in each period."""
     needed = reports_of_cohorts(cohorts, DEFAULT_MIN_REPORTS_PER_COHORT, _min_reports(cohorts))
     return math.ceil(needed / devices)
 
@@ -142,7 +142,7 @@ def _min_reports(cohorts: int) -> int:
 
 
 def _shapes(question: Question, encoding: Encoding) -> Iterator[tuple[int, int]]:
-    """Bits and hashes that fit a report and the list, smallest first."""
+    """Yield the bits and hashes that fit a report and the list, smallest first."""
     if encoding.single_bit:
         yield 1, 1
     elif not encoding.hashed:
@@ -157,7 +157,7 @@ def _shapes(question: Question, encoding: Encoding) -> Iterator[tuple[int, int]]
 def _values(
     question: Question, encoding: Encoding, bits: int, cap_given: int | None
 ) -> Mapping[str, Any]:
-    """The cap, and what is sent above it. Categories without names are `value-1`, and so on."""
+    """Return the cap and the fallback above it; unnamed categories are `value-1` and so on."""
     if encoding.single_bit:
         return {}
     cap = cap_given or held_values(question)
@@ -169,7 +169,7 @@ def _values(
 
 
 def _noises(question: Question, encoding: Encoding, hashes: int) -> Sequence[Mapping[str, Any]]:
-    """Mechanisms of the mode asked for that keep within the epsilon."""
+    """Return the mechanisms of the wanted mode that keep within the epsilon."""
     noises: list[Mapping[str, Any]] = []
     if question.mode != "memo":
         noises += _of_one_report(question.life, hashes, single_bit=encoding.single_bit)
@@ -182,7 +182,7 @@ def _noises(question: Question, encoding: Encoding, hashes: int) -> Sequence[Map
 
 
 def _of_one_report(life: float, hashes: int, *, single_bit: bool) -> Iterator[Mapping[str, Any]]:
-    """Unary encoding, symmetric and optimized (Wang et al. 2017), rounded towards privacy."""
+    """Yield symmetric and optimized unary encoding (Wang et al. 2017), rounded towards privacy."""
     pair = min(life * (2 if single_bit else 1 / hashes), MAX_PAIR)
     symmetric = math.ceil(PROBABILITY_SCALE / (1 + math.exp(pair / 2)))
     chances = [(symmetric, PROBABILITY_SCALE - symmetric)]
@@ -198,7 +198,7 @@ def _of_one_report(life: float, hashes: int, *, single_bit: bool) -> Iterator[Ma
 def _memoized(
     epsilon: float, hashes: int, name: str, single_bit: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """RAPPOR's rounds, or those of L-OSUE; none if they would keep nothing."""
+    """Yield RAPPOR's rounds or those of L-OSUE, or nothing if they would keep no information."""
     share = 2.0 if single_bit else 1 / hashes
     infinity = rounded_down(min(MAX_PAIR / share, epsilon))
     first = rounded_down(EPSILON_RATIO * infinity)

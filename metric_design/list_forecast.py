@@ -1,4 +1,4 @@
-"""What a planned metric of a list will show: the smallest share, and the values expected."""
+"""The forecast of a planned list metric: the smallest detected share and the expected values."""
 
 import math
 from dataclasses import dataclass, replace
@@ -28,15 +28,15 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.text import counted
 
 POWERS = (0.5, 0.8, 0.9)
-POOLED = (7, 28)  # periods that are decoded together
-FACTORS = np.logspace(-2, 2, 33)  # of devices, for a picture
+POOLED = (7, 28)  # Periods that are decoded together
+FACTORS = np.logspace(-2, 2, 33)  # Multiples of the number of devices, for a picture
 PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
-_FAR = 100.0  # rank of designs that no p-value is small enough for
-_ROUNDS = 4  # of the errors that values leave to each other
+_FAR = 100.0  # The rank of designs whose p-values are never small enough
+_ROUNDS = 4  # Iterations of tau
 
 
 def setting_of(metric: Metric, question: Question) -> PlanSetting:
-    """The window that is decoded: of mode `memo` the periods asked for, or those served as one."""
+    """Return the decoded window; in mode `memo` the question's periods or those served as one."""
     devices, each = float(question.people), 1
     if metric.max_reports != 1:
         merged = merged_periods(devices, metric.params.num_cohorts)
@@ -46,12 +46,12 @@ def setting_of(metric: Metric, question: Question) -> PlanSetting:
 
 
 def expected_shares(question: Question, candidates: int) -> Floats:
-    """Return the shares of the values that are expected, largest first, (candidates,) or fewer."""
+    """Return the shares of the expected values, largest first, shape (candidates,) or shorter."""
     return (question.expected or zipf_population(1.0))(candidates)
 
 
 def rank(metric: Metric, question: Question) -> float:
-    """The logarithm of a standard error next to values that are each removed to within it."""
+    """Return the logarithm of a standard error, with other values removed to within theirs."""
     setting = setting_of(metric, question)
     shares = expected_shares(question, setting.candidates)
     squares = shares[:COUNTED] ** 2
@@ -62,14 +62,14 @@ def rank(metric: Metric, question: Question) -> float:
 
 
 def detected_share(metric: Metric, question: Question) -> float:
-    """Return the smallest share that is found with probability `POWER`; infinite if none is."""
+    """Return the smallest share that is detected with probability `POWER`, infinite if none is."""
     setting = setting_of(metric, question)
     share = detectable_share(setting, POWER, _theory(setting, question))
     return math.inf if share is None else share
 
 
 def finding(question: Question, share: float) -> str:
-    """Say which of the values expected are seen, and how often."""
+    """Describe which of the expected values are seen, and how often."""
     number = int((expected_shares(question, question.listed) >= share * (1 - 1e-9)).sum())
     often, least = f"{10 * POWER:g} times in 10", f"of {percent(share)} or more"
     if number > 1:
@@ -80,7 +80,7 @@ def finding(question: Question, share: float) -> str:
 
 
 def limit(metric: Metric, question: Question) -> str:
-    """Say why no share is found; "" if some is."""
+    """Explain why no share is detected, or return "" if one is."""
     setting = setting_of(metric, question)
     if floor_rank(setting) > 1:
         return (
@@ -102,16 +102,22 @@ def _theory(setting: PlanSetting, question: Question) -> Theory:
 
 @dataclass(frozen=True)
 class ListForecast:
-    """What a list will show. Shares are fractions of 1, epsilons in nats.
+    """The forecast of a list metric, with shares as fractions of 1 and epsilons in nats.
 
-    setting: what is decoded at once.  theory: what the other values do to each.
-    detectable: smallest share found with each of `POWERS`; None: none is.
-    half_width: of a 95 % interval of the smallest value seen.
-    pooled: numbers of periods decoded together, with the smallest share found; () in mode `once`.
-    expected, listed, unseen_values, unseen_share: of the population expected: how many are found
-    on average, of how many, how many have less than an even chance, and their share together.
-    rough: how far predictions may be off; None where simulations bear them out.
-    epsilon_year: of one value.  published: what readers of published counts learn, in sentences.
+    Attributes:
+        setting: The window that is decoded at once.
+        theory: The effect of the other values on each.
+        detectable: The smallest share detected with each of `POWERS`; None if none is.
+        half_width: Half of the width of a 95 % interval of the smallest detected value.
+        pooled: Numbers of periods decoded together, each with the smallest detected share; () in
+            mode `once`.
+        expected: The mean number of detected values of the expected population.
+        listed: The number of values in that population.
+        unseen_values: The number of its values with less than an even chance of detection.
+        unseen_share: The share of these values together.
+        rough: How far predictions may be off; None if simulations confirm them.
+        epsilon_year: The epsilon of one value in a year.
+        published: What readers of published counts learn, in sentences.
     """
 
     setting: PlanSetting
@@ -143,7 +149,7 @@ class ListForecast:
         }
 
     def curve(self) -> list[tuple[float, float | None]]:
-        """Numbers of devices with the smallest share seen at each, for a picture."""
+        """Return numbers of devices with the smallest share detected at each, for a picture."""
         points = []
         for devices in (self.setting.devices * FACTORS).tolist():
             setting = replace(self.setting, devices=max(devices, 1.0))
@@ -152,12 +158,12 @@ class ListForecast:
 
 
 def forecast(metric: Metric, question: Question, share: float) -> ListForecast:
-    """Work out what a metric will show.
+    """Compute the forecast of a metric.
 
     Args:
-        metric: as planned.
-        question: with every number.
-        share: the smallest that is found.
+        metric: The planned metric.
+        question: The question, with every number.
+        share: The smallest detected share.
     """
     setting, memo = setting_of(metric, question), metric.max_reports != 1
     shares, effect = expected_shares(question, setting.candidates), _theory(setting, question)
@@ -181,7 +187,6 @@ def forecast(metric: Metric, question: Question, share: float) -> ListForecast:
 
 
 def _pooled(setting: PlanSetting, shares: Floats) -> tuple[tuple[int, float | None], ...]:
-    """What one block shows, and what several of them together."""
     merged = merged_periods(setting.devices, setting.params.num_cohorts)
     pools = []
     for number in sorted({merged, *(periods for periods in POOLED if periods > merged)}):

@@ -1,4 +1,4 @@
-"""The kind `location` before it ships: what a reviewer should know, and its plans."""
+"""The design of metrics of kind `location`: their review and plans."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
-    """Warn of mode `memo`, which hides nothing of time; say what a held answer is."""
+    """Warn of mode `memo`, which does not hide times, or explain `hold`."""
     location = metric.location
     assert location is not None  # noqa: S101 (of this kind)
     span = counted(location.hold, metric.period)
@@ -37,7 +37,7 @@ def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
 
 
 def _unbounded(metric: Metric) -> str:
-    """Why mode `memo` is none to start with, and what `hold` changes."""
+    """Explain why mode `memo` is unsuitable to start with, and what `hold` changes."""
     assert metric.location is not None  # noqa: S101 (of this kind)
     effect = (
         "hold makes periods without data rarer, and gives no guarantee for a sequence"
@@ -52,7 +52,7 @@ def _unbounded(metric: Metric) -> str:
 
 
 def _meaning(metric: Metric) -> str:
-    """What the two reserved values mean."""
+    """Explain the values `other` and `no_data`."""
     assert metric.location is not None  # noqa: S101 (of this kind)
     outside = (
         "a trip that begins or ends outside the box"
@@ -68,7 +68,7 @@ def _meaning(metric: Metric) -> str:
 
 
 def _cost(metric: Metric) -> str:
-    """What they cost of the budget of a device, in nats."""
+    """State what these values cost of a device's budget, in nats."""
     params, cap = metric.params, metric.max_memoized_values
     total = f"{metric.lifetime_epsilon:.2f} for life"
     if not params.mechanism.has_permanent_round:
@@ -90,22 +90,22 @@ def _cost(metric: Metric) -> str:
 
 
 def _binds(metric: Metric) -> bool:
-    """Return whether a device can come to its cap, and answer `other` for a cell."""
+    """Return whether a device can reach its cap, and then answers `other` for a cell."""
     params, cap = metric.params, metric.max_memoized_values
     all_fit = bool(params.scheme.symbols) and cap >= params.num_bits
     return params.mechanism.has_permanent_round and not all_fit
 
 
 class LocationDesign(KindDesign):
-    """A location metric."""
+    """The design of location metrics."""
 
     asks = "error"
     options = ("periods",)
     usual = {"grid": "quadkey"}  # noqa: RUF012 (never changed)
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
-        """Every mode that is compared by the review, with several numbers of cohorts."""
-        # with numpy, which the review alone does not need
+        """Yield every mode that the review compares, with several numbers of cohorts."""
+        # Needs numpy, which the review does without
         modes = import_module("metric_design.map_forecast").modes
         no_data = "no_data" in question.given
         for cohorts in powers_of_cohorts(question.people, question.length_of("levels")):
@@ -113,11 +113,11 @@ class LocationDesign(KindDesign):
                 yield tomllib.loads(mode.keys)
 
     def precision(self, metric: Metric, devices: float) -> float:
-        """Total variation of the map of one slot and period, of the finest level."""
+        """Return the total variation of the finest level's map for one slot and period."""
         return map_error(metric, devices).total_variation
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """Return the map."""
+        """Describe the map and its error."""
         location = metric.location
         assert location is not None  # noqa: S101 (of this kind)
         cells = num_cells(location.grid, location.grid.finest)
@@ -128,7 +128,7 @@ class LocationDesign(KindDesign):
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """Return the reference map."""
+        """Describe the reference map."""
         return (
             "the crowd is as uneven as the reference map of docs/method.md, of which a map without "
             f"a report is {map_error(metric, 1).even:.2f} off; the level is rough, maps of cities "
@@ -140,19 +140,19 @@ class LocationDesign(KindDesign):
         metric: Metric,
         population: int | None,  # noqa: ARG002
     ) -> Iterator[tuple[Level, str]]:
-        """What its mode says of a sequence, and what its reserved values mean and cost."""
+        """Yield findings on its mode's protection of sequences, and on `other` and `no_data`."""
         yield from _of_sequence(metric)
         if metric.no_data is not None:
             yield "note", f"{_meaning(metric)}; {_cost(metric)}"
 
 
 def map_error(metric: Metric, population: float) -> MapError:
-    """Predict the map of one slot and period, of the finest level. Loads numpy.
+    """Predict the error of the finest level's map for one slot and period; loads numpy.
 
     Args:
-        metric: a location.
-        population: devices that report, each at one of the levels, of a slot and period in its
-            turn.
+        metric: A location metric.
+        population: The number of reporting devices. Each reports at one level, for a slot and
+            period in its turn.
     """
     location = metric.location
     assert location is not None  # noqa: S101 (of this kind)

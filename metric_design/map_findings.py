@@ -1,4 +1,4 @@
-"""What `rappor metrics check` says about maps: how far they will be off, and which mode is best."""
+"""The findings of `rappor metrics check` about maps: their expected errors and the best mode."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.risk import CROWD, cohorts_affordable
 from rappor_core.text import counted
 
-USUAL_PLACES = 3  # of a device in its life, where nothing else is said
-AS_GOOD = 1.1  # times as far off
+USUAL_PLACES = 3  # Per device lifetime, by default
+AS_GOOD = 1.1  # A ratio of errors that counts as equal
 
 
 def map_findings(
@@ -28,11 +28,14 @@ def map_findings(
     periods: int | None = None,
     places: int | None = None,
 ) -> Iterator[Finding]:
-    """Predict the maps of each location metric, and name the mode that makes the best ones.
+    """Predict the maps of each location metric, and name the mode with the best ones.
 
-    population: devices expected to report.  periods: that are to be mapped with the budget; until
-    the metric expires where None.  places: distinct cells of a device in its life; as many as the
-    metric's cap holds, or 3, where None.
+    Args:
+        population: The expected number of reporting devices.
+        periods: The number of periods to map with the budget; None for all until the metric
+            expires.
+        places: The number of distinct cells of a device in its lifetime; None for the metric's cap,
+            or 3 without a cap.
     """
     for metric in file.declared:
         if metric.location is None or metric.location.pairs:
@@ -50,7 +53,7 @@ def _text(metric: Metric, cells: int, population: int, periods: int, places: int
     assert location is not None  # noqa: S101 (of location metrics alone)
     slots, levels = len(location.slots), len(location.grid.levels)
     devices, cap = max(1, population // levels), _places_of(metric)
-    if location.every == 0:  # one answer for life
+    if location.every == 0:  # One answer per lifetime
         periods = 1
     error = map_error(metric, population)
     needed = places or cap or USUAL_PLACES
@@ -75,7 +78,7 @@ def _text(metric: Metric, cells: int, population: int, periods: int, places: int
 
 
 def _best(error: MapError, memoizes: bool, order: Sequence[Predicted], cohorts: int) -> str:
-    """Name the best mode, and the others with their errors."""
+    """Name the best mode, and all modes with their errors."""
     if not order:
         return "no mode spends that budget"
     named = [mode for mode in order if not mode.mode.memoizes]
@@ -91,7 +94,6 @@ def _best(error: MapError, memoizes: bool, order: Sequence[Predicted], cohorts: 
 
 
 def _places_of(metric: Metric) -> int | None:
-    """How many distinct cells a device can tell in its life; None for any number."""
     if not metric.params.mechanism.has_permanent_round or metric.params.scheme.symbols:
         return None
     return max(0, metric.max_memoized_values - len(reserved_values(metric.no_data)))

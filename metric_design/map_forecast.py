@@ -1,7 +1,7 @@
-"""Predict how far a map will be off, before a report is sent (docs/method.md, "How far a map will
-be off").
+"""A prediction of a map's error before any report is sent.
 
-Each cell is seen as if alone, through a normal noise of variance
+See docs/method.md, "How far a map will be off". Each cell is observed as if alone, through normal
+noise of variance
 
     tau^2 = noise / N + (sum of the mean squared errors of all cells at tau^2) / (m (k - 1)).
 """
@@ -24,13 +24,13 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import mode_named
 from rappor_core.params import RapporParams
 
-REFERENCE_STRENGTH = 0.2  # of the prior that the reference map is drawn from
-_MAX_SIDE = 64  # of the lattice on which the prior's precisions are listed
-_LEVELS = 48  # information of a cell at which variances are tabulated
+REFERENCE_STRENGTH = 0.2  # Strength of the prior from which the reference map is drawn
+_MAX_SIDE = 64  # Maximum side of the lattice for the prior's precisions
+_LEVELS = 48  # Number of values of a cell's information in the table of variances
 SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
-BITS = 32  # of a filter
+BITS = 32  # Bits of a filter
 CAPS = 2, 3, 4
-HOLD = 4  # periods
+HOLD = 4  # Periods
 _MEMO = f'mode = "memo"\nhold = {HOLD}\n'
 SYMBOLS = 2, 3
 _DECLARED = """
@@ -50,51 +50,50 @@ period = "month"
 
 @dataclass(frozen=True)
 class MapError:
-    """The predicted error of a map, on the reference map.
+    """The predicted error of a map, computed on the reference map."""
 
-    total_variation: expected, in [0, 1].  even: that of a map on which all cells are alike.
-    """
-
-    total_variation: float
-    even: float
+    total_variation: float  # Expected, in [0, 1]
+    even: float  # That of a map of equal cells
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A map of n cells. shares: (n,), of sum 1.  precisions: of the prior's modes."""
+    """A reference map of n cells."""
 
-    shares: Floats
-    precisions: Floats
+    shares: Floats  # (n,), with sum 1
+    precisions: Floats  # Of the prior's modes
 
     def variances(self, noise: float) -> Floats:
-        """Posterior variance of each log share, (n,), at a noise variance tau^2 of a share: as on a
-        lattice on which the information s^2 / tau^2 is the same everywhere."""
+        """Return the posterior variance of each log share, (n,), at noise variance tau^2.
+
+        Each is computed as on a lattice on which the information s^2 / tau^2 is the same
+        everywhere."""
         information = self.shares**2 / noise
         levels = np.geomspace(information.min(), information.max(), _LEVELS)
         variances = (1 / (self.precisions + levels[:, None])).mean(axis=1)
         return np.asarray(np.exp(np.interp(np.log(information), np.log(levels), np.log(variances))))
 
     def squared(self, noise: float) -> float:
-        """Sum of the mean squared errors of the shares, at a noise variance tau^2 of a share."""
+        """Return the sum of the shares' mean squared errors at noise variance tau^2 of a share."""
         return float((self.shares**2 * self.variances(noise)).sum())
 
     def total_variation(self, noise: float) -> float:
-        """Expected total variation of the map, at most that of an even map."""
+        """Return the expected total variation of the map, at most that of an even map."""
         errors = self.shares * np.sqrt(self.variances(noise))
         return min(float(errors.sum()) / math.sqrt(2 * math.pi), self.even)
 
     @property
     def even(self) -> float:
-        """Total variation of an even map (equal cells) from the reference map."""
+        """Return the total variation between the reference map and a map of equal cells."""
         return float(np.abs(self.shares - 1 / len(self.shares)).sum() / 2)
 
 
 @lru_cache(maxsize=16)
 def reference_map(cells: int) -> Reference:
-    """Draw the reference map by quantiles: log shares are normal with the prior's variance."""
+    """Make the reference map from quantiles: log shares are normal with the prior's variance."""
     side = min(max(2, round(math.sqrt(cells))), _MAX_SIDE)
     slopes = 2 - 2 * np.cos(np.pi * np.arange(side) / side)
-    laplacian = (slopes[:, None] + slopes).ravel()[1:]  # without the level, which no share shows
+    laplacian = (slopes[:, None] + slopes).ravel()[1:]  # Without the constant mode
     precisions = REFERENCE_STRENGTH * field_weights(laplacian)
     ranks = ndtri((np.arange(cells) + 0.5) / cells)
     weights = np.exp(ranks * math.sqrt(float((1 / precisions).mean())))
@@ -102,11 +101,12 @@ def reference_map(cells: int) -> Reference:
 
 
 def noise_of(params: RapporParams) -> float:
-    """Variance of a cell's share by its own bits alone, times the number of reports, each bit set
-    by 1 in k of the devices."""
+    """Return the variance of a cell's share by its own bits, times the number of reports.
+
+    Each bit is assumed to be set by 1 in k of the devices."""
     k, gap = params.num_bits, params.q_star - params.p_star
     if params.scheme.symbols:
-        return 1 / (gap**2 * (k - 1))  # a multinomial of k symbols
+        return 1 / (gap**2 * (k - 1))  # A multinomial of k symbols
     rate = params.p_star + gap / k
     return rate * (1 - rate) / (gap**2 * (1 - 1 / k))
 
@@ -115,12 +115,12 @@ def predicted_error(params: RapporParams, reports: float, cells: int) -> MapErro
     """Predict the total variation of a map.
 
     Args:
-        params: of the metric.
-        reports: behind the map, one a device.
-        cells: n, 2 or more.
+        params: The parameters of the metric.
+        reports: The number of reports behind the map, one per device.
+        cells: The number of cells n, 2 or more.
 
     Raises:
-        DecodeError: for fewer than two cells, or no report.
+        DecodeError: There are fewer than two cells, or no reports.
     """
     if cells < 2 or not reports > 0:
         raise DecodeError(f"{cells} cells and {reports:g} reports make no map")
@@ -131,12 +131,12 @@ def predicted_error(params: RapporParams, reports: float, cells: int) -> MapErro
 
 
 def effective_noise(reference: Reference, noise_alone: float, free: float) -> float:
-    """Solve for tau^2.
+    """Solve for the noise variance tau^2 of a cell's share.
 
     Args:
-        reference: the map.
-        noise_alone: variance by a cell's own bits.
-        free: numbers that the counters of a metric hold; inf where no two cells share a bit.
+        reference: The map.
+        noise_alone: The variance by a cell's own bits.
+        free: The number of free counters of a metric; inf if no two cells share a bit.
     """
     if math.isinf(free):
         return noise_alone
@@ -151,21 +151,17 @@ def effective_noise(reference: Reference, noise_alone: float, free: float) -> fl
 
 @dataclass(frozen=True)
 class Mode:
-    """A way to spend a budget for life on the maps of some periods.
-
-    keys: what is declared for it in a `metrics.toml`.  turns: a device answers once in so many
-    periods.  places: distinct cells of a device that it can tell in its life; None for any number.
-    """
+    """A way to spend a lifetime budget on the maps of some periods."""
 
     name: str
-    keys: str
+    keys: str  # Its keys in a `metrics.toml`
     params: RapporParams
-    turns: int = 1
-    places: int | None = None
+    turns: int = 1  # A device answers once in this number of periods
+    places: int | None = None  # Maximum distinct cells per device lifetime; None: any number
 
     @property
     def memoizes(self) -> bool:
-        """Whether devices repeat memoized answers, so that the sequence of answers has no bound."""
+        """Return whether devices repeat memoized answers, so that a sequence has no bound."""
         return self.params.mechanism.has_permanent_round
 
 
@@ -182,13 +178,13 @@ def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> l
     """List the compared modes of a location metric that can spend a lifetime budget.
 
     Args:
-        budget: nats.
-        periods: that it is to last for.
-        cohorts: of the metric.
-        no_data: whether it is a separate value, which takes a place of a cap.
+        budget: The budget, in nats.
+        periods: The number of periods that the budget covers.
+        cohorts: The number of cohorts of the metric.
+        no_data: Whether no data is a separate value, which takes a place of a cap.
 
     Raises:
-        DecodeError: the budget is not above 0, or there are no periods.
+        DecodeError: The budget is not above 0, or there are no periods.
     """
     if not budget > 0 or periods < 1:
         raise DecodeError(f"budget {budget:g} for {periods} periods: both must be above 0")
@@ -214,7 +210,7 @@ def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> l
         options.append(("once", f'mode = "once"\n{bits}epsilon = {budget}\n', 1, None))
     usable = []
     for name, keys, turns, places in options:
-        with suppress(MetricsFileError):  # probabilities over 2^16 do not reach every epsilon
+        with suppress(MetricsFileError):  # Probabilities over 2^16 cannot express every epsilon
             (metric,) = parse_metrics(_DECLARED + keys).parts("map")
             usable.append(Mode(name, keys, metric.params, turns, places))
     return usable
@@ -227,14 +223,14 @@ def _epsilons(epsilon: float) -> str:
 def predict(
     choices: Sequence[Mode], devices: int, cells: int, places: int, slots: int = 1
 ) -> list[Predicted]:
-    """Predict the map of one period and slot by each mode that holds `places`, best first.
+    """Predict the map of one period and slot by each mode with room for `places`, best first.
 
     Args:
-        choices: the modes.
-        devices: that answer at this level.
-        cells: of the map.
-        places: distinct cells of a device in its life, 1 or more.
-        slots: in `window` and `once` a device answers one of them.
+        choices: The modes.
+        devices: The number of devices that answer at this level.
+        cells: The number of cells of the map.
+        places: The number of distinct cells of a device in its lifetime, 1 or more.
+        slots: The number of slots. In `window` and `once` a device answers one of them.
     """
     rows = []
     for mode in choices:

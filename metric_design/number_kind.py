@@ -1,4 +1,4 @@
-"""The kind `number` before it ships: what a reviewer should know, its plans, and its types."""
+"""The design of metrics of kind `number`: their review, plans and types."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -11,27 +11,27 @@ from rappor_core.metrics.file import table_metrics
 from rappor_core.metrics.metric import Metric
 
 Z = 1.96
-STRATA = 8, 4, 16, 32  # of a mean
-SYMBOLS = 8, 6, 4, 3, 2  # of mode `once`
-FEWER = 2, 1  # cohorts of each question, where the usual four are too many
+STRATA = 8, 4, 16, 32  # Numbers of strata to try for a mean
+SYMBOLS = 8, 6, 4, 3, 2  # Numbers of symbols to try in mode `once`
+FEWER = 2, 1  # Cohorts per question, if the usual four are too many
 SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
-USELESS_CURVE = 0.25  # half-width of an interval of a share, above which a curve says little
-LOW_EPSILON = 2.0  # of one report, up to which another mechanism reveals a mean better
-WIDE_MEAN = 0.1  # of the range
+USELESS_CURVE = 0.25  # Half-width of a share's interval above which a curve is of little use
+LOW_EPSILON = 2.0  # Per report; up to it, another mechanism estimates a mean better
+WIDE_MEAN = 0.1  # Part of the range
 
 
 def mean_error(metric: Metric, reports: float, middle: float) -> float:
-    """Standard error of a mean at most, where all devices have data, as a part of the range.
+    """Bound the standard error of a mean, as a part of the range, if all devices have data.
 
-    A report adds to the sum over strata between nothing and the widths of its cohort's cuts: such
-    a number has at most a quarter of the square of that as variance. Where no data is an answer
-    apart, the sum is over the share with data, whose error moves the mean by `middle`. Where a
-    share D has data the error is 1 / D times as large.
+    A report adds to the sum over strata between nothing and the widths of its cohort's cuts; such a
+    number has a variance of at most a quarter of the square of that range. If "no data" is a
+    separate answer, the sum is over the share with data, whose error moves the mean by `middle`. If
+    only a share D has data, the error is 1 / D times as large.
 
     Args:
-        metric: with `ask = "mean"`.
-        reports: of a period, over all cohorts.
-        middle: where the mean lies, from 0 at the lowest edge to 1 at the highest.
+        metric: A metric with `ask = "mean"`.
+        reports: The number of reports in a period, over all cohorts.
+        middle: The position of the mean, from 0 at the lowest edge to 1 at the highest.
     """
     number, params = metric.details, metric.params
     apart = int(number.none == "apart")
@@ -47,17 +47,16 @@ def mean_error(metric: Metric, reports: float, middle: float) -> float:
 
 
 def curve_error(metric: Metric, reports: float) -> float:
-    """Standard error of the share at or above an edge, at most: where half are above it.
+    """Bound the standard error of the share at or above an edge, which is largest at one half.
 
-    reports: of a period, over all cohorts, which share the questions.
-    """
+    `reports` is the number in a period, over all cohorts, which share the questions."""
     number, params = metric.details, metric.params
     questions = len(number.asked) / (params.num_bits - 1)
     return math.sqrt(0.25 * questions / reports) / (params.q_star - params.p_star)
 
 
 def of_the_range(metric: Metric, width: float) -> float:
-    """A part of the range of a mean in the unit of its numbers; of logarithms, as a factor."""
+    """Convert a part of a mean's range to its unit, or to a factor for logarithms."""
     edges = metric.details.edges
     if metric.details.scale == "log":
         return float((edges[-1] / edges[0]) ** width)
@@ -65,7 +64,7 @@ def of_the_range(metric: Metric, width: float) -> float:
 
 
 def _mean(metric: Metric, reports: int) -> tuple[Level, str]:
-    """What is known of a mean at most, wherever the numbers lie."""
+    """Describe how well a mean is known at worst, wherever the numbers lie."""
     number = metric.details
     apart = number.none == "apart"
     lowest, central = (Z * mean_error(metric, reports, middle) for middle in (0.0, 0.5))
@@ -89,15 +88,15 @@ def _mean(metric: Metric, reports: int) -> tuple[Level, str]:
 
 
 class NumberDesign(KindDesign):
-    """A metric of numbers."""
+    """The design of number metrics."""
 
     asks = "error"
     usual = {"unit": "units", "of_period": "last", "none": "apart"}  # noqa: RUF012 (never changed)
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
-        """Symbols, strata and cohorts."""
+        """Yield designs with different symbols, strata and cohorts."""
         table, life = question.given, question.life
-        half = rounded_down(life / 2)  # two answers for life
+        half = rounded_down(life / 2)  # Two answers per lifetime
         dials = {"epsilon_infinity": half, "epsilon_one": rounded_down(SECOND_DIAL * half)}
         ways: list[dict[str, Any]] = [
             {"mode": "once", "num_symbols": symbols, "epsilon": life} for symbols in SYMBOLS
@@ -110,14 +109,14 @@ class NumberDesign(KindDesign):
                     yield design | {"num_cohorts": number}
 
     def precision(self, metric: Metric, devices: float) -> float:
-        """Half-width of the 95 % interval: of a mean in its unit or as a factor, of a share."""
+        """Return the half-width of the 95 % interval, for a mean in its unit or as a factor."""
         number, reports = metric.details, devices / metric.details.spread
         if number.ask == "mean":
             return of_the_range(metric, Z * mean_error(metric, reports, 0.5))
         return Z * curve_error(metric, reports)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """Return the mean, or the shares above the edges."""
+        """Describe the precision of the mean, or of the shares above the edges."""
         number = metric.details
         span = f"numbers from {number.edges[0]:g} to {number.edges[-1]:g} {number.unit}"
         if number.ask == "edges":
@@ -135,7 +134,7 @@ class NumberDesign(KindDesign):
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """Return the worst shapes."""
+        """Describe the worst-case shapes."""
         if metric.details.ask == "edges":
             return "half of the devices are above the edge, where its share is known worst"
         return (
@@ -144,7 +143,7 @@ class NumberDesign(KindDesign):
         )
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
-        """How well a window of so many devices reveals its shares, or its mean."""
+        """Yield findings on how well a window of so many devices reveals shares or a mean."""
         number, params = metric.details, metric.params
         replicates = params.num_cohorts // number.stride(params.num_bits)
         if number.mode == "memo" and replicates < 2:
@@ -179,7 +178,6 @@ class NumberDesign(KindDesign):
 
 
 def _edges(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the edges: as they are given; of a mean without `bins` with several numbers of them."""
     edges = table.get("edges")
     if table.get("ask") != "mean" or not isinstance(edges, Mapping) or "bins" in edges:
         yield {}
@@ -189,7 +187,7 @@ def _edges(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _fewer_cohorts(table: Mapping[str, Any]) -> Iterator[int]:
-    """Fewer cohorts than the usual ones; none for a table that is not a metric."""
+    """Yield numbers of cohorts below the usual one; none for a table that is not a metric."""
     with suppress(MetricsFileError):
         (metric,) = table_metrics("planned", table)
         step = metric.rules.cohort_step(metric)

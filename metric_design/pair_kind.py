@@ -1,4 +1,4 @@
-"""The kind `pair` before it ships: what a reviewer should know, and its types."""
+"""The design of metrics of kind `pair`: their review and types."""
 
 import math
 from collections.abc import Iterator
@@ -7,14 +7,14 @@ from metric_design.kind_design import KindDesign, Level
 from rappor_core.metrics.metric import Metric
 
 Z = 1.96
-USELESS = 0.25  # half-width of the interval of a margin, above which the table says little
+USELESS = 0.25  # Half-width of a margin's interval above which the table is of little use
 
 
 class PairDesign(KindDesign):
-    """A pair metric."""
+    """The design of pair metrics."""
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
-        """What the cap counts, what it costs alongside other metrics, how well a cell is known."""
+        """Yield findings on the cap, on the cost alongside other metrics, and on a cell's error."""
         pair, cap = metric.details, metric.max_memoized_values
         first, second = pair.of
         reserved = len({metric.fallback, metric.no_data} - {None})

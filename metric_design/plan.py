@@ -1,4 +1,4 @@
-"""`make_plan`: the answer to a question, with all that the page, the table and JSON show."""
+"""The plan that answers a question (`make_plan`), with all that the page and JSON show."""
 
 from __future__ import annotations
 
@@ -44,12 +44,19 @@ _CHOSEN_BY_THE_PLAN = {"epsilon", "epsilon_infinity", "epsilon_one", "prob_f"}
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of one metric. Shares are fractions of 1, epsilons in nats.
+    """The plan of one metric, with shares as fractions of 1 and epsilons in nats.
 
-    question: with every number.  solved: which number was not known.
-    metric, table: what is declared.  precision: that is reached, in the unit of the kind.
-    because: how often devices report, what other modes would take.
-    budget, spent, left: of a device, all metrics.
+    Attributes:
+        question: The question, with every number filled in.
+        solved: The name of the number that was solved for.
+        metric: The declared metric.
+        table: Its table in `metrics.toml`.
+        precision: The precision that it reaches, in the unit of the kind.
+        because: How often devices report, and what other modes would require.
+        weak: A warning that the epsilon protects hardly at all, or None.
+        budget: The budget of a device for all metrics.
+        spent: The part that other metrics spend.
+        left: The part that remains.
     """
 
     question: Question
@@ -65,12 +72,12 @@ class Plan:
 
     @property
     def kind(self) -> KindDesign:
-        """What is planned of the kind of the metric."""
+        """Return the design of the metric's kind."""
         return kind_design(self.metric.kind)
 
     @property
     def answer(self) -> str:
-        """Answer the question in one sentence."""
+        """Return the answer to the question in one sentence."""
         question, life = self.question, risk_of(self.metric).for_life
         devices = f"{about(question.people)} devices"
         target = question.target
@@ -91,32 +98,32 @@ class Plan:
 
     @property
     def supposed(self) -> str:
-        """Name the assumptions of the prediction."""
+        """Return the assumptions of the prediction as a sentence."""
         return f"Supposed: {self.kind.supposed(self.metric, self.question)}."
 
     @property
     def merged(self) -> str | None:
-        """Say how many periods are served as one; None if each is served alone."""
+        """Return a sentence on the number of periods served as one, or None if it is one."""
         return merged_sentence(self.metric, self.question.people)
 
     @property
     def risk(self) -> str:
-        """Say how much a device reveals by one answer, in its life, and by all answers."""
+        """Return text on what a device reveals by one answer and by all its answers."""
         return risk_text(self.metric)
 
     @property
     def epsilon(self) -> float:
-        """For life, in nats: what a budget counts, so over all lives of a browser's storage."""
+        """Return the lifetime epsilon in nats that a budget counts, over all storage lifetimes."""
         return risk_of(self.metric).worst
 
     @property
     def file_text(self) -> str:
-        """A `metrics.toml` with this metric alone."""
+        """Return a `metrics.toml` with only this metric."""
         return f"budget = {self.budget:g}\n\n{self.table}"
 
     @cached_property
     def forecast(self) -> ListForecast | None:
-        """What will be found of a list; None where values are not looked for in one."""
+        """Return the forecast of a list metric, or None for kinds without a list."""
         if not self.kind.further:
             return None
         result: ListForecast = import_module("metric_design.list_forecast").forecast(
@@ -152,17 +159,17 @@ class Plan:
 
 
 def check_question(question: Question, target: dict[str, float | None]) -> Question:
-    """Check that the kind of a question has a use for what is given.
+    """Check that the kind of a question uses the given numbers.
 
     Args:
-        question: with the table's keys, `kind` among them.
-        target: `share` and `error` as they were given.
+        question: The question, whose keys include `kind`.
+        target: The given `share` and `error`.
 
     Returns:
         The question with its target.
 
     Raises:
-        PlanError: If the kind is not planned, or something has no use for it.
+        PlanError: The kind is not planned, or it does not use a given number.
     """
     kind, name = question.given["kind"], question.name
     if kind not in DESIGNS or kind_design(kind).asks is None:
@@ -195,17 +202,18 @@ def make_plan(
 ) -> Plan:
     """Plan a metric within the budget of a device.
 
-    With devices and a target the metric takes what it needs; else all that is left of the budget.
+    With devices and a target, the metric takes what it needs; otherwise, all of the remaining
+    budget.
 
     Args:
-        question: about it, with at most one deciding number missing.
-        existing: metrics that the device has already, and its budget.
-        review: the whole of `rappor metrics check`, asked of what is recommended.
-        progress: called with (stage, done, total) now and then.
+        question: The question, with at most one deciding number missing.
+        existing: The device's existing metrics, and its budget.
+        review: The full review of `rappor metrics check`, applied to the recommended metric.
+        progress: A callback, called with (stage, done, total) now and then.
 
     Raises:
-        PlanError: If the question cannot be answered, or the budget does not hold the metric.
-        MetricsFileError: A key or a name that no such metric has.
+        PlanError: The question cannot be answered, or the metric exceeds the budget.
+        MetricsFileError: A key or a name is invalid for such a metric.
     """
     file = MetricsFile({}) if existing is None else existing
     if question.name in {metric.base_name for metric in file.declared}:
@@ -247,12 +255,12 @@ def make_plan(
 
 
 def file_with(existing: MetricsFile, planned: Iterable[Metric]) -> MetricsFile:
-    """Return the metrics that a device has, and those that are planned: what a budget must hold."""
+    """Return the existing and the planned metrics together, which a budget must cover."""
     return MetricsFile(dict(existing.metrics) | {metric.name: metric for metric in planned})
 
 
 def _room(question: Question, budget: float | None, file: MetricsFile) -> float:
-    """Return what is left of the budget on the platform with the least."""
+    """Return the remaining budget on the platform with the least."""
     if budget is None:
         asks = kind_design(question.given["kind"]).asks
         missing = {asks: question.target, "devices": question.devices}
@@ -271,12 +279,10 @@ def _room(question: Question, budget: float | None, file: MetricsFile) -> float:
 
 
 def _rounded_up(epsilon: float) -> float:
-    """Return the `budget` of a file that costs so many nats."""
     return math.ceil(1e3 * epsilon - 1e-6) / 1e3
 
 
 def _often(metric: Metric) -> str:
-    """How often devices report."""
     if metric.max_reports == 1:
         return "Each device reports once in its life, so that this report has the whole epsilon"
     if metric.params.mechanism.has_permanent_round:
@@ -285,7 +291,7 @@ def _often(metric: Metric) -> str:
 
 
 def _other(kind: KindDesign, solved: str, other: Solution, warned: str | None) -> str:
-    """What another mode would take, and whether the check warns of it."""
+    """Describe what another mode would require, and whether the check warns of it."""
     metric, question = other.found.metric, other.question
     takes = {
         "devices": f"takes {about(question.people)} devices",
@@ -299,9 +305,9 @@ def _other(kind: KindDesign, solved: str, other: Solution, warned: str | None) -
 
 
 def merged_sentence(metric: Metric, devices: float) -> str | None:
-    """Say how many periods are served as one; None if each is served alone."""
+    """Return a sentence on the number of periods served as one, or None if it is one."""
     if metric.max_reports == 1 and metric.location is None and metric.rules.details is None:
-        return None  # one report in the lifetime of a device is not a series
+        return None  # One report in the lifetime of a device is not a series
     needed, each = reports_to_serve(metric), devices / metric.rules.turns(metric)
     together = -int(-needed // each)
     if together <= 1:
@@ -314,7 +320,7 @@ def merged_sentence(metric: Metric, devices: float) -> str | None:
 
 
 def _weak(kind: KindDesign, chosen: Solution) -> str | None:
-    """Say that an epsilon protects hardly at all, and what a usual one would show."""
+    """Return a warning that an epsilon protects hardly at all, with the result of a usual one."""
     epsilon = risk_of(chosen.found.metric).worst
     if epsilon <= MAX_EPSILON:
         return None

@@ -1,4 +1,4 @@
-"""The page of a plan, for a privacy officer to read and sign: one file, printable, no script."""
+"""The page of a plan for a privacy officer to read and sign: one printable file, no script."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,15 +12,15 @@ from rappor_core.risk import believed, percent_up, risk_of
 from rappor_core.text import counted
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 640, 260, 70, 40
-RIGHT = 50  # half of the widest number below the plot
+RIGHT = 50  # Half of the widest number below the plot
 
 
 def render_plan(plan: Plan, findings: Sequence[str] = ()) -> str:
     """Render the plan as one HTML page to print and sign.
 
     Args:
-        plan: what is shown.
-        findings: of the whole metrics file, about trackability and cohorts.
+        plan: The plan to show.
+        findings: The findings about trackability and cohorts in the whole metrics file.
     """
     page = page_template("plan.html.j2", "metric_design", number=number, percent_up=percent_up)
     return page.render(_context(plan) | {"findings": findings})
@@ -35,7 +35,7 @@ def number(value: float) -> str:
 
 def _context(plan: Plan) -> dict[str, Any]:
     forecast, metric = plan.forecast, plan.metric
-    assert forecast is not None  # noqa: S101 (lists alone have a page)
+    assert forecast is not None  # noqa: S101 (only lists have a page)
     risk = risk_of(metric)
     epsilons = [("the one report of a life", risk.life)]
     if forecast.pooled:
@@ -60,7 +60,7 @@ def _context(plan: Plan) -> dict[str, Any]:
 
 
 def _picture(forecast: ListForecast, share: float) -> dict[str, Any]:
-    """Smallest share against devices, both logarithmic, as SVG coordinates."""
+    """Return the SVG coordinates of the smallest share against devices, on logarithmic axes."""
     points = [(n, share) for n, share in forecast.curve() if share is not None and n >= 1]
     shares = [share for _, share in points] or [1.0]
     low = math.floor(math.log10(min(shares)))
@@ -86,7 +86,7 @@ def _picture(forecast: ListForecast, share: float) -> dict[str, Any]:
     }
 
 
-_LEFT = 1e-2  # nats, above which the rest of a budget is worth a line
+_LEFT = 1e-2  # Nats; the remaining budget is mentioned above this
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -104,7 +104,7 @@ def plan_lines(plan: Plan) -> list[str]:
 
 
 def _forecast_lines(plan: Plan, forecast: ListForecast) -> Iterator[str]:
-    """What of a list will be found, and how often."""
+    """Yield lines on which of a list's values will be found, and how often."""
     params, metric = plan.metric.params, plan.metric
     pairs = zip(POWERS, forecast.detectable, strict=True)
     yield (
@@ -131,7 +131,6 @@ def _forecast_lines(plan: Plan, forecast: ListForecast) -> Iterator[str]:
 
 
 def _unseen(forecast: ListForecast) -> str:
-    """What has less than an even chance."""
     if not forecast.unseen_values:
         return "none of them is missed more often than not"
     values = counted(forecast.unseen_values, "value")

@@ -1,4 +1,4 @@
-"""What a browser or a phone will refuse of a metrics file, and what to add to it."""
+"""The metrics that browsers or phones reject, and the keys to add for them."""
 
 import json
 import tomllib
@@ -25,7 +25,7 @@ _BROKEN = (
     RecursionError,
     MetricsFileError,
 )
-LIVES = 12  # proposed: a year, if a browser keeps its storage for a month
+LIVES = 12  # The proposal: a year, if a browser keeps its storage for a month
 _SILENT = (
     "a browser records nothing of {names}. To change that, add under the headings that are there "
     "(one report in each life of a browser's storage; docs/metrics.md, 'Where a metric may run'):"
@@ -38,19 +38,22 @@ _PARTS = (
 
 
 def load_for_devices(path: Path) -> tuple[MetricsFile, str]:
-    """Read a metrics file, and say what browsers and phones will refuse of it.
+    """Read a metrics file, and describe the metrics that browsers and phones will reject.
 
     Returns:
-        The file, and sentences with a block to paste; "" if nothing is refused.
+        The file, and sentences with a block to paste; "" if nothing is rejected.
 
     Raises:
-        MetricsFileError: With the same sentences if only keys for browsers are missing.
+        MetricsFileError: The file is invalid. Includes the sentences if only keys for browsers are
+            missing.
     """
     hints = ""
     if path.suffix != COMPILED_ENDING:
         with suppress(*_BROKEN):
             document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-            hints = advice(document, datetime.now(UTC).date())  # else `load_metrics` says why
+            hints = advice(
+                document, datetime.now(UTC).date()
+            )  # `load_metrics` reports other errors
     try:
         return load_metrics(path), hints
     except MetricsFileError as error:
@@ -58,10 +61,10 @@ def load_for_devices(path: Path) -> tuple[MetricsFile, str]:
 
 
 def advice(document: Mapping[str, Any], today: date) -> str:
-    """Say what browsers and phones refuse of the document of a `metrics.toml`; "" if nothing.
+    """Describe the metrics of a `metrics.toml` that browsers and phones reject; "" if none.
 
     Raises:
-        MetricsFileError: If something else is wrong with it.
+        MetricsFileError: The document has another error.
     """
     tables, budget = document["metrics"], document.get("budget")
     blocks: dict[str, str] = {}
@@ -94,7 +97,7 @@ def advice(document: Mapping[str, Any], today: date) -> str:
 def _for_browsers(
     name: str, table: Mapping[str, Any], tables: Mapping[str, Any], today: date
 ) -> tuple[dict[str, Any], tuple[Metric, ...]]:
-    """Return the keys that a table lacks for browsers, and its metrics with them."""
+    """Return the keys that a table lacks for browsers, and its metrics with these keys."""
     added: dict[str, Any] = {}
     if WEB not in table.get("platforms", []):
         added["platforms"] = [*table.get("platforms", [APP]), WEB]

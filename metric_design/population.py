@@ -13,26 +13,23 @@ from decoder.files import naming
 from decoder.tables.reading import read_rows, read_table
 from decoder.typing import Floats
 
-MAX_VALUES = 100_000  # of a population; those after hold so little that none is found
+MAX_VALUES = 100_000  # Per population; later values are too rare to be found
 
 
 @dataclass(frozen=True)
 class ExpectedShares:
-    """The shares of values that are expected.
+    """The expected shares of values."""
 
-    shares: largest first, of so many candidates.  words: which these are.
-    """
-
-    shares: Callable[[int], Floats]
-    words: str
+    shares: Callable[[int], Floats]  # Returns them for a number of candidates, largest first
+    words: str  # Their description
 
     def __call__(self, candidates: int) -> Floats:
-        """Shares, largest first, (candidates,) or fewer."""
+        """Return shares, largest first, (candidates,) or fewer."""
         return self.shares(candidates)
 
 
 def zipf_population(exponent: float) -> ExpectedShares:
-    """Shares of Zipf's law over the candidates. Raises PlanError for no exponent from 0 to 10."""
+    """Return the shares of Zipf's law. Raises PlanError for an exponent outside 0 to 10."""
     _check_exponent(exponent)
     return ExpectedShares(
         lambda candidates: zipf_shares(exponent, candidates),
@@ -45,14 +42,16 @@ def given_population(shares: Floats, words: str = "the shares given") -> Expecte
     return ExpectedShares(lambda candidates: np.asarray(shares[:candidates]), words)
 
 
-@lru_cache(maxsize=32)  # a plan asks for the same again and again
+@lru_cache(maxsize=32)  # A plan needs the same shares repeatedly
 def zipf_shares(exponent: float, num_values: int) -> Floats:
-    """Shares proportional to 1 / rank ** exponent, the largest first, (num_values,) or fewer."""
+    """Return shares proportional to 1 / rank ** exponent, largest first.
+
+    The shape is (num_values,), or (MAX_VALUES,) if that is shorter."""
     _check_exponent(exponent)
     ranks = np.arange(1, min(num_values, MAX_VALUES) + 1, dtype=float)
     weights = ranks**-exponent
     total = float(weights.sum())
-    if num_values > MAX_VALUES:  # the rest, by the integral
+    if num_values > MAX_VALUES:  # The rest, by an integral
         ends = np.linspace(np.log(MAX_VALUES), np.log(num_values), 10_000)
         total += float(np.trapezoid(np.exp(ends * (1 - exponent)), ends))
     shares = np.asarray(weights / total)
@@ -67,13 +66,13 @@ def _check_exponent(exponent: object) -> None:
 
 
 def read_shares(path: Path) -> Floats:
-    """Read shares, largest first: results.csv or results.json of a decoding, or your own list.
+    """Read shares, largest first, from results.csv or results.json of a decoding, or a list.
 
-    A CSV file has a column `share` or `proportion`; a text file a number a line; both
-    in fractions of 1.
+    A CSV file has a column `share` or `proportion`; a text file has one number per line. Shares are
+    fractions of 1.
 
     Raises:
-        PlanError: that names the file, the row and the value.
+        PlanError: The file is invalid. Names the file, the row and the value.
     """
     with naming(path, PlanError, "give a column share, or a share a line"):
         shares = _from_json(path) if path.suffix == ".json" else _from_table(path)
@@ -101,7 +100,7 @@ def _from_json(path: Path) -> list[float]:
 
 
 def _from_table(path: Path) -> list[float]:
-    """Shares under a header `share` or `proportion`, or a number a line."""
+    """Read shares under a header `share` or `proportion`, or one number per line."""
     for name in ("share", "proportion"):
         try:
             return [row.number(name, 0, 1) for row in read_table(path, [name])]

@@ -1,4 +1,4 @@
-"""The findings of `rappor metrics check` about a metrics file. Not needed on a device."""
+"""The findings of `rappor metrics check` about a metrics file; devices do not need this module."""
 
 import math
 import re
@@ -29,25 +29,22 @@ from rappor_core.risk import (
 )
 from rappor_core.text import counted
 
-HALF_TURN, QUARTER_TURN = 180.0, 90.0  # degrees
-THINK, REFUSE = 0.2, 0.5  # how sure an answer may become that was thought 1 % likely
-MAX_DAYS_TO_WAIT = 7  # for the reports of a block, and a turn of all, before `check` says so
-SAFARI_DAYS = 7  # of use without a visit, after which Safari deletes what scripts stored
-LINKED = 0.05  # of devices, by the cohorts of several metrics
-CELLS_AN_EQUATION = 32  # above which a map of two symbols is hardly better than a flat one
+HALF_TURN, QUARTER_TURN = 180.0, 90.0  # Degrees
+THINK, REFUSE = 0.2, 0.5  # Limits of the belief in an answer that was 1 % likely before
+MAX_DAYS_TO_WAIT = 7  # For a block's reports, if longer than a turn, before `check` warns
+SAFARI_DAYS = 7  # Days of use without a visit after which Safari deletes scripts' storage
+LINKED = 0.05  # Share of devices linked by the cohorts of several metrics
+CELLS_AN_EQUATION = 32  # Above it, a map of two symbols is hardly better than a flat one
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A remark, warning or error of `rappor metrics check` about one metric.
-
-    short: for one line; the message up to its first colon or semicolon if "".
-    """
+    """A remark, warning or error of `rappor metrics check` about one metric."""
 
     level: Level
     metric: str
     message: str
-    short: str = ""
+    short: str = ""  # A one-line form; "": the message up to its first colon or semicolon
 
 
 def check_metrics(
@@ -55,9 +52,10 @@ def check_metrics(
 ) -> Iterator[Finding]:
     """Yield all findings about a metrics file, before it ships.
 
-    today: for what expires, and how many lives of a browser's storage may begin until then; None:
-        neither is looked at.
-    population: number of devices expected to report, for the warnings about tracking.
+    Args:
+        today: The date for expiry, and for the number of storage lifetimes until then; None checks
+            neither.
+        population: The number of devices expected to report, for the warnings about tracking.
     """
     if file.budget is None:
         yield Finding(
@@ -96,11 +94,11 @@ def check_metrics(
 
 
 def verdict_on(metric: Metric, findings: Iterable[Finding]) -> tuple[str, list[str]]:
-    """Sum up what was found about a metric.
+    """Sum up the findings about a metric.
 
     Args:
         metric: A declared metric.
-        findings: Of all metrics of its file.
+        findings: The findings about all metrics of its file.
 
     Returns:
         "ship", "think" or "do not", and the reasons, errors first, without their remedies.
@@ -118,14 +116,12 @@ def verdict_on(metric: Metric, findings: Iterable[Finding]) -> tuple[str, list[s
 
 
 def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
-    """What is to be said of the metric's texts, and what its kind alone knows to say."""
     of_kind = kind_design(metric.kind).findings(metric, population)
     for level, message in (*_text_findings(metric), *of_kind):
         yield Finding(level, metric.base_name, message)
 
 
 def _identified(metric: Metric) -> Iterator[Finding]:
-    """Refuse strings of one cohort and one hash, which `decode` refuses."""
     params = metric.params
     is_listed = bool(metric.rules.takes(metric))
     if params.scheme.hashed and params.num_cohorts == params.num_hashes == 1 and not is_listed:
@@ -137,7 +133,7 @@ def _identified(metric: Metric) -> Iterator[Finding]:
 
 
 def _text_findings(metric: Metric) -> Iterator[tuple[Level, str]]:
-    """Find texts with characters that no page shows as they are, and an empty fallback."""
+    """Report control characters in texts, and an empty fallback."""
     for key in ("description", "owner"):
         text = getattr(metric, key)
         if not all(character.isprintable() or character in "\n\t" for character in text):
@@ -151,7 +147,7 @@ def _text_findings(metric: Metric) -> Iterator[tuple[Level, str]]:
 
 
 def _web(metric: Metric, today: date | None) -> Iterator[Finding]:
-    """Say what a browser that deletes its storage costs, and whether `lives` are enough."""
+    """Report the cost of browsers that delete their storage, and whether `lives` suffices."""
     if WEB not in metric.platforms:
         return
     lives = metric.lives or 1
@@ -174,14 +170,14 @@ def _web(metric: Metric, today: date | None) -> Iterator[Finding]:
 
 
 def equations(metric: Metric) -> int:
-    """Number of free counts that a metric's counters hold: a map can have no more free cells."""
+    """Return the number of a metric's free counts, which bounds the free cells of a map."""
     params = metric.params
     symbols = params.scheme.symbols
     return params.num_cohorts * (params.num_bits - 1 if symbols else params.num_bits)
 
 
 def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
-    """Warn of maps that counters of so few numbers cannot hold, whatever the number of devices."""
+    """Warn of maps with too few free counts for their cells, whatever the number of devices."""
     if metric.location is None or metric.location.pairs or metric.params.scheme.own_bits:
         return
     grid, params, free = metric.location.grid, metric.params, equations(metric)
@@ -213,7 +209,7 @@ def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
 
 
 def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
-    """Warn where the cohorts of several metrics, which are public, single devices out together."""
+    """Warn if the public cohorts of several metrics together single devices out."""
     revealing = [metric for metric in file.declared if public_groups(metric) > 1]
     groups = groups_together(revealing)
     linked = linked_by_groups(groups, population)
@@ -232,7 +228,7 @@ def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
 
 
 def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
-    """Warn of cohorts of few reports, and of days that would wait long for their cohorts."""
+    """Warn of cohorts with few reports, and of days that would wait long for their cohorts."""
     floor = metric.cohort_floor
     if floor < DEFAULT_MIN_REPORTS_PER_COHORT:
         message = (
@@ -254,7 +250,7 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
             f"{_fewer_cohorts(metric)}, or reports in every period"
         )
         yield Finding("warning", metric.base_name, message)
-    elif needed > max(MAX_DAYS_TO_WAIT, turns) * a_day:  # a turn of all is awaited by design
+    elif needed > max(MAX_DAYS_TO_WAIT, turns) * a_day:  # A full turn is awaited by design
         message = (
             f"it takes about {counted(needed, 'report')} until each of {metric.params.num_cohorts} "
             f"cohorts holds min_reports_per_cohort = {floor}, and {population:,} devices send "
@@ -265,14 +261,13 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
 
 
 def _fewer_cohorts(metric: Metric) -> str:
-    """What is to be done where a metric has too many cohorts."""
     if metric.params.num_cohorts > metric.rules.cohort_step(metric):
         return "fewer cohorts"
     return metric.rules.fewer_cohorts(metric)
 
 
 def _idle_days(metric: Metric) -> Iterator[Finding]:
-    """Warn of slots that some periods do not have: a report is due all the same."""
+    """Warn of slots that some periods lack, since a report is due in every period."""
     if metric.location is None or metric.period != "day":
         return
     for slot in metric.location.slots:
@@ -287,7 +282,7 @@ def _idle_days(metric: Metric) -> Iterator[Finding]:
 
 
 def _domain(metric: Metric, population: int | None) -> Iterator[Finding]:
-    """Find cells that no map could hold, or nobody is in, and a box that may be another one."""
+    """Report too many or too few cells, and a box that is probably a mistake."""
     if metric.location is None:
         return
     grid, pairs = metric.location.grid, metric.location.pairs
@@ -323,27 +318,24 @@ def _ends(box: Box) -> list[float]:
 
 
 def _exchanged(box: Box) -> Box | None:
-    """Exchange latitude and longitude; None if that is not a box."""
     if max(abs(box.west), abs(box.east)) > QUARTER_TURN or box.west >= box.east:
         return None
     return Box(box.west, box.south, box.east, box.north)
 
 
 def _towns(box: Box | None) -> int:
-    """Count the towns of the packaged map in a box."""
     if box is None:
         return 0
-    from decoder.output.basemap import View, num_towns  # half a second of libraries
+    from decoder.output.basemap import View, num_towns  # Takes half a second
 
     return num_towns(View(box.west, box.south, box.west + box.width, box.north))
 
 
 def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
-    """Warn where a device's permanent response would single it out in its cohort.
+    """Warn if a device's permanent response would single it out in its cohort.
 
-    The instantaneous noise averages out over reports, so in the end an observer who can link some
-    reports knows the permanent bits: k bits of entropy H(q1) each, against the crowd of a cohort.
-    """
+    The instantaneous noise averages out over reports, so an observer who can link enough reports
+    learns the permanent bits: k bits of entropy H(q1) each, compared with the size of a cohort."""
     levels = 1 if metric.location is None else len(metric.location.grid.levels)
     groups = metric.params.num_cohorts * levels
     crowd = population / groups
@@ -352,7 +344,7 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
     if metric.location is not None:
         return  # `rappor metrics check` runs the attack itself
     if metric.max_reports == 1:
-        return  # one report in a life: there is no second one to link it to
+        return  # One report per lifetime: there is no second one to link
     lie = metric.params.mechanism.q1 / (1 << 16)
     entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
     pattern = metric.params.num_bits * entropy
@@ -369,7 +361,9 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
 
 
 def crowd_of(metric: Metric, population: int | None) -> int:
-    """Devices that share what is public: of the population, or as many as recommended."""
+    """Return the number of devices with equal public attributes, or the recommended one.
+
+    The recommended number is returned without a population."""
     if population is None:
         return CROWD
     levels = 1 if metric.location is None else len(metric.location.grid.levels)
@@ -377,7 +371,7 @@ def crowd_of(metric: Metric, population: int | None) -> int:
 
 
 def _small_crowd(metric: Metric, levels: int, population: int) -> str:
-    """What a small crowd costs, and how many cohorts a population can afford."""
+    """Describe the cost of a small crowd, and the number of cohorts that a population allows."""
     cohorts, groups = metric.params.num_cohorts, metric.params.num_cohorts * levels
     linked = groups * (1 - (1 - 1 / groups) ** population) / population
     step = metric.rules.cohort_step(metric)

@@ -1,4 +1,4 @@
-"""The one search of `rappor plan`: over the designs of a kind, by the predictor of the review."""
+"""The search of `rappor plan` over the designs of a kind, with the predictor of the review."""
 
 import json
 import math
@@ -20,58 +20,54 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.risk import risk_of
 
-USUAL_LIFE = 6.0  # nats of a life, where another epsilon protects too little
-ALIKE = 0.0152  # of the logarithm of a precision: designs as good; the first of them is taken
-_FIRST = "kind", "description", "owner", "expires"  # keys of a table
-_SUPPOSED = {"epsilon": 2.0, "devices": 1e6}  # where nobody says
+USUAL_LIFE = 6.0  # Nats per lifetime, proposed instead of an epsilon that protects too little
+ALIKE = 0.0152  # Difference of log precisions that counts as equal; the first design wins
+_FIRST = "kind", "description", "owner", "expires"  # The first keys of a table
+_SUPPOSED = {"epsilon": 2.0, "devices": 1e6}  # Stand-ins for unknown numbers
 _DEFAULTS = {"candidates": float(DEFAULT_CANDIDATES), "periods": 1.0}
 _LIMITS = {
     "devices": (100, 1e10), "epsilon": (0.01, 1e5), "candidates": (1, 1e9), "periods": (1, 3650),
 }  # fmt: skip
-_THOUSAND = 1_000  # an epsilon is searched for in thousandths
+_THOUSAND = 1_000  # Epsilons are searched in thousandths
 _PLACES = 10_000
-_MORE = 1_000  # times a number that is given: more is no advice
-_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)  # keys of TOML that need no quotes
+_MORE = 1_000  # The largest multiple of a given number that is useful advice
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)  # TOML keys that need no quotes
 
-Review = Callable[[MetricsFile, int], Iterable[Finding]]  # of a file and a population
+Review = Callable[[MetricsFile, int], Iterable[Finding]]  # Of a file and a population
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A metric that a plan may declare. rank: of its design, as the kind ranks; less is better."""
+    """A metric that a plan may declare."""
 
     metric: Metric
     table: str
     file: MetricsFile
-    rank: float
+    rank: float  # Its kind's rank of the design; less is better
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The best candidate of a mode, with every number known.
-
-    precision: that it reaches.  cost: what makes it dearer than a solution in another mode.
-    """
+    """The best candidate of a mode, with every number known."""
 
     found: Candidate
     question: Question
-    precision: float
-    cost: float
+    precision: float  # The precision that it reaches
+    cost: float  # The order among modes; less is better
 
 
 @dataclass(frozen=True)
 class DesignSearch:
-    """The designs of a question, in its mode."""
+    """The search over the designs of a question, in its mode."""
 
     kind: KindDesign
     question: Question
 
     def best(self, **numbers: float) -> Candidate | MetricsFileError | str | None:
-        """Return the best candidate of which the review warns of nothing; else why there is none:
-        an error of the table, or what the review warns of. None where the kind has no design.
+        """Return the best candidate without a warning of the review, or why there is none.
 
-        Of candidates that are as good the first in the order of the kind is taken.
-        """
+        The reason is an error of the table or the first warning; it is None if the kind has no
+        design. Among equally good candidates, the first in the kind's order wins."""
         question = replace(self.question, **numbers)  # type: ignore[arg-type]
         candidates, error = self._candidates(question)
         alike, warned = list[Candidate](), None
@@ -86,12 +82,12 @@ class DesignSearch:
         return min(alike, key=candidates.index) if alike else error or warned
 
     def reaches(self, target: float, **numbers: float) -> bool:
-        """Return whether some design that the review warns of nothing of is as precise as asked."""
+        """Return whether some design without a warning reaches the target precision."""
         best = self.best(**numbers)
         return isinstance(best, Candidate) and self._precision(best, numbers) <= target
 
     def solution(self, **numbers: float) -> Solution | None:
-        """Return the best candidate as a solution; None where there is none."""
+        """Return the best candidate as a solution, or None."""
         best = self.best(**numbers)
         if not isinstance(best, Candidate):
             return None
@@ -104,7 +100,7 @@ class DesignSearch:
         return self.kind.reached(candidate.metric, question)
 
     def _candidates(self, question: Question) -> tuple[list[Candidate], MetricsFileError | None]:
-        """All candidates in the order of the kind; why none is a metric."""
+        """Return all candidates in the kind's order, and the first error if none is a metric."""
         candidates, refused = list[Candidate](), None
         tables = [toml_table(question.name, keys) for keys in self.tables(question)]
         for table in dict.fromkeys(tables):
@@ -118,7 +114,7 @@ class DesignSearch:
         return candidates, None if candidates else refused
 
     def tables(self, question: Question) -> Iterator[dict[str, Any]]:
-        """Tables of `metrics.toml`. What is given stays; of an inline table each key."""
+        """Yield tables of `metrics.toml`; given keys win, for inline tables key by key."""
         keys = question.given
         for design in self.kind.designs(question):
             inner = {
@@ -137,27 +133,27 @@ def _parsed(table: str) -> MetricsFile:
 
 
 def reviewed(file: MetricsFile, population: int) -> Iterable[Finding]:
-    """Review a file, without attacks and without what depends on the day."""
+    """Review a file, without attacks and without findings that depend on the day."""
     return check_metrics(file, today=None, population=population)
 
 
 def with_budget(file: MetricsFile) -> MetricsFile:
-    """Return a file whose budget is what its metrics cost, where it has none."""
+    """Return the file with a budget, by default the cost of its metrics."""
     budget = file.lifetime_epsilon if file.budget is None else file.budget
     return MetricsFile(file.metrics, budget)
 
 
 def objection(file: MetricsFile, name: str, population: int, review: Review) -> str | None:
-    """What a review warns of because of one metric, or of the file as a whole; None for nothing."""
+    """Return the first warning about one metric or the file as a whole, or None."""
     findings = review(file, population)
     return next((f.message for f in findings if f.level != "note" and f.metric in (name, "")), None)
 
 
 def complete(kind: KindDesign, question: Question) -> tuple[Question, str]:
-    """Fill in the numbers that have a default, and name the one that is solved for.
+    """Fill in the numbers that have a default, and name the number that is solved for.
 
     Raises:
-        PlanError: If more than one of target, devices and epsilon is missing.
+        PlanError: More than one of target, devices and epsilon is missing.
     """
     asks = str(kind.asks)
     check_number(asks, question.target)
@@ -183,18 +179,18 @@ def solve(
     """Solve for the number that a question leaves out, in each mode.
 
     Args:
-        kind: of the metric.
-        question: with at most one deciding number missing.
-        review: of the whole of `rappor metrics check`, asked of what is recommended.
-        progress: called with (stage, done, total) now and then.
+        kind: The design of the metric's kind.
+        question: The question, with at most one deciding number missing.
+        review: The full review of `rappor metrics check`, applied to the recommended metric.
+        progress: A callback, called with (stage, done, total) now and then.
 
     Returns:
-        The name of the number; solutions, the recommended one first, each with what the review
-        warns of.
+        The name of the number, and the solutions, each with its warning or None, the recommended
+            one first.
 
     Raises:
-        PlanError: where nothing will do, with what would.
-        MetricsFileError: a key that no such metric has.
+        PlanError: There is no solution. Names numbers that would have one.
+        MetricsFileError: A key is invalid for such a metric.
     """
     question, solved = complete(kind, question)
     solutions, refused = list[Solution](), list[str]()
@@ -228,14 +224,13 @@ def _warned(solution: Solution, review: Review) -> str | None:
 
 
 def _modes(kind: KindDesign, question: Question) -> list[str | None]:
-    """Return the modes in which the kind has designs."""
     unknown = {key: value for key, value in _SUPPOSED.items() if getattr(question, key) is None}
     supposed = replace(question, **unknown)  # type: ignore[arg-type]
     return list(dict.fromkeys(map(kind.mode, DesignSearch(kind, supposed).tables(supposed))))
 
 
 def _solved(search: DesignSearch, solved: str) -> Solution | str:
-    """Return the solution in one mode; or why there is none, and what would reach the target."""
+    """Return the solution in one mode, or why there is none and what would reach the target."""
     question = search.question
     target = math.inf if question.target is None else question.target
     if solved == search.kind.asks:
@@ -251,12 +246,11 @@ def _solved(search: DesignSearch, solved: str) -> Solution | str:
     if not 0 <= place < len(numbers):
         return _impossible(search, f"by any {solved}", **{solved: numbers[0 if most else -1]})
     solution = search.solution(**{solved: numbers[place]})
-    assert solution is not None  # noqa: S101 (the search has seen it)
+    assert solution is not None  # noqa: S101 (the search found it)
     return replace(solution, cost=-numbers[place] if most else numbers[place])
 
 
 def _numbers(search: DesignSearch, solved: str) -> list[float]:
-    """Return the values of three digits that are tried for a number, rising."""
     low, high = _LIMITS[solved]
     if solved == "epsilon":
         high = search.kind.max_epsilon(search.question)
@@ -266,7 +260,7 @@ def _numbers(search: DesignSearch, solved: str) -> list[float]:
 
 
 def _of_three_digits(place: int) -> int:
-    """Return the whole numbers with at most three digits that are not 0, rising: place 0 is 0."""
+    """Return the `place`-th whole number with at most three significant digits, from 0."""
     if place < _THOUSAND:
         return place
     power, digits = divmod(place - _THOUSAND, 900)
@@ -274,10 +268,10 @@ def _of_three_digits(place: int) -> int:
 
 
 def _impossible(search: DesignSearch, how: str, **numbers: float) -> str:
-    """Why a target is not reached, and what would reach it."""
+    """Explain why a target is not reached, and what would reach it."""
     question, kind = replace(search.question, **numbers), search.kind  # type: ignore[arg-type]
     best = search.best(**numbers)
-    if isinstance(best, MetricsFileError):  # whatever the mode: it is said once
+    if isinstance(best, MetricsFileError):  # Independent of the mode, so reported once
         return str(best)
     mode = "" if question.mode is None else f" in mode {question.mode!r}"
     if not isinstance(best, Candidate):
@@ -303,7 +297,7 @@ def _impossible(search: DesignSearch, how: str, **numbers: float) -> str:
 
 
 def _least(search: DesignSearch, name: str, target: float, **others: float) -> float | None:
-    """Return the least number that reaches a target, others as given; None if none does."""
+    """Return the smallest number that reaches a target with `others` fixed, or None."""
     now = getattr(search.question, name)
     numbers = [number for number in _numbers(search, name) if now < number <= _MORE * now]
 
@@ -316,7 +310,7 @@ def _least(search: DesignSearch, name: str, target: float, **others: float) -> f
 
 
 def about(number: float) -> str:
-    """Return a number to three digits."""
+    """Format a number to three digits."""
     if number < _THOUSAND:
         return f"{number:.4g}"
     digits = len(f"{number:.0f}") - 3
@@ -324,19 +318,19 @@ def about(number: float) -> str:
 
 
 def toml_table(name: str, keys: Mapping[str, Any]) -> str:
-    """Return the table `[metrics.NAME]` with these keys, a line each."""
+    """Return the table `[metrics.NAME]` with one line per key."""
     lines = [f"[metrics.{toml_key(name)}]"]
     lines += [f"{toml_key(key)} = {toml_value(value)}" for key, value in keys.items()]
     return "\n".join(lines) + "\n"
 
 
 def toml_key(name: str) -> str:
-    """Return a key, in quotes where it needs them."""
+    """Return a key, quoted if necessary."""
     return name if _BARE.fullmatch(name) else json.dumps(name)
 
 
 def toml_value(value: Any) -> str:
-    """Text, numbers, dates, lists and inline tables."""
+    """Format text, numbers, dates, lists and inline tables as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

@@ -1,9 +1,8 @@
 """Typed accessors of the declared metrics, for the Python and the TypeScript client.
 
-Written at build time by `rappor metrics compile --python` and `--typescript`. A name that is not
-declared, or a value that the metric does not take, is then an error of the type checker and of the
-editor. The TypeScript module also has `parts`: what the client loads for these metrics alone.
-"""
+`rappor metrics compile --python` and `--typescript` write them at build time. An undeclared name or
+an invalid value is then an error of the type checker and of the editor. The TypeScript module also
+has `parts`: the options that load only the client's parts for these metrics."""
 
 from __future__ import annotations
 
@@ -20,20 +19,16 @@ from rappor_core.metrics.metrics_file import MetricsFile
 
 
 class Language(NamedTuple):
-    """How a language writes types and methods.
-
-    choice: the type of one of some values; pair: of one value from each of two lists.
-    methods: by what an app records, with {name} and {type}.
-    """
+    """The syntax of types and methods in one language."""
 
     text: str
     number: str
-    choice: Callable[[Iterable[object]], str]
-    pair: str
-    methods: Mapping[str, str]
+    choice: Callable[[Iterable[object]], str]  # The type of one of some values
+    pair: str  # The type of one value from each of two lists
+    methods: Mapping[str, str]  # By recorded thing, with {name} and {type}
 
     def type_of(self, metric: Metric) -> str:
-        """Return the type of what a metric takes."""
+        """Return the type of the values that a metric accepts."""
         if metric.rules.takes_numbers:
             return self.number
         chosen = [self.choice(values) for values in metric.rules.takes(metric)]
@@ -135,15 +130,12 @@ _NOT_IN_NAMES = re.compile("[^a-z0-9]+")
 
 
 def python_text(file: MetricsFile) -> str:
-    """A Python module, in ASCII, with the class `Metrics`: an attribute for each declared metric.
+    """Return an ASCII Python module whose class `Metrics` has an attribute per declared metric.
 
-    `record` takes any string,
-    one of its categories, true or false, a number (and `add` of a sum); a metric of places takes
-    fixes (`record_location`) or, with `pairs`, trips (`record_trip`). A character of a name that
-    Python has not in names becomes `_`.
-
-    Raises MetricsFileError for two metrics whose names are then the same.
-    """
+    `record` accepts the metric's values: any string, one of its categories, true or false, or a
+    number (and `add` for a sum). A metric of places has `record_location` or, with `pairs`,
+    `record_trip`. Characters that are invalid in Python names become `_`. Raises MetricsFileError
+    if two names are then equal."""
     attributes: dict[str, Metric] = {}
     for metric in file.declared:
         attribute = _attribute(metric)
@@ -174,7 +166,7 @@ def _python_class(attribute: str, metric: Metric) -> str:
 
 
 _PACKAGE = "rappor-telemetry-client"
-_LIBRARIES = {"h3": "h3-js"}  # that a part is given, by the name of the option
+_LIBRARIES = {"h3": "h3-js"}  # The libraries passed to parts, by option
 _TYPESCRIPT_HEAD = """\
 // Written by `rappor metrics compile --typescript`; do not edit.
 
@@ -188,15 +180,15 @@ _PARTS = "/** What these metrics need: `openClient({ ...parts(), metrics, ... })
 
 
 def typescript_text(file: MetricsFile) -> str:
-    """A TypeScript module, in ASCII, with one accessor for each declared metric, and `parts`.
+    """Return an ASCII TypeScript module with one accessor per declared metric, and `parts`.
 
-    A string metric takes any string, a category one of its categories, a boolean true or false, a
-    pair one value of each of its lists, a metric of numbers a number (and `add` of a sum); a metric
-    of places or flows takes fixes (`recordLocation`) or, with `pairs`, trips (`recordTrip`).
-    """
+    A string metric accepts any string, a category one of its categories, a boolean true or false, a
+    pair one value of each of its lists, a metric of numbers a number (and `add` for a sum). A
+    metric of places or flows accepts fixes (`recordLocation`) or, with `pairs`, trips
+    (`recordTrip`)."""
     used = "".join(
         "".join(TYPESCRIPT.methods_of(metric)) for metric in file.declared
-    )  # an app's compiler refuses what is not (noUnusedLocals)
+    )  # Unused imports are errors under noUnusedLocals
     names = "Client, LocalTime" if "LocalTime" in used else "Client"
     imports = f'import type {{ {names} }} from "{_PACKAGE}";\n' + "".join(_imports(file))
     point = _POINT if "Point" in used else ""
@@ -207,7 +199,7 @@ def typescript_text(file: MetricsFile) -> str:
 
 
 def _imports(file: MetricsFile) -> Iterator[str]:
-    """Yield an import of each part that the metrics need, and of the libraries that parts need."""
+    """Yield an import of each part that the metrics need, and of the parts' libraries."""
     parts, places = _kind_parts(file), _place_options(file)
     names = dict.fromkeys([*parts, *(option for options in parts.values() for option in options)])
     for name in names:
@@ -221,7 +213,6 @@ def _imports(file: MetricsFile) -> Iterator[str]:
 
 
 def _parts(file: MetricsFile) -> str:
-    """Return the function `parts`: options of the client by name."""
     rows, places = [], _place_options(file)
     if parts := _kind_parts(file):
         calls = ", ".join(f"{part}({_object(options)})" for part, options in parts.items())
@@ -238,7 +229,7 @@ def _object(options: Iterable[str]) -> str:
 
 
 def _kind_parts(file: MetricsFile) -> dict[str, list[str]]:
-    """The parts of kinds that the core of the client does not have, with what they are given."""
+    """Return the parts of kinds that the client's core lacks, with their options."""
     parts: dict[str, list[str]] = {}
     for kind in map(kind_named, KINDS):
         metrics = [metric for metric in file.declared if metric.rules is kind]
@@ -248,7 +239,6 @@ def _kind_parts(file: MetricsFile) -> dict[str, list[str]]:
 
 
 def _place_options(file: MetricsFile) -> list[str] | None:
-    """What the part of places is given; None if no metric needs it."""
     metrics = [metric for metric in file.declared if metric.location is not None]
     return _options(metrics) if metrics else None
 

@@ -1,11 +1,10 @@
-"""Fleets too large to simulate a device at a time: counts over periods, drawn from their law.
+"""Fleets too large to simulate by device: counts over periods, drawn from their distribution.
 
-A device comes with a value for as long as it stays. Devices that came and left together, in one
-cohort, are a class. Given how many of a class hold each value, the bits of its devices are
-independent, so sums over devices are binomial: of the permanent bits once, when the class comes,
-and of the instantaneous ones in each period, given the permanent ones. Nothing is approximated; the
-cost is that of values, cohorts, bits and periods, not of devices.
-"""
+A device has one value for as long as it stays. Devices that came and left together, in one cohort,
+are a class. Given how many devices of a class hold each value, the bits of its devices are
+independent, so sums over devices are binomial: for the permanent bits once, when the class comes,
+and for the instantaneous bits in each period, given the permanent ones. Nothing is approximated.
+The cost depends on values, cohorts, bits and periods, not on devices."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -35,8 +34,8 @@ COLUMNS: Columns = (
 
 Counts = NDArray[np.int64]
 MAX_PERIODS = 104
-MAX_DEVICES = 1 << 40  # sums of their reports stay far below 2**63
-_CLASSES, _COHORT = 0, 1  # first word of the keys of the random streams
+MAX_DEVICES = 1 << 40  # Sums of their reports stay far below 2**63
+_CLASSES, _COHORT = 0, 1  # First words of the random streams' keys
 Advance = Callable[[int], None]
 
 
@@ -48,12 +47,16 @@ class FleetError(RapporError, ValueError):
 class Fleet:
     """A population of devices, each with one value for as long as it stays.
 
-    params: of the metric.  shares: of the values among the devices that come, (V,), sum 1.
-    positions: bits that each value sets in each cohort, (V, m, h); num_bits represents none.
-    devices: in each period.  periods: T.  turnover: the chance of a device to leave after a
-    period, and to be replaced by a new one.  reports_each: reports of a device in a period.
+    Raises FleetError for numbers out of range, and for metrics that report symbols.
 
-    Raises FleetError for what is out of range, and for metrics that report symbols.
+    Attributes:
+        params: The parameters of the metric.
+        shares: The shares of the values among arriving devices, (V,), with sum 1.
+        positions: The bits that each value sets in each cohort, (V, m, h); num_bits for none.
+        devices: The number of devices in each period.
+        periods: The number of periods T.
+        turnover: The probability that a device leaves after a period and a new one replaces it.
+        reports_each: The number of reports per device and period.
     """
 
     params: RapporParams
@@ -65,7 +68,6 @@ class Fleet:
     reports_each: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a fleet."""
         for name, most in (
             ("devices", MAX_DEVICES), ("periods", MAX_PERIODS), ("reports_each", 1000)
         ):  # fmt: skip
@@ -81,7 +83,7 @@ class Fleet:
 
 @dataclass(frozen=True, eq=False)
 class FleetCounts:
-    """By period: reports (T, m), bit counts (T, m, k), devices that hold each value (T, V)."""
+    """Counts by period: reports (T, m), bits (T, m, k), and holders of each value (T, V)."""
 
     reports: Counts
     bit_counts: Counts
@@ -89,12 +91,12 @@ class FleetCounts:
 
 
 def draw_classes(fleet: Fleet, seed: int) -> Counts:
-    """Draw how many devices came in period a and left before period b, by cohort, (T, T + 1, m)."""
+    """Draw the devices that came in period a and left before period b, by cohort, (T, T + 1, m)."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_CLASSES,)))
     periods, cohorts = fleet.periods, fleet.params.num_cohorts
     sizes = np.zeros((periods, periods + 1, cohorts), dtype=np.int64)
     equal = np.full(cohorts, 1 / cohorts)
-    staying = np.zeros((0, cohorts), dtype=np.int64)  # by period in which they came
+    staying = np.zeros((0, cohorts), dtype=np.int64)  # By period of arrival
     for now in range(periods):
         missing = fleet.devices - int(staying.sum())
         staying = np.vstack([staying, rng.multinomial(missing, equal)[None]])
@@ -105,7 +107,7 @@ def draw_classes(fleet: Fleet, seed: int) -> Counts:
 
 
 def no_counts(params: RapporParams, periods: int, num_values: int) -> FleetCounts:
-    """Counts of zero, of a given shape."""
+    """Return counts of zero."""
     shape = (periods, params.num_cohorts)
     return FleetCounts(
         np.zeros(shape, dtype=np.int64),
@@ -115,14 +117,14 @@ def no_counts(params: RapporParams, periods: int, num_values: int) -> FleetCount
 
 
 def draw_cohort(fleet: Fleet, sizes: Counts, cohort: int, seed: int, counts: FleetCounts) -> None:
-    """Add one cohort: who holds what, permanent bits of each class, and reports of each period.
+    """Add one cohort: the held values, each class's permanent bits, and each period's reports.
 
     Args:
-        fleet: of which it is a part.
-        sizes: of its classes in this cohort, (T, T + 1).
-        cohort: its number, which with the seed gives the random stream.
-        seed: of the fleet.
-        counts: changed in place.
+        fleet: The fleet that the cohort belongs to.
+        sizes: The sizes of its classes in this cohort, (T, T + 1).
+        cohort: The cohort's number, which with the seed determines the random stream.
+        seed: The seed of the fleet.
+        counts: The counts, which are changed in place.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_COHORT, cohort)))
     positions = fleet.positions[:, [cohort]]
@@ -147,7 +149,7 @@ def draw_cohort(fleet: Fleet, sizes: Counts, cohort: int, seed: int, counts: Fle
 
 
 def repetition(sizes: Counts, periods: int, reports_each: int = 1) -> float:
-    """rho = sum r^2 / sum r over devices, of their reports r in the first periods."""
+    """Return rho = sum r^2 / sum r over devices, of their reports r in the first periods."""
     came, went = np.indices(sizes.shape[:2])
     reports = reports_each * np.clip(np.minimum(went, periods) - came, 0, None)
     number = sizes.sum(axis=2)
@@ -156,7 +158,7 @@ def repetition(sizes: Counts, periods: int, reports_each: int = 1) -> float:
 
 @dataclass(frozen=True)
 class FleetMetric:
-    """The parameters of the fleet's metric, and the metric that declares them, if one does."""
+    """The parameters of the fleet's metric, and the metric that declares them, if any."""
 
     params: RapporParams
     metric: Metric | None = None
@@ -164,7 +166,7 @@ class FleetMetric:
     def aggregate(
         self, reports: Counts, bit_counts: Counts, first: date | None, last: date | None
     ) -> Aggregate:
-        """Return the aggregate that a collector would serve. reports: (m,). bit_counts: (m, k)."""
+        """Return the aggregate that a collector would serve, from counts (m,) and (m, k)."""
         if self.metric is None:
             plain = plain_aggregate("simulated", self.params, reports, bit_counts)
             return replace(plain, first_day=first, last_day=last)
@@ -174,8 +176,7 @@ class FleetMetric:
 def declared_metric(file: Path | None, name: str | None) -> FleetMetric:
     """Return the metric of a file, or strings in 128 bits and 64 cohorts at epsilons 4.4 and 1.1.
 
-    Raises FleetError for a name that the file does not have.
-    """
+    Raises FleetError for a name that is not in the file."""
     if file is None or name is None:
         return FleetMetric(
             RapporParams.rappor(
@@ -191,15 +192,14 @@ def declared_metric(file: Path | None, name: str | None) -> FleetMetric:
 def listed_values(
     declared: FleetMetric, file: Path | None, exponent: float, number: int, absent: int
 ) -> tuple[Candidates, Floats]:
-    """Return the candidates of a fleet, and the shares of the first V of them, which are held,
-    (V,).
+    """Return the candidates of a fleet, and the shares, (V,), of the first V, which are held.
 
     Args:
-        declared: metric, whose own values are taken where its definition has some.
-        file: of shares, largest first; else they fall as 1 / rank^exponent.
-        exponent: of shares that no file gives.
-        number: of strings that are held.
-        absent: further strings on the list, which nobody holds.
+        declared: The metric, whose own values are used if its definition has some.
+        file: The file of shares, largest first; without it they fall as 1 / rank^exponent.
+        exponent: The exponent of shares without a file.
+        number: The number of held strings.
+        absent: The number of listed strings that no device holds.
     """
     params = declared.params
     if params.scheme.hashed:
@@ -222,8 +222,7 @@ class Drawn:
     counts: FleetCounts
 
     def aggregate(self, first: int, last: int, declared: FleetMetric, start: date) -> Aggregate:
-        """Return the aggregate of weeks `first` up to but without `last`, as a collector serves
-        it."""
+        """Return the aggregate of weeks `first` to `last` (exclusive), as a collector serves it."""
         weeks = slice(first, last)
         reports, bits = (
             counts[weeks].sum(axis=0) for counts in (self.counts.reports, self.counts.bit_counts)
@@ -232,7 +231,7 @@ class Drawn:
         return declared.aggregate(reports, bits, *days)
 
     def week_files(self, declared: FleetMetric, start: date) -> dict[str, str]:
-        """Return the aggregate of each week as a JSON text, by the name of its file."""
+        """Return the aggregate of each week as JSON text, by file name."""
         return {
             f"{start + timedelta(weeks=week)}.json": self.aggregate(
                 week, week + 1, declared, start
@@ -243,25 +242,20 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A window of the first `periods`.
-
-    devices: that reported in it.  repeats: sum r^2 / sum r.  held: values that somebody held.
-    found, false_found: values of the list that were detected, held and not.  smallest: the least
-    true share among them, or None.
-    """
+    """The result for a window of the first `periods`."""
 
     periods: int
     reports: int
-    devices: int
-    repeats: float
-    held: int
-    found: int
-    false_found: int
-    smallest: float | None
+    devices: int  # Devices that reported in it
+    repeats: float  # sum r^2 / sum r
+    held: int  # Held values
+    found: int  # Detected held values
+    false_found: int  # Detected values that no device held
+    smallest: float | None  # The smallest true share detected, or None
 
 
 def draw_fleet(fleet: Fleet, seed: int, advance: Advance = lambda _: None) -> Drawn:
-    """Draw the counts of a fleet. advance: called with 1 after each cohort."""
+    """Draw the counts of a fleet; `advance` is called with 1 after each cohort."""
     sizes = draw_classes(fleet, seed)
     counts = no_counts(fleet.params, fleet.periods, len(fleet.shares))
     for cohort in range(fleet.params.num_cohorts):
@@ -279,8 +273,7 @@ def horizons(periods: int) -> list[int]:
 def decode_rows(
     drawn: Drawn, candidates: Candidates, declared: FleetMetric, options: DecodeOptions, start: date
 ) -> Iterator[Row]:
-    """Yield a row for each horizon. The first V candidates are the fleet's values, in their
-    order."""
+    """Yield a row for each horizon; the first V candidates are the fleet's values, in order."""
     for periods in horizons(drawn.fleet.periods):
         yield _row(drawn, periods, candidates, declared, options, start)
 

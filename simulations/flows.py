@@ -1,7 +1,6 @@
-"""A made-up city and the flows of its people, and whether the intervals of decoded flows hold.
+"""A made-up city and its people's flows, to measure the coverage of decoded flows' intervals.
 
-The worlds are flows that the gravity model describes, and flows that it does not.
-"""
+Some worlds have flows that the gravity model describes, and others do not."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -24,19 +23,19 @@ from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts
 
 START, END = date(2026, 11, 1), date(2026, 11, 30)
-BOX = [40.63, -74.11, 40.83, -73.85]  # of a real city, with people who are made up
-WITHOUT_DATA, LEAVING, ENTERING = 0.03, 0.04, 0.03  # shares of people
-REACH_KM, DEPARTURE = 4.0, 0.8  # mean way; of the logarithm of a flow from gravity
-PER_COHORT = 1_000  # reports that a cohort has about
+BOX = [40.63, -74.11, 40.83, -73.85]  # A real city with made-up people
+WITHOUT_DATA, LEAVING, ENTERING = 0.03, 0.04, 0.03  # Shares of people
+REACH_KM, DEPARTURE = 4.0, 0.8  # Mean distance; deviation of a flow's logarithm from gravity
+PER_COHORT = 1_000  # Approximate reports per cohort
 SPIKES, SPIKE = 20, 0.03
 TO_ONE_CELL = 0.7
-LARGEST = 50  # flows whose intervals are counted
+LARGEST = 50  # Number of flows whose intervals are counted
 QUANTITIES = (f"{LARGEST} largest", "detected flows", "zones", "detected zones", "night cells",
               "bands", "own cell and moved")  # fmt: skip
 
 
 class FlowWorld(StrEnum):
-    """How people move between the cells of a city (`in_world`)."""
+    """The way in which people move between the cells of a city (`in_world`)."""
 
     AS_IS = "as is"
     SHUFFLED = "shuffled"
@@ -49,9 +48,9 @@ def city_metric(epsilon: float = 2.0, devices: int = 100_000, **changes: Any) ->
     """Return a metric of flows of the city: 10 by 10 cells in 5 by 5 zones, unless changed.
 
     Args:
-        epsilon: of the one answer, for life.
-        devices: that will answer, for the number of cohorts.
-        changes: keys of the metric's table.
+        epsilon: The lifetime epsilon of the one answer.
+        devices: The number of devices that will answer, for the number of cohorts.
+        changes: Changed keys of the metric's table.
 
     Returns:
         The metric `commute`.
@@ -82,12 +81,11 @@ def city_metric(epsilon: float = 2.0, devices: int = 100_000, **changes: Any) ->
 
 
 def city_matrix(flow: Flow, rng: np.random.Generator, departure: float = DEPARTURE) -> Floats:
-    """Return the shares of people (P,), row by row of the K + 2 sides, of sum 1.
+    """Return the shares of people (P,), row by row of the K + 2 sides, with sum 1.
 
-    People and jobs of a cell are lognormal, flows fall with the distance and depart from that by
-    a lognormal factor, `departure` its standard deviation in the logarithm; two fifths work in
-    their cell as well.
-    """
+    People and jobs of a cell are lognormal. Flows fall with the distance and depart from that by a
+    lognormal factor, whose logarithm has the standard deviation `departure`. Two fifths also work
+    in the cell where they live."""
     kilometers = cell_meters(flow) / METERS
     people = np.exp(rng.normal(0, 0.8, len(flow.cells)))
     jobs = np.exp(rng.normal(0, 1.2, len(flow.cells)))
@@ -115,12 +113,12 @@ def draw_flows(
     """Return the counts of devices that answer once: exact draws, cohort by cohort.
 
     Args:
-        metric: of kind `flow`.
-        matrix: (P,) shares of pairs.
-        devices: number of them.
-        rng: source of the draws.
-        days: first and last day of the counts.
-        questions: questions whose cohorts have devices, None for all.
+        metric: A metric of kind `flow`.
+        matrix: The shares of pairs, (P,).
+        devices: The number of devices.
+        rng: The source of the draws.
+        days: The first and last day of the counts.
+        questions: The questions whose cohorts have devices, or None for all.
 
     Returns:
         The aggregate that a collector would serve.
@@ -146,12 +144,16 @@ def draw_flows(
 
 @dataclass(frozen=True)
 class FlowCoverage:
-    """How often intervals of 95 % hold, over draws of one matrix.
+    """The coverage of 95 % intervals over draws of one matrix.
 
-    held: by quantity, of `QUANTITIES`: part of all intervals that hold, standard error over the
-    draws, part in the worst draw, and mean number of intervals a draw; None where there are none.
-    error: total variation to the matrix.  detected, wrong: flows detected, and those whose true
-    share is below a quarter of the estimate, in all draws.  tau: mean size of the departures.
+    Attributes:
+        held: For each of `QUANTITIES`, the part of all intervals that contain the truth, its
+            standard error over the draws, the part in the worst draw, and the mean number of
+            intervals per draw; None without intervals.
+        error: The mean total variation to the matrix.
+        detected: The number of detected flows in all draws.
+        wrong: The number of those whose true share is below a quarter of the estimate.
+        tau: The mean size of the departures.
     """
 
     draws: int
@@ -170,15 +172,15 @@ def flow_coverage(
     rng: np.random.Generator,
     advance: Callable[[int], None],
 ) -> FlowCoverage:
-    """Draw and decode, and count which intervals hold.
+    """Draw and decode, and count the intervals that contain the truth.
 
     Args:
-        metric: of kind `flow`.
-        matrix: (P,) shares of pairs, of sum 1.
-        devices: that answer once.
-        draws: number of them.
-        rng: source of the draws.
-        advance: called with 1 after each.
+        metric: A metric of kind `flow`.
+        matrix: The shares of pairs, (P,), with sum 1.
+        devices: The number of devices, which answer once.
+        draws: The number of draws.
+        rng: The source of the draws.
+        advance: A callback, called with 1 after each draw.
 
     Returns:
         The counts over all draws.
@@ -202,18 +204,18 @@ def flow_coverage(
 
 
 def in_world(matrix: Floats, flow: Flow, world: FlowWorld, rng: np.random.Generator) -> Floats:
-    """Change the flows between cells of a matrix; those of other sides stay.
+    """Change the flows between cells of a matrix to those of a world; other flows stay.
 
     Args:
-        matrix: (P,) shares of pairs, of sum 1.
-        flow: of the metric.
-        world: `as is`; `shuffled`: the destinations of each cell in another order; `spikes`: 20
-            flows of 3 % of the people of cells, the rest even; `even`: all flows equal; `one cell`:
-            70 % of each cell's people go to one and the same.
-        rng: source of the order, the flows or the cell.
+        matrix: The shares of pairs, (P,), with sum 1.
+        flow: The flow of the metric.
+        world: `as is`: unchanged; `shuffled`: each cell's destinations in another order; `spikes`:
+            20 flows of 3 % of the people of cells, the rest even; `even`: all flows equal; `one
+            cell`: 70 % of each cell's people go to the same cell.
+        rng: The source of the order, the flows or the cell.
 
     Returns:
-        (P,) shares of sum 1.
+        The changed shares, (P,), with sum 1.
     """
     whole, cells = matrix.reshape(flow.num_sides, -1).copy(), len(flow.cells)
     inside = whole[:cells, :cells]
@@ -235,18 +237,18 @@ def in_world(matrix: Floats, flow: Flow, world: FlowWorld, rng: np.random.Genera
 
 
 def is_wrong(decoding: FlowDecoding, truth: Floats) -> Flags:
-    """(detected,) flows detected whose true share (P,) is below a quarter of the estimate."""
+    """Return which detected flows truly have less than a quarter of the estimate, (detected,)."""
     detected = decoding.detected
     return np.asarray(truth[detected] < 0.25 * decoding.flows.estimate[detected])
 
 
 def off(guess: Floats, truth: Floats) -> float:
-    """Total variation, 0 equal and 1 apart."""
+    """Return the total variation, 0 for equal and 1 for disjoint shares."""
     return float(0.5 * np.abs(guess - truth).sum())
 
 
 def _hits(fit: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:
-    """By quantity, which intervals of a decoding hold."""
+    """Yield by quantity which intervals of a decoding contain the truth."""
     space = FlowSpace.of(fit.flow)
     matrix = truth.reshape(space.num_sides, -1)
     cells = np.arange(space.num_cells)
@@ -268,7 +270,7 @@ def _within(table: ShareTable, truth: Any) -> Flags:
 
 
 def _summary(each: list[Flags]) -> tuple[float, float, float, float] | None:
-    """Part that holds, its standard error with the draws as clusters, worst draw, size."""
+    """Return the covered part, its standard error by draws, the worst draw's part and the size."""
     sizes = np.array([len(flags) for flags in each], dtype=float)
     if not sizes.sum():
         return None

@@ -1,4 +1,4 @@
-"""Do the intervals of single cells hold the truth? Fresh maps of a declared metric, counted."""
+"""The coverage of single cells' intervals on fresh maps of a declared metric."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,20 +22,23 @@ OTHER_SHARES = 0.02, 0.3, 0.75
 HEAVIEST, TEN = 5, 10
 GROUPS = "all", "found", "heaviest_five", "heaviest_ten"
 _DAY = date(2026, 11, 2)
-_HEAVIEST_TAIL, _TAIL = 0.12, 1.2  # largest share, and exponent, of the heavy-tailed crowds
-_REACH, _ROUGH, _SLOPE = 0.35, 1.5, 1.0  # of a city: correlation in standard deviations of places
+_HEAVIEST_TAIL, _TAIL = 0.12, 1.2  # Largest share and exponent of heavy-tailed crowds
+_REACH, _ROUGH, _SLOPE = 0.35, 1.5, 1.0  # Of a city; _REACH is in standard deviations of places
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often intervals hold the truth, over `maps` maps.
+    """The coverage of intervals over `maps` maps, for cells only, without `other` and the like.
 
-    Of cells alone: `other` and what else is not a place is left out.  parts: in [0, 1], of `all`,
-    `found` (detected; `num_found` of them), `heaviest_five` and `heaviest_ten`, of the largest true
-    shares; NAME_error: Monte-Carlo standard error, cells of one map counted together; NAME_worst:
-    of the worst map; None if undefined.  found_by_map: mean over the maps of the part of the found,
-    1 where none is found, that is 1 - the false coverage rate (Benjamini and Yekutieli 2005).
-    width: mean of the five.
+    Attributes:
+        num_found: The number of detected cells.
+        found_by_map: The mean over maps of the covered part of detected cells, 1 if there are none:
+            1 - the false coverage rate (Benjamini and Yekutieli 2005).
+        width: The mean width of the intervals of the five largest true shares.
+        parts: The covered parts, in [0, 1], of `all` cells, `found` (detected) ones, and the
+            `heaviest_five` and `heaviest_ten` true shares. NAME_error is the Monte-Carlo standard
+            error, with one map's cells as a cluster, and NAME_worst the worst map's part; None if
+            undefined.
     """
 
     maps: int
@@ -47,11 +50,11 @@ class Coverage:
 
 
 def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats:
-    """Draw a crowd over the cells and the reserved values, the last, (n,).
+    """Draw the shares of the cells and, last, of the values that are not cells, (n,).
 
-    By turns a heavy tail and a city whose neighboring cells are alike, with a fiftieth, three
-    tenths and three quarters in the reserved values, in equal parts.
-    """
+    The draws alternate between a heavy tail and a city whose neighboring cells are similar. A
+    fiftieth, three tenths or three quarters are outside the cells, in equal parts for each such
+    value."""
     cells, reserved = len(places.shown_cells), len(places.reserved)
     if number % 2:
         where = np.array([cell_center(places.grid, cell) for cell in places.shown_cells])
@@ -69,8 +72,7 @@ def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats
 
 
 def has_map(metric: Metric) -> bool:
-    """Return whether a metric's values are places; those of trips are pairs of places and have no
-    map."""
+    """Return whether a metric's values are places, unlike those of trips, which have no map."""
     return metric.location is not None and not metric.location.pairs
 
 
@@ -81,20 +83,20 @@ def map_coverage(
     rng: np.random.Generator,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Coverage:
-    """Draw and decode maps of one slot and level, one report a device.
+    """Draw and decode maps of one slot and level, one report per device.
 
     Args:
         metric: A metric of places.
-        devices: Devices of each map.
-        maps: Number of maps.
-        rng: Source of the populations and their noise.
-        advance: Called with 1 after each map.
+        devices: The number of devices of each map.
+        maps: The number of maps.
+        rng: The source of the populations and their noise.
+        advance: A callback, called with 1 after each map.
 
     Returns:
-        How many intervals of cells hold the true shares.
+        The coverage of cells' intervals.
 
     Raises:
-        ParameterError: The metric is not of places, or of trips.
+        ParameterError: The metric has no places, or has trips.
     """
     if metric.location is None or not has_map(metric):
         raise ParameterError(f"metric {metric.name!r} has no map: give one of places, not of trips")
@@ -126,12 +128,11 @@ def map_coverage(
 
 
 def covered_part(hits: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
-    """Return the share of true values in intervals, its Monte-Carlo error, and that of the worst
-    map.
+    """Return the share of covered true values, its Monte-Carlo error, and the worst map's share.
 
-    hits, counted: cells of each map, (maps,). The error is that of a ratio of two sums over maps
-    (Cochran 1977, section 6.3): cells of one map are not independent. None if unknown.
-    """
+    `hits` and `counted` are numbers of cells per map, (maps,). The error is that of a ratio of two
+    sums over maps (Cochran 1977, section 6.3): cells of one map are not independent. None if
+    unknown."""
     total, maps = counted.sum(), len(counted)
     if not total:
         return None, None, None
@@ -145,7 +146,6 @@ def covered_part(hits: Floats, counted: Floats) -> tuple[float | None, float | N
 def _decoded(
     metric: Metric, places: Places, truth: Floats, devices: int, rng: np.random.Generator
 ) -> CellEstimates:
-    """Draw and decode one map."""
     drawn, _ = draw_aggregate(list(places.finest), truth, devices, metric.params, rng)
     drawn = declared_aggregate(drawn, metric, _DAY, _DAY)
     candidates = places.candidates(0, metric.params)
@@ -164,7 +164,6 @@ def coverage_line(row: Mapping[str, Any]) -> list[str]:
 
 
 def _part(row: Mapping[str, Any], name: str) -> str:
-    """Coverage of a group of cells, its Monte-Carlo error, and that of the worst map."""
     part, error, worst = (row[name + what] for what in ("", "_error", "_worst"))
     text = "-" if part is None else f"{part:.3f}"
     text += f" ± {error:.3f}" if error is not None else ""

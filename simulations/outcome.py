@@ -1,35 +1,31 @@
-"""What an experiment found: its rows, and the table that is shown of them."""
+"""The result of an experiment: its rows, and the table that shows them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-Columns = Sequence[tuple[str, str, str]]  # heading, name in a row, and format
+Columns = Sequence[tuple[str, str, str]]  # Heading, name in a row, and format
 
 
 @dataclass(frozen=True)
 class ExperimentOutcome:
-    """What an experiment found.
+    """The result of an experiment."""
 
-    rows: all figures, plain.  headings, lines: its table as text.  notes: sentences under the
-    table.  files: further texts by name.
-    """
-
-    rows: Sequence[Mapping[str, Any]]
-    headings: Sequence[str]
-    lines: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    rows: Sequence[Mapping[str, Any]]  # All figures as plain values
+    headings: Sequence[str]  # Of its table
+    lines: Sequence[Sequence[str]]  # Its table as text
+    notes: Sequence[str] = ()  # Sentences under the table
+    files: Mapping[str, str] = field(default_factory=dict)  # Further texts by name
 
 
 def outcome_of(rows: Iterable[Any], columns: Columns, **more: Any) -> ExperimentOutcome:
     """Make the outcome of an experiment whose table has a line for each row.
 
     Args:
-        rows: dataclasses, or plain values by name.
-        columns: heading, name in a row, and format of each.
-        more: notes and files.
+        rows: Dataclasses, or plain values by name.
+        columns: The heading, name in a row, and format of each column.
+        more: The notes and files.
     """
     plain = [row if isinstance(row, Mapping) else asdict(row) for row in rows]
     lines = [[_cell(row.get(name), form) for _, name, form in columns] for row in plain]

@@ -1,4 +1,4 @@
-"""Files of candidates: text, CSV, JSON or Parquet, gzipped or not; and their weights."""
+"""Readers for files of candidates (text, CSV, JSON or Parquet, optionally gzipped) and weights."""
 
 import csv
 import io
@@ -25,16 +25,17 @@ _SHOWN_COLUMNS = 20
 
 
 def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
-    """Yield the entries of a file of candidates, in order, as text or bytes.
+    """Yield the entries of a candidate file in order, as text or bytes.
 
     Args:
-        path: `.csv[.gz]`, `.parquet[.gz]`, `.json[.gz]` (a list of strings, kept as they are);
-            anything else has a value a line, LF or CRLF.
-        column: Of a table of several columns its name, or of a CSV without a header its number.
+        path: A `.csv[.gz]`, `.parquet[.gz]` or `.json[.gz]` file (a list of strings, which are not
+            changed). Any other name is read as text with one value per line, LF or CRLF.
+        column: The column's name in a table of several columns, or its number in a CSV without a
+            header.
 
     Raises:
-        CandidatesError: A value with blanks at its ends, or a file that is not such a list.
-        TableFileError: A CSV that is not a table.
+        CandidatesError: A value has blanks at its ends, or the file is not such a list.
+        TableFileError: A CSV file is not a table.
     """
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
@@ -56,7 +57,6 @@ def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines; bytes that are not UTF-8 are left to the caller, who counts them."""
     with opened(path) as file:
         first = file.readline().removeprefix(_BOM)
         for number, line in enumerate(chain([first] if first else [], file), start=1):
@@ -67,9 +67,8 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _check(value: str, place: str) -> None:
-    """Refuse blanks and invisible characters at the ends of a value."""
     problem = text_problem(value)
-    if problem and problem != NOT_UTF8:  # of which the caller counts
+    if problem and problem != NOT_UTF8:  # the caller counts those
         raise CandidatesError(
             f"{place}: {shown(value)} {problem}, or give a JSON list of strings if devices record "
             "it so"
@@ -113,7 +112,7 @@ def _parquet(path: Path, column: str | None) -> Iterator[str | bytes]:
         value_type = kind.value_type if types.is_dictionary(kind) else kind
         texts = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
         if not any(is_type(value_type) for is_type in (*texts, types.is_integer, types.is_date)):
-            raise CandidatesError(  # values of others have several texts, such as 1.0 or a time
+            raise CandidatesError(  # a value of another type can be written in several ways
                 f"column {column!r} is of type {value_type}, not text: write its values as text, "
                 "as devices record them"
             )
@@ -126,20 +125,20 @@ def _names(names: Any) -> str:
     return ", ".join(map(repr, list(names)[:_SHOWN_COLUMNS]))
 
 
-MAX_WEIGHT = 1e9  # of a weight, and of 1 over it
+MAX_WEIGHT = 1e9  # the largest weight; the smallest is 1 / MAX_WEIGHT
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of candidates, of which only the ratios count: how the analyst divides the level of a
-    rule, before the data. others: that of every value which is not in `of`; None if there must be
-    none. Raises CandidatesError with a bad weight."""
+    """Relative weights of candidates, chosen by the analyst before the data are seen.
+
+    They divide the error level of a decision rule among the candidates. Only their ratios matter.
+    Raises CandidatesError for an invalid weight."""
 
     of: Mapping[str, float]
-    others: float | None = None
+    others: float | None = None  # The weight of all other values; None if there may be none
 
     def __post_init__(self) -> None:
-        """Refuse an invalid weight. One of 0 would be a candidate that can never be found."""
         named = [(f"the weight of {shown(value)}", weight) for value, weight in self.of.items()]
         if self.others is not None:
             named.append(("the weight of the others", self.others))
@@ -150,8 +149,14 @@ class Weights:
                 )
 
     def among(self, values: Sequence[bytes], group: Indices) -> Floats:
-        """Weights of the groups of candidates (M,) that set the same bits, (G,), of mean 1: the
-        heaviest of a group counts. Raises CandidatesError for a value without a weight."""
+        """Return one weight per group (G,) of candidates that set the same bits, scaled to mean 1.
+
+        The largest weight in a group counts. Raises CandidatesError for a value without a weight.
+
+        Args:
+            values: The candidates, (M,).
+            group: The first member of each candidate's group, (M,).
+        """
         largest, weights = np.zeros(len(values)), []
         for value in map(bytes.decode, values):
             weight = self.of.get(value, self.others)
@@ -166,7 +171,7 @@ class Weights:
         return np.asarray(of_groups / of_groups.mean())
 
     def to_csv(self) -> str:
-        """Return the canonical CSV that `read_weights` reads: sorted, that of all others last."""
+        """Return the canonical CSV that `read_weights` reads: sorted, the weight of others last."""
         text, others = io.StringIO(), [] if self.others is None else [("", self.others)]
         rows = [(value, repr(weight)) for value, weight in [*sorted(self.of.items()), *others]]
         csv.writer(text, lineterminator="\n").writerows(rows)
@@ -174,12 +179,14 @@ class Weights:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of `to_csv` in UTF-8."""
+        """The SHA-256 digest of `to_csv`, encoded as UTF-8."""
         return sha256(self.to_csv().encode()).hexdigest()
 
 
 def read_weights(path: Path) -> Weights:
-    """Read `value,weight`; a line without a value is for others. Raises CandidatesError."""
+    """Read weights from a CSV file of `value,weight`; a row with an empty value weighs all others.
+
+    Raises CandidatesError if the file is damaged."""
     weights: dict[str, float] = {}
     with naming(path, CandidatesError, "give a UTF-8 CSV of value,weight"):
         for row in read_rows(path):

@@ -1,5 +1,6 @@
-"""The candidates: which values to look for, and the bits that each would set: those of
-`rappor_core.hashing`, as on the device, computed for a million values at once."""
+"""Lists of candidate values and the bits that each candidate would set.
+
+The bits are those of `rappor_core.hashing`, as on the device, computed for many values at once."""
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ _SHIFT_30, _SHIFT_27, _SHIFT_31, _SHIFT_32 = (np.uint64(shift) for shift in (30,
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _MIX_1, _MIX_2 = np.uint64(MIX_1), np.uint64(MIX_2)
 _ONE = np.uint64(1)
-_BLOCK = 1 << 16  # values hashed between two words on progress
+_BLOCK = 1 << 16  # values hashed between two progress reports
 STAGE = "hashing candidates"
 
 
 def bit_positions(
     values: Sequence[bytes], params: RapporParams, progress: Progress = silent
 ) -> Positions:
-    """Compute the index tensor (M, m, h) of normalized values; repeats within a cohort become k."""
+    """Compute the index tensor (M, m, h) of normalized values; a bit repeated in a cohort is k."""
     shape = (len(values), params.num_cohorts, params.num_hashes)
     positions = np.empty(shape, dtype=position_type(params.num_bits))
     for start in range(0, len(values), _BLOCK):
@@ -64,7 +65,7 @@ def bit_positions(
 
 @compiled
 def _derive(low: int, high: int, halves: Any, num_bits: int, positions: Any) -> None:
-    """`rappor_core.hashing.mmh3_positions` for candidates [low, high) and every cohort."""
+    """Compute `rappor_core.hashing.mmh3_positions` for candidates [low, high) and every cohort."""
     num_cohorts, num_hashes = positions.shape[1], positions.shape[2]
     words = (num_hashes + 1) // 2
     size = np.uint64(num_bits)
@@ -86,7 +87,7 @@ MAX_GENERATED = 10_000_000
 
 @dataclass(frozen=True)
 class ReadNotes:
-    """Counts from reading a list: all entries, and how many were left out for which reason."""
+    """Counts of all entries read from a list, and of those left out for each reason."""
 
     read: int = 0
     empty: int = 0
@@ -94,7 +95,6 @@ class ReadNotes:
     not_text: int = 0
 
     def __str__(self) -> str:
-        """One line for people."""
         counts = {"empty": self.empty, "duplicate": self.duplicates, "not UTF-8": self.not_text}
         left_out = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         return f"{self.read:,} entries read" + f"; left out: {left_out}" * bool(left_out)
@@ -102,22 +102,16 @@ class ReadNotes:
 
 @dataclass(frozen=True)
 class Candidates:
-    """A list of candidates: distinct values (normalized bytes), in the order given.
-
-    tensor: positions, where they are given (a map file).  complete: no other value can be held, as
-    with the cells of a grid.  own_bits: each sets one bit, which no other sets, as a map file says
-    it.  reserved: so many values at the end are each tested separately, as `other` of a map.
-    """
+    """A list of candidates: distinct values (normalized bytes), in the order given."""
 
     values: Sequence[bytes]
     notes: ReadNotes = field(default_factory=ReadNotes)
-    tensor: Positions | None = None
-    complete: bool = False
-    own_bits: bool = False
-    reserved: int = 0
+    tensor: Positions | None = None  # The bit positions if they are given (a map file)
+    complete: bool = False  # No other value can occur, as with the cells of a grid
+    own_bits: bool = False  # Each value sets one bit that no other value sets (a map file)
+    reserved: int = 0  # The number of values at the end that are tested separately (`other`)
 
     def __post_init__(self) -> None:
-        """Refuse an empty list, and one of reserved values alone."""
         if not len(self.values):
             raise CandidatesError("no candidates; give a list with one value a line")
         if not 0 <= self.reserved < len(self.values):
@@ -127,13 +121,13 @@ class Candidates:
             )
 
     def __len__(self) -> int:
-        """M, the number of candidates."""
         return len(self.values)
 
     @classmethod
     def from_strings(cls, strings: Iterable[str | bytes]) -> Candidates:
-        """Normalize, drop empty, repeated and undecodable entries, and count what was dropped.
-        Raises CandidatesError if nothing is left, or for anything but text."""
+        """Normalize the entries; drop and count those that are empty, repeated or undecodable.
+
+        Raises CandidatesError if nothing is left, or for an entry that is not text."""
         if isinstance(strings, str | bytes):
             raise CandidatesError(f"{shown(strings)} is one value; give a list of them")
         distinct: dict[bytes, None] = {}
@@ -162,17 +156,14 @@ class Candidates:
 
     @classmethod
     def from_file(cls, path: str | Path, column: str | None = None) -> Candidates:
-        """Read candidates from a file: text with a value a line, csv or Parquet, gzipped or not.
+        """Read candidates from a file: text with one value per line, CSV or Parquet (or gzipped).
 
         Args:
             path: The file.
-            column: Name of the column of a table; its only one if None.
-
-        Returns:
-            The candidates, in the file's order.
+            column: The name of the column in a table; None for its only column.
 
         Raises:
-            CandidatesError: The file cannot be read; the message names its line where there is one.
+            CandidatesError: The file cannot be read. The message names the line if it is known.
         """
         hint = "give UTF-8 text with a value a line, csv or Parquet, gzipped or not"
         with naming(Path(path), CandidatesError, hint):
@@ -180,18 +171,18 @@ class Candidates:
 
     @classmethod
     def numbers(cls, first: int, last: int, step: int = 1) -> Candidates:
-        """List whole numbers, as decimal text.
+        """List whole numbers as decimal text.
 
         Args:
             first: The first number.
             last: The last number, included.
-            step: Distance between two numbers, 1 or more.
+            step: The distance between two numbers, 1 or more.
 
         Returns:
-            The candidates, rising.
+            The candidates in ascending order.
 
         Raises:
-            CandidatesError: There is no such number, or more than `MAX_GENERATED`.
+            CandidatesError: The range is empty, or contains more than `MAX_GENERATED` numbers.
         """
         empty = step < 1 or last < first
         if empty or (last - first) // step >= MAX_GENERATED:
@@ -208,7 +199,7 @@ class Candidates:
             last: The last day.
 
         Returns:
-            The candidates, rising.
+            The candidates in ascending order.
 
         Raises:
             CandidatesError: `last` is before `first`.
@@ -219,18 +210,18 @@ class Candidates:
         return cls.from_strings((first + timedelta(days=day)).isoformat() for day in days)
 
     def direct(self, params: RapporParams) -> bool:
-        """Return whether each value has its own bit, so that no regression is needed."""
+        """Return whether each value has a separate bit, so that no regression is needed."""
         return params.scheme.own_bits or self.own_bits
 
     def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
-        """Find the bits that each candidate sets in each cohort.
+        """Compute the bits that each candidate sets in each cohort.
 
         Args:
-            params: Parameters of the metric.
-            progress: Called while the candidates are hashed.
+            params: The parameters of the metric.
+            progress: A callback, called while candidates are hashed.
 
         Returns:
-            Index tensor (M, m, h); k where a candidate sets fewer bits.
+            The index tensor (M, m, h); entries are k where a candidate sets fewer bits.
 
         Raises:
             CandidatesError: The listed values do not fit the bits.
@@ -253,7 +244,6 @@ class Candidates:
 
 
 def _check_fit(num_values: int, params: RapporParams) -> None:
-    """Whether so many listed values fit the encoding. Raises CandidatesError."""
     try:
         params.scheme.check_num_values(params, num_values)
     except ParameterError as error:
@@ -261,8 +251,9 @@ def _check_fit(num_values: int, params: RapporParams) -> None:
 
 
 def metric_candidates(aggregate: Aggregate) -> Candidates:
-    """The values that a metric has by its definition: categories, true and false, or cells. Raises
-    CandidatesError for a metric of strings: they are not listed anywhere."""
+    """Return the values that a metric's definition lists: categories, true and false, or cells.
+
+    Raises CandidatesError for a metric of strings, whose definition lists no values."""
     params, definition = aggregate.params, aggregate.definition
     names = own_names(params, definition)
     if names:
@@ -282,8 +273,9 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
 
 
 def own_names(params: RapporParams, definition: Mapping[str, Any]) -> Sequence[str]:
-    """Return the names of the values that a definition (`Metric.to_dict`, or empty) lists; none
-    where they must be guessed. Raises RapporError for a damaged one."""
+    """Return the names of the values that a definition lists; none if they must be guessed.
+
+    The definition is `Metric.to_dict` or empty. Raises RapporError if it is damaged."""
     names: Sequence[str] = params.scheme.value_names
     if not names and definition:
         names = _kind_of(definition).names(definition)
@@ -291,13 +283,14 @@ def own_names(params: RapporParams, definition: Mapping[str, Any]) -> Sequence[s
 
 
 def _kind_of(definition: Mapping[str, Any]) -> Kind:
-    """The kind of a metric as declared; of a definition without one, what all kinds share."""
     return kind_named(definition["kind"]) if "kind" in definition else Kind()
 
 
 def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
-    """Replace the list by the metric's own values, in the order of their bits, where it has them:
-    no estimate moves to another name. Raises CandidatesError for any other candidate."""
+    """Replace a list by the metric's own values in bit order, so that estimates keep their names.
+
+    The list is returned unchanged if the metric does not name its values. Raises CandidatesError
+    for a candidate that is not a value of the metric."""
     scheme = aggregate.params.scheme
     named = bool(scheme.value_names) or "categories" in aggregate.definition
     if scheme.hashed or not named or candidates.tensor is not None:

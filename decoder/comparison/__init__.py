@@ -1,1 +1,1 @@
-"""Differences between windows: of shares, of maps, of numbers; every test of change, once."""
+"""Differences between windows (of shares, maps and numbers) and the tests of change."""

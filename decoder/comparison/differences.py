@@ -1,5 +1,6 @@
-"""Differences between two windows: intervals, tests, and corrections for multiplicity, whoever
-estimated the difference and its standard error."""
+"""Differences between two windows: intervals, tests, and corrections for multiplicity.
+
+These functions apply to any estimated difference with a standard error."""
 
 from __future__ import annotations
 
@@ -20,24 +21,19 @@ from rappor_core.text import counted
 
 @dataclass(frozen=True)
 class Differences:
-    """Differences between two windows, later less earlier, (n,) each; shares in [-1, 1].
-
-    low, high: interval of the decision, not clipped: it holds 0 where no change is detected
-    (`decided`).  p_value: two-sided, of no change.  p_adjusted, detected: after correction; a value
-    that is tested separately keeps its own p-value.  freedom: of the t distribution.
-    """
+    """Differences between two windows, later minus earlier, (n,) each; shares in [-1, 1]."""
 
     difference: Floats
     std_error: Floats
-    low: Floats
+    low: Floats  # Interval that agrees with the decision: contains 0 if no change is detected
     high: Floats
-    p_value: Floats
-    p_adjusted: Floats
+    p_value: Floats  # Two-sided p-value of no change
+    p_adjusted: Floats  # Corrected, except for values that are tested separately
     detected: Flags
-    freedom: Floats
+    freedom: Floats  # Degrees of freedom of the t distribution
 
     def of(self, rows: Indices) -> Differences:
-        """Return the differences of some rows."""
+        """Return the differences of the given rows."""
         return Differences(*(part[rows] for part in vars(self).values()))
 
 
@@ -49,14 +45,14 @@ def differences(
     freedom: float = np.inf,
     apart: Flags | None = None,
 ) -> Differences:
-    """Interval and test of each difference (n,), corrected by Benjamini-Hochberg.
+    """Compute an interval and a test of each difference (n,), corrected by Benjamini-Hochberg.
 
     Args:
-        difference: later less earlier.
-        std_error: of each; where it is not a number the difference is not tested.
-        alpha: of the tests, in (0, 1).
-        freedom: of the t distribution of the differences.
-        apart: values outside the list, such as `other` of a map (`decide`).
+        difference: The differences, later minus earlier.
+        std_error: Their standard errors; a difference whose error is NaN is not tested.
+        alpha: The level of the tests, in (0, 1).
+        freedom: The degrees of freedom of the t distribution.
+        apart: Flags of values outside the list, such as `other` of a map (`decide`).
     """
     p = no_change(difference, std_error, freedom)
     adjusted, freedoms = corrected(p, alpha=alpha, apart=apart).adjusted, np.full(len(p), freedom)
@@ -67,12 +63,12 @@ def differences(
 def decided(
     rows: Differences, p_adjusted: Floats, alpha: float, apart: Flags | None = None
 ) -> Differences:
-    """Decide by corrected p-values which rows changed, and give each the interval of that decision.
+    """Decide from corrected p-values which rows changed, and compute intervals that match.
 
-    With R of M detected it is at the level 1 - alpha max(R, 1) / M (Benjamini and Yekutieli 2005),
-    that of values tested separately at 1 - alpha: by Benjamini-Hochberg it excludes 0 where a
-    change is detected and nowhere else. By another correction it reaches 0 where none is.
-    """
+    If R of M rows are detected, the intervals have level 1 - alpha max(R, 1) / M (Benjamini and
+    Yekutieli 2005); those of values tested separately have level 1 - alpha. With Benjamini-Hochberg
+    p-values, an interval excludes 0 exactly if a change is detected. With another correction, it is
+    extended to 0 if none is detected."""
     detected = p_adjusted <= alpha
     listed = np.ones_like(detected) if apart is None else ~apart
     part = max(detected[listed].sum(), 1) / max(listed.sum(), 1)
@@ -90,20 +86,28 @@ def decided(
 def independent(
     before: tuple[Floats, Floats], after: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """Difference and standard error (n,) of two independent unbiased estimates with standard
-    errors. Devices that repeat permanent answers in both windows make it surer, never less sure."""
+    """Return differences and standard errors (n,) of two independent unbiased estimates.
+
+    If devices repeat permanent answers in both windows, the true errors are smaller, never larger.
+
+    Args:
+        before: The estimates and standard errors of the earlier window.
+        after: Those of the later window.
+    """
     return after[0] - before[0], np.hypot(before[1], after[1])
 
 
 def no_change(difference: Floats, std_error: Floats, freedom: float = np.inf) -> Floats:
-    """Two-sided p-values (n,) of no change; 1 where a standard error is not positive."""
+    """Compute two-sided p-values (n,) of no change; 1 if a standard error is not positive."""
     return more_than(0.0, difference, std_error, freedom)
 
 
 def more_than(
     bound: float, difference: Floats, std_error: Floats, freedom: float = np.inf
 ) -> Floats:
-    """P-values (n,), for both signs, of a change of at most `bound` >= 0; 1 without an error."""
+    """Compute p-values (n,), for both signs, of a change of at most `bound` >= 0.
+
+    A p-value is 1 if the standard error is not positive."""
     away = np.abs(difference) - bound
     z = np.divide(away, std_error, out=np.full(len(away), -np.inf), where=std_error > 0)
     one_sided = stdtr(freedom, -z) if np.isfinite(freedom) else ndtr(-z)
@@ -116,17 +120,17 @@ def corrected(
     alpha: float = DEFAULT_ALPHA,
     apart: Flags | None = None,
 ) -> ListDecision:
-    """Correct p-values (n,) for multiplicity; those in `apart` are each tested separately."""
+    """Correct p-values (n,) for multiplicity; values flagged in `apart` are tested separately."""
     return decide(p, np.zeros_like(p), correction, alpha, alone=apart)
 
 
 @dataclass(frozen=True)
 class WindowChange:
-    """What changed from window `first` to window `second`, numbers from 0; names of the rows."""
+    """The changes between two windows of a series, for the named quantities."""
 
-    first: int
+    first: int  # The number of the earlier window, from 0
     second: int
-    quantities: tuple[str, ...]
+    quantities: tuple[str, ...]  # The names of the rows
     rows: Differences
 
 
@@ -135,6 +139,7 @@ Change = TypeVar("Change", bound=WindowChange)
 
 def window_pairs(total: int) -> list[tuple[int, int]]:
     """List the pairs of windows that a series compares: neighbors, then the first and the last.
+
     Raises DecodeError for fewer than two windows."""
     if total < 2:
         raise DecodeError(f"{counted(total, 'window')}: a series needs two or more")
@@ -144,7 +149,7 @@ def window_pairs(total: int) -> list[tuple[int, int]]:
 def corrected_windows(
     changes: Sequence[Change], alpha: float = DEFAULT_ALPHA
 ) -> tuple[Change, ...]:
-    """Decide by Benjamini-Hochberg over all quantities and pairs of windows."""
+    """Decide which quantities changed, by Benjamini-Hochberg over all quantities and windows."""
     columns = zip(*(vars(change.rows).values() for change in changes), strict=True)
     rows = Differences(*map(np.concatenate, columns))
     rows = decided(rows, corrected(rows.p_value, alpha=alpha).adjusted, alpha)

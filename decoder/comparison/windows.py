@@ -1,10 +1,10 @@
-"""Shares over time: a series for each value found, and a test for change between two windows.
+"""Shares over time: a series for each detected value, and tests for change between two windows.
 
-Values are found once, in all windows together. In each window their shares are then fitted by
-weighted least squares, everything else being unlisted. The change between two windows is fitted
-on the difference of their bit shares, and its variance is read off that difference itself, so that
-it need not be known how devices repeat their permanent bits (docs/method.md, "Over time"). What
-unlisted values gain or lose stays in the residual, which gives the null distribution of a score.
+Values are detected once, in all windows together. In each window their shares are then fitted by
+weighted least squares; everything else counts as unlisted. The change between two windows is fitted
+on the difference of their bit shares, and its variance is estimated from that difference, so it
+need not be known how devices repeat their permanent bits (docs/method.md, "Over time"). Gains and
+losses of unlisted values remain in the residual, which provides the null distribution of a score.
 """
 
 from collections.abc import Sequence
@@ -45,27 +45,27 @@ from decoder.results.tables import Decoding
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
-LOUDER = 3  # steps of the repetition that the noise of a difference shows
-WORTH_TESTING = 0.1  # p-value by Student's t, above which the null distribution is not asked
-MIN_LEFT = 0.01  # of a value's variance in a cohort, that is not its own sampling
+LOUDER = 3  # maximum number of corrections of the repetition by the noise of a difference
+WORTH_TESTING = 0.1  # above this p-value by Student's t, the null distribution is not computed
+MIN_LEFT = 0.01  # minimum part of a value's variance in a cohort not due to its own sampling
 NODES, _density = np.polynomial.hermite_e.hermegauss(41)
 WEIGHTS = _density / _density.sum()
-MIN_DEVIATE = 1e-3  # of a test: below it an error would be without bound
+MIN_DEVIATE = 1e-3  # a smaller deviate of a test would make the error unbounded
 
 
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
 ) -> Differences:
-    """Estimate the differences of the shares of candidates, later window less earlier.
+    """Estimate how much the share of each candidate changed, later window minus earlier.
 
     Args:
         before: The earlier window.
         after: The later one, with the same parameters.
         candidates: The list; differences are in its order.
-        repeats: Reports a device in a window; None for the metric's own bound.
+        repeats: The reports per device in a window; None for the metric's own bound.
 
     Raises:
-        DecodeError: Windows of different parameters.
+        DecodeError: The windows have different parameters.
     """
     if before.params != after.params:
         raise DecodeError(
@@ -86,26 +86,26 @@ def compare_windows(
 
 @dataclass(frozen=True)
 class Window:
-    """The counts of one window, and the values followed: `found` indices into `tensor`."""
+    """The counts of one window and the values whose shares are tracked."""
 
     aggregate: Aggregate
     tensor: Positions
-    found: Indices
+    found: Indices  # Indices of the tracked values in `tensor`
     repeats: float
     direct: bool
 
     @property
     def present(self) -> Flags:
-        """Which cohorts have reports, (m,)."""
+        """Flags of the cohorts that have reports, (m,)."""
         return np.array(self.aggregate.reports_per_cohort) > 0
 
     def observed(self, cohorts: Flags) -> Observed:
-        """Return the debiased counts of `cohorts`, with the positions of the values followed."""
+        """Return the debiased counts of `cohorts` with the positions of the tracked values."""
         followed = self.tensor if self.direct else self.tensor[self.found]
         return observe(self.aggregate, followed, self.repeats, cohorts)
 
     def fit(self) -> tuple[Floats, Floats, float]:
-        """Shares (D,), standard errors (D,) and degrees of freedom."""
+        """Return the shares (D,), standard errors (D,) and degrees of freedom."""
         observed = self.observed(self.present)
         if self.direct:
             shares, errors = _direct(observed)
@@ -119,15 +119,16 @@ class Window:
 
 
 def change(before: Window, after: Window) -> Differences:
-    """Fit the difference of the bit shares in the cohorts that both windows have, (D,). A belief
-    N(0, 1) gives values which the cohorts cannot tell apart wide errors instead of none."""
+    """Fit the differences of the tracked shares (D,) on the cohorts with reports in both windows.
+
+    A prior N(0, 1) gives wide errors to values that the cohorts cannot tell apart."""
     common = before.present & after.present
     first, second = before.observed(common), after.observed(common)
     if before.direct:
         shares, errors = independent(_direct(first), _direct(second))
         return differences(shares[before.found], errors[before.found])
     fitted = _fit(first, second)
-    for _ in range(LOUDER):  # noisier than the windows say: reports repeat more, heavy values' most
+    for _ in range(LOUDER):  # noisier than each window alone implies: reports repeat more often
         if fitted.balance.ratio <= 1:
             break
         repeats = first.noise.repetition_of(fitted.balance.ratio)
@@ -135,11 +136,11 @@ def change(before: Window, after: Window) -> Differences:
         fitted = _fit(first, second)
     cohorts, num_bits = first.bit_shares.shape
     freedom = float(max(cohorts * (num_bits - 1) - len(first.positions), 1))
-    without = 1 - np.diag(fitted.covariance)  # the belief of each taken out of its posterior
+    without = 1 - np.diag(fitted.covariance)  # removes each value's prior from its posterior
     shares = fitted.means / without
     errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance) / without)
     p = 2 * stdtr(freedom, -np.abs(shares / errors))
-    for i in np.flatnonzero(p < WORTH_TESTING):  # no surer of a change than the null distribution
+    for i in np.flatnonzero(p < WORTH_TESTING):  # p-values no smaller than the null distribution's
         exact = 2 * _tail_without(fitted, int(i), first.noise.random)
         if exact > p[i]:
             deviate = -float(stdtrit(freedom, min(exact, 1.0) / 2))
@@ -148,27 +149,24 @@ def change(before: Window, after: Window) -> Differences:
 
 
 def _direct(observed: Observed) -> tuple[Floats, Floats]:
-    """Shares and standard errors of all values of a metric with one bit a value."""
     estimate = (by_boolean if observed.bit_shares.shape[1] == 1 else by_bit)(observed, 0.95)
     return estimate.shares, estimate.std_errors
 
 
 def _first_shares(observed: Observed, columns: Floats) -> Floats:
-    """Return the shares of a first, unweighted fit, by which the noise is known."""
     return np.asarray(np.linalg.lstsq(columns, observed.centered.ravel(), rcond=None)[0])
 
 
 class _Fitted(NamedTuple):
-    """Posterior means e and covariance H of the differences; V_-i^-1 z_i, z_i and S^-1 z_i (n, D),
-    S the noise of the cohorts; own: part of S that is each value's sampling, (m, D)."""
+    """The fitted differences between two windows; S is the noise of the cohorts."""
 
-    means: Floats
-    covariance: Floats
-    directions: Floats
-    columns: Floats
+    means: Floats  # Posterior means e, (D,)
+    covariance: Floats  # Posterior covariance H, (D, D)
+    directions: Floats  # V_-i^-1 z_i, (n, D)
+    columns: Floats  # z_i, (n, D)
     balance: Balance
-    weighed: Floats
-    own: Floats
+    weighed: Floats  # S^-1 z_i, (n, D)
+    own: Floats  # The part of S that is each value's own sampling, (m, D)
 
 
 def _fit(first: Observed, second: Observed) -> _Fitted:
@@ -197,11 +195,10 @@ def _fit(first: Observed, second: Observed) -> _Fitted:
 
 
 def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
-    """The chance that a value without change has a score as far up as that of value i, turned up.
+    """Return the p-value of value i's score in the direction of its estimate, given no change.
 
-    The residual is V^-1 y, V without the belief in i and without its sampling, U C U' of V: the
-    blocks of U are z_i of each cohort. Sampling adds a variance to the score.
-    """
+    The residual is V^-1 y, where V excludes the prior of i and its sampling. V has the update U C
+    U'; the blocks of U are z_i of each cohort. Sampling adds a variance to the score."""
     balance, H = fitted.balance.solution.residual, fitted.covariance
     (m, k), sign = balance.shape, np.sign(fitted.means[i])
     z, blocks = fitted.columns[:, i].reshape(m, k), fitted.weighed.reshape(m, k, -1)
@@ -224,10 +221,11 @@ def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
 
 @dataclass(frozen=True)
 class Series:
-    """Unbiased shares of D values in W windows with their intervals, (W, D), and the changes to the
-    next, and from first to last. whole: of all windows together, which found the values."""
+    """Unbiased shares of D values in W windows with intervals, (W, D), and their changes.
 
-    whole: Decoding
+    Changes are between neighboring windows, and from the first to the last."""
+
+    whole: Decoding  # The decoding of all windows together, which detected the values
     values: tuple[str, ...]
     windows: tuple[Aggregate, ...]
     shares: Floats
@@ -246,13 +244,13 @@ def decode_over_time(
     """Decode windows of one metric and test which values changed.
 
     Args:
-        aggregates: Two or more, oldest first.
+        aggregates: Two or more windows, oldest first.
         candidates: The list of values.
-        options: Of each decoding; None for the defaults.
-        progress: Called with (stage, done, total).
+        options: The options of each decoding; None for the defaults.
+        progress: A callback, called with (stage, done, total).
 
     Raises:
-        DecodeError: Fewer than two windows, or windows of different parameters.
+        DecodeError: There are fewer than two windows, or their parameters differ.
     """
     pairs = window_pairs(len(aggregates))
     options = options or DecodeOptions()
@@ -262,7 +260,7 @@ def decode_over_time(
     candidates = replace(candidates, tensor=tensor)
     whole = decode(reduce(Aggregate.merge, aggregates), candidates, options, progress)
     rows, direct = whole.candidates.found, candidates.direct(whole.params)
-    if whole.diagnostics.method != "direct":  # of shared bits half as many as can be fitted
+    if whole.diagnostics.method != "direct":  # shared bits: half the number that can be fitted
         rows = rows[: whole.params.num_cohorts * (whole.params.num_bits - 1) // 2]
     windows = [Window(a, tensor, rows, repetition(a, options.repeats), direct) for a in aggregates]
     with one_thread():

@@ -1,1 +1,1 @@
-"""Densities of places: maps from the aggregates of location metrics, with intervals."""
+"""Maps of places with intervals, from the aggregates of location metrics."""

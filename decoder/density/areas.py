@@ -1,8 +1,7 @@
-"""Shares of named areas, as districts: weighted sums of cells, with the covariance of the cells.
+"""Shares of named areas, such as districts: weighted sums of cells, with the cells' covariance.
 
-The sum of a whole area is far surer than its cells, since noise that moves people between
-neighboring cells leaves it (docs/method.md, "Named areas").
-"""
+The sum over a whole area is far more precise than its cells, because noise that moves people
+between neighboring cells cancels (docs/method.md, "Named areas")."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,30 +21,25 @@ from decoder.numerics.bit_tensor import one_thread
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
-MAX_NUMBERS = 25_000_000  # cells times the numbers that they are read from: 200 MB
-_FITTED = 0.5  # of the free numbers: as many shares are fitted at most
+MAX_NUMBERS = 25_000_000  # cells times observed numbers: 200 MB
+_FITTED = 0.5  # the maximum number of fitted shares, as a part of the free numbers
 _NEGLIGIBLE = 1e-10  # of the largest eigenvalue
 
 
 @dataclass(frozen=True)
 class Areas:
-    """Named areas over the cells of a map, (G,).
-
-    weights: part of each finest cell's surface that is in the area, sparse, (G, cells), in [0, 1].
-    covered: part of the area's surface that the cells cover.  geometries: of GeoJSON, as given.
-    """
+    """Named areas over the cells of a map, (G,)."""
 
     names: tuple[str, ...]
-    weights: Any
-    covered: Floats
+    weights: Any  # Part of each finest cell's surface in the area: sparse (G, cells), in [0, 1]
+    covered: Floats  # The part of the area's surface that the cells cover
     overlapping: tuple[tuple[str, str], ...]
-    geometries: tuple[Mapping[str, Any], ...]
+    geometries: tuple[Mapping[str, Any], ...]  # The GeoJSON geometries, as given
 
 
 @dataclass(frozen=True)
 class AreaShares:
-    """Shares of areas among all answers of a map, (G,) each, with intervals at the map's level;
-    detected: above zero, with a Bonferroni correction over the areas."""
+    """Shares of areas among all answers of a map, (G,) each, with intervals at the map's level."""
 
     areas: Areas
     map_share: Floats
@@ -53,19 +47,20 @@ class AreaShares:
     std_error: Floats
     low: Floats
     high: Floats
-    detected: Flags
+    detected: Flags  # Above zero, with a Bonferroni correction over the areas
 
 
 def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas) -> AreaShares:
     """Estimate the shares of areas.
 
     Args:
-        aggregates: of one slot and window, one for each level.
-        density: their map, of all cells.
-        areas: over its cells.
+        aggregates: The aggregates of one slot and window, one for each level.
+        density: Their map, with all cells.
+        areas: The areas, over the map's cells.
 
     Raises:
-        DecodeError: pairs of places, or areas that so few numbers do not tell apart.
+        DecodeError: The map is of pairs of places, or there are too few numbers to tell the areas
+            apart.
     """
     if density.places.pairs:
         raise DecodeError("trips are not in an area; leave the areas out")
@@ -74,7 +69,7 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
     ordered = in_order(aggregates)
     with one_thread():
         if len(ordered) == 1 and ordered[0].params.scheme.own_bits:
-            # the noise of bits is independent; who was sampled is in one cell or another
+            # the noise of bits is independent; each sampled person is in exactly one cell
             level, shares = ordered[0], density.shares
             repetition = location_repetition(level, *location_of(level), density.options.repeats)
             noise = BitNoise.of(level.params.mechanism).mechanism_variance(shares, repetition)
@@ -95,7 +90,7 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
 
 
 def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
-    """Raise DecodeError where areas of a slot and window would take too large a design."""
+    """Raise DecodeError if areas of this slot and window would need too large a design matrix."""
     if len(aggregates) == 1 and aggregates[0].params.scheme.own_bits:
         return
     params = [aggregate.params for aggregate in aggregates]
@@ -113,7 +108,7 @@ def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
 def _of_shared_bits(
     aggregates: Sequence[Aggregate], density: Density, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """Estimates and standard errors (G,) by least squares on all cells, or on blocks of them."""
+    """Estimate shares and errors (G,) by least squares on all cells, or on blocks of cells."""
     design, target, freedom = _whitened(aggregates, density)
     size = density.shares.size
     even = np.full(size, 1 / size)
@@ -145,8 +140,10 @@ def _of_shared_bits(
 
 
 def _blocks(density: Density, weights: Floats, freedom: float) -> Indices:
-    """For each value the block that is fitted as one, (n,): cells that follow each other and are
-    alike in the areas; those detected, and reserved values, stay alone."""
+    """Return for each value (n,) the number of the block of cells that is fitted as one.
+
+    A block consists of consecutive cells that have similar weights in the areas. Detected cells and
+    reserved values are not merged."""
     size = density.shares.size
     most = int(_FITTED * freedom)
     alone = density.detected.copy()
@@ -162,7 +159,7 @@ def _blocks(density: Density, weights: Floats, freedom: float) -> Indices:
 
 
 def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats, Floats, int]:
-    """Design (rows, n) and target (rows,), with noise of variance 1; how many rows are free."""
+    """Return the design (rows, n) and target (rows,) with noise variance 1, and the free rows."""
     designs, targets, free = [], [], 0
     places = density.places
     for index, aggregate in enumerate(aggregates):
@@ -184,7 +181,7 @@ def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats
 
 
 def _observed(level: Aggregate, places: Places, index: int, repeats: float | None) -> Observed:
-    """The counts of a level; one cohort where each cell has its own bit, as in `design_of`."""
+    """Return the counts of a level, merged into one cohort if each cell has its own bit."""
     repetition = location_repetition(level, *location_of(level), repeats)
     cells = places.candidates(index, level.params)
     counts = observe(level, cells.positions(level.params), repetition)

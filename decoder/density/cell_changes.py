@@ -1,12 +1,11 @@
-"""Changes of single cells of a map between windows of one slot: each window against the others,
-or two windows.
+"""Changes of single cells of a map: each window against the others, or against one other.
 
-Of the whitened rows a contrast of windows (sum 0) is B D + noise, D the contrasts of the shares
-among people in a cell, B = W^.5 (X - X s 1') what a unit of share moved to each cell does to the
-rows. For each cell its own contrast is free, and those of the others are random: D = (I - s 1') u,
-u ~ N(0, tau^2 K), tau^2 by restricted likelihood for each contrast (docs/method.md). So an estimate
-is not drawn towards no change, and its standard error holds what the other cells did.
-"""
+A contrast of windows (weights of sum 0) of the whitened rows is B D + noise. D are the contrasts of
+the shares among people in a cell; B = W^.5 (X - X s 1') is the effect of a unit of share, moved to
+each cell, on the rows. The tested cell's contrast is a free parameter. Those of the other cells are
+random: D = (I - s 1') u, u ~ N(0, tau^2 K), with tau^2 by restricted likelihood for each contrast
+(docs/method.md). So an estimate is not shrunk toward no change, and its standard error includes
+what the other cells did."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,35 +19,32 @@ from decoder.density.field_prior import Graph, Prior
 from decoder.density.space_time_model import Deviations, Modes, modes_of, patterns
 from decoder.typing import Floats
 
-MAX_PAIRED = 14  # windows of a series: 91 pairs; of a longer one each is compared with the first
-OWN = 2.0  # standard errors by which one of many windows itself must differ
+MAX_PAIRED = 14  # windows: 91 pairs. In a longer series each is compared with the first only
+OWN = 2.0  # standard errors by which a window itself must differ to count as changed
 _STEPS = 80
-_MIN_SIZE, _MAX_SIZE = 1e-4, 1e7  # of tau^2 times the mean information of a direction
+_MIN_SIZE, _MAX_SIZE = 1e-4, 1e7  # bounds of tau^2 times a direction's mean information
 _NOISES = 12
-_AS_LIKELY = 0.2  # nats: of noises that the data hardly tell apart the largest is taken
+_AS_LIKELY = 0.2  # nats: the largest of the noise levels whose likelihoods are this close is used
 
 
 class WindowChanges(NamedTuple):
-    """Changes of the cells of one window, (n,) each, with standard errors.
+    """Changes of the cells of one window, (n,) each, with standard errors."""
 
-    from_others: less the mean of the other windows; p_adjusted: of no such change
-    (`corrected_changes`).  since: less each of `bases_of`.
-    """
-
-    from_others: tuple[Floats, Floats]
-    p_adjusted: Floats
-    since: tuple[tuple[Floats, Floats], ...]
+    from_others: tuple[Floats, Floats]  # From the mean of the other windows
+    p_adjusted: Floats  # P-value of no change from the others (`corrected_changes`)
+    since: tuple[tuple[Floats, Floats], ...]  # From each window in `bases_of`
 
 
 def series_changes(
     deviations: Deviations, laplacian: Any | None, repeated: float
 ) -> list[WindowChanges]:
-    """Changes of each of two or more windows against the others.
+    """Compute the changes of each of two or more windows against the others.
 
     Args:
-        deviations: of the fitted windows.
-        laplacian: of the neighbors of the cells (n, n), None for no graph.
-        repeated: the most of a row's variance that devices repeat in every window, in [0, 1).
+        deviations: The deviations of the fitted windows.
+        laplacian: The graph Laplacian of neighboring cells (n, n); None for no graph.
+        repeated: The maximum part of a row's variance that devices repeat in every window, in [0,
+            1).
     """
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("alike", "neighbors")
     models = [_model(deviations, graph, laplacian) for graph in graphs]
@@ -71,28 +67,28 @@ def series_changes(
 
 
 def bases_of(number: int, windows: int) -> range:
-    """Numbers of the windows that window `number` of a series is compared with."""
+    """Return the numbers of the windows that window `number` of a series is compared with."""
     return range(number if windows <= MAX_PAIRED else min(number, 1))
 
 
 def _weights(pattern: Floats) -> Floats:
-    """Return the contrast (T,) of the mean of the windows of a pattern less that of the others."""
     return np.asarray(pattern / pattern.sum() - (1 - pattern) / (1 - pattern).sum())
 
 
 def corrected_changes(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
-    """Corrected p-values that a cell does not change in a window, (T, n).
+    """Compute corrected p-values of no change for each cell in each window, (T, n).
 
-    In each cell the pattern with the smallest p-value is taken out of the others, then the next. A
-    p-value is times the number of all cells and patterns, and not below those taken before it. That
-    of a window is of the first pattern that holds it and has its sign; 1 without one. The window
-    itself must differ by OWN standard errors: in a steady change one in the middle is near the mean
-    of the others. Two windows have one contrast, which is corrected as that since the first.
+    In each cell the pattern with the smallest p-value is subtracted from the others, then the next
+    one, and so on. A p-value is multiplied by the number of all cells and patterns, and is at least
+    as large as those chosen before it. A window gets the p-value of the first chosen pattern that
+    contains it and has its sign, or 1 without such a pattern. The window itself must differ by OWN
+    standard errors, since in a steady trend a window in the middle is near the mean of the others.
+    Two windows have a single contrast, which is corrected as a change since the first.
 
     Args:
-        tried: patterns of windows, (K, T), the windows alone first.
-        sizes: of the patterns' contrasts, (K, n).
-        errors: their standard errors, (K, n).
+        tried: The patterns of windows, (K, T), single windows first.
+        sizes: The estimated contrasts of the patterns, (K, n).
+        errors: Their standard errors, (K, n).
     """
     windows = tried.shape[1]
     if windows == 2:
@@ -118,22 +114,20 @@ def corrected_changes(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class RandomCells:
-    """The whitened data of T windows in r independent directions, and how cells vary together.
+    """The whitened data of T windows in r independent directions, and the cells' joint prior."""
 
-    modes: at tau^2 = 1 their data have variances `information`, that is Q'B K B'Q = diag(mu).
-    toward: Q'B K, (r, n).  diagonal, rows: of K, and sums of its rows, (n,).
-    """
-
-    modes: Modes
+    modes: Modes  # At tau^2 = 1 their data have variances `information`: Q'B K B'Q = diag(mu)
     scale: Floats
-    toward: Floats
-    diagonal: Floats
-    rows: Floats
+    toward: Floats  # Q'B K, (r, n)
+    diagonal: Floats  # The diagonal of K, (n,)
+    rows: Floats  # The row sums of K, (n,)
     shares: Floats
 
 
 def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> RandomCells:
-    """Cells change by some part of their share, or of an even one: empty cells may fill."""
+    """Build the model in which a cell changes by a part of its share, or of an even share.
+
+    So cells that are empty in the shared map can gain people."""
     shares, size = deviations.shares, len(deviations.shares)
     spread = (shares + 1 / size) / 2
     structure = Prior.of(graph, laplacian, size).structure
@@ -147,8 +141,9 @@ def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> Rando
 def _contrast_cells(
     models: Sequence[RandomCells], contrast: Floats, repeated: float
 ) -> tuple[Floats, Floats]:
-    """Unbiased differences of a contrast (T,) of every cell and their standard errors, (n,) each,
-    under the most likely of several models of the same rows."""
+    """Return unbiased differences of each cell for a contrast (T,), and standard errors, (n,) each.
+
+    The model with the highest likelihood is used; all models are of the same rows."""
     fits = [(*_fit_variances(model, contrast, repeated), model) for model in models]
     _, noise, variance, model = max(fits, key=lambda fit: fit[0])
     return _estimates(model, contrast, noise, variance)
@@ -157,12 +152,12 @@ def _contrast_cells(
 def _fit_variances(
     model: RandomCells, contrast: Floats, repeated: float
 ) -> tuple[float, float, float]:
-    """Return the height of the likelihood of a contrast (T,) at its most likely noise (1 if no
-    device repeated any) and tau^2, on a grid.
+    """Return the maximum log likelihood of a contrast (T,), and the noise and tau^2 that reach it.
 
-    Devices that stay repeat noise in all windows, those that move only in some: the noise is at
-    least as if all stayed, and at most as if all moved between the two sides of the contrast.
-    """
+    The maximum is searched on a grid. The noise is 1 if no device repeats any. Devices that stay in
+    place repeat their noise in all windows, devices that move repeat it in some. So the noise is at
+    least that of all devices staying, and at most that of all moving between the two sides of the
+    contrast."""
     modes, weights = model.modes, contrast / model.scale
     unit = float(weights @ weights)
     squares = (modes.data @ weights) ** 2 / unit
@@ -183,11 +178,11 @@ def _fit_variances(
 def _estimates(
     model: RandomCells, contrast: Floats, noise: float, variance: float
 ) -> tuple[Floats, Floats]:
-    """For each cell, its own share free: the covariance of the rows less what the cell adds to it.
+    """Estimate each cell's difference with its own share free, and return the standard errors.
 
-    With V that of all cells, b = B e_c, a = s_c / (1 - s_c) and the others' share taken from cell c
-    too, V_c = V + m b b' + b q' + q b', q = a B K 1 - (1 + a) B K e_c: an update of rank two.
-    """
+    The covariance of the rows is reduced by what the cell adds to it. Let V be the covariance of
+    all cells, b = B e_c and a = s_c / (1 - s_c). The others' share is taken from cell c too, so V_c
+    = V + m b b' + b q' + q b', q = a B K 1 - (1 + a) B K e_c: an update of rank two."""
     shares, response, modes = model.shares, model.modes.response, model.modes
     weights = contrast / model.scale
     unit = float(weights @ weights)

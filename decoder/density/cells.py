@@ -1,5 +1,4 @@
-"""The cells and levels that the aggregates of a slot and window are about, the values of each
-level, and their equations."""
+"""The cells and levels of a slot's aggregates, the values of each level, and their equations."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -24,12 +23,13 @@ from rappor_core.hashing import normalize
 from rappor_core.metrics.location import Location, reserved_values
 from rappor_core.params import RapporParams
 
-_PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a meter, are one
+_PER_DEGREE = 1e6  # corners within a millionth of a degree (a tenth of a meter) are the same
 
 
 def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
-    """Return the graph Laplacian (n, n), sparse, in which cells with two common corners, so with a
-    common edge, are neighbors. Reserved values, and pairs of cells, have none."""
+    """Return the sparse graph Laplacian (n, n) in which cells with a common edge are neighbors.
+
+    Two common corners count as a common edge. Reserved values have no neighbors."""
     owners: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, cell in enumerate(cells):
         if cell not in RESERVED:
@@ -48,19 +48,14 @@ def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
 
 @dataclass(frozen=True)
 class Places:
-    """The values of one slot, by level, coarse to fine; the reserved ones are the last of each.
-
-    parents: for each level but the first, the index of each value's parent in the level above.
-    laplacian: of the neighbors at the finest level, None for pairs.
-    listed: indices of the finest values that are shown, ascending, reserved ones last; None: all.
-    """
+    """The values of one slot at each level, coarse to fine; reserved values last at each level."""
 
     grid: Grid
     levels: tuple[int, ...]
     values: tuple[tuple[str, ...], ...]
-    parents: tuple[Indices, ...]
-    laplacian: Any | None
-    listed: Indices | None = None
+    parents: tuple[Indices, ...]  # Index of each value's parent, for each level but the first
+    laplacian: Any | None  # Of the neighbor graph at the finest level; None for pairs of cells
+    listed: Indices | None = None  # Indices of the finest values to show, ascending; None for all
     _known: dict[tuple[int, RapporParams], tuple[Candidates, Any]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -77,40 +72,40 @@ class Places:
 
     @property
     def reserved(self) -> tuple[str, ...]:
-        """The values that are not places: `other`, and `no_data` where the metric declares it."""
+        """The values that are not places: `other`, and `no_data` if the metric declares it."""
         return tuple(value for value in self.finest[-len(RESERVED) :] if value in RESERVED)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The finest values that are to be shown, the reserved ones last."""
+        """The finest values to show, reserved values last."""
         if self.listed is None:
             return self.finest
         return tuple(self.finest[index] for index in self.listed)
 
     @property
     def shown_cells(self) -> tuple[str, ...]:
-        """The finest values that are to be shown, without the reserved ones."""
+        """The finest cells to show, without the reserved values."""
         return self.shown[: len(self.shown) - len(self.reserved)]
 
     def showing(self, cells: Collection[str]) -> Self:
-        """The same places, of which only some finest cells (and the reserved values) are shown."""
+        """Return the same places, showing only the given finest cells and the reserved values."""
         names = {*cells, *self.reserved}
         listed = [index for index, value in enumerate(self.finest) if value in names]
         return replace(self, listed=np.array(listed, dtype=np.intp))
 
     def outlines(self) -> list[list[Point]]:
-        """Corners of the shown cells, as those of `cell_outline`."""
+        """Return the corners of each shown cell, as `cell_outline` does."""
         return [list(cell_outline(self.grid, cell)) for cell in self.shown_cells]
 
     def ancestors(self, index: int) -> Indices:
-        """For each finest value, the index of the value of level `index` that contains it."""
+        """Return for each finest value the index of the value at level `index` that contains it."""
         indices = np.arange(len(self.finest), dtype=np.intp)
         for parent in reversed(self.parents[index:]):
             indices = parent[indices]
         return indices
 
     def candidates(self, index: int, params: RapporParams) -> Candidates:
-        """The values of level `index` as candidates, hashed once for all slots and windows."""
+        """Return the values of level `index` as candidates, hashed once for all windows."""
         if (index, params) not in self._known:
             names = [normalize(value) for value in self.values[index]]
             listed = Candidates(names, complete=True, reserved=len(self.reserved))
@@ -120,16 +115,20 @@ class Places:
         return self._known[index, params][0]
 
     def design(self, index: int, params: RapporParams) -> Any:
-        """The equations' matrix for reports of level `index`, in shares of the finest cells."""
+        """Return the design matrix for reports of level `index`, in shares of the finest cells."""
         self.candidates(index, params)
         return self._known[index, params][1]
 
 
 def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,)) -> Places:
-    """List the values of each level. locations: one for each level of a slot, coarse to fine.
+    """List the values of each level of a slot.
 
-    reserved: the values that follow the cells (`reserved_values`).
-    Raises DecodeError where there are too many pairs to list.
+    Args:
+        locations: One location for each level, coarse to fine.
+        reserved: The values that follow the cells (`reserved_values`).
+
+    Raises:
+        DecodeError: There are too many pairs to list.
     """
     grid, pairs = locations[0].grid, locations[0].pairs
     levels, values = tuple(location.level for location in locations), []
@@ -156,8 +155,9 @@ def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,))
 
 
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
-    """Sort one slot's aggregates from coarse to fine. Raises DecodeError for none, for two of one
-    level, and for two metrics or slots."""
+    """Sort one slot's aggregates from coarse to fine.
+
+    Raises DecodeError for no aggregates, two of one level, or several metrics or slots."""
     if not aggregates:
         raise DecodeError("no aggregates: give those of one slot, one for each level")
     by_level = {location_of(a)[1].level: a for a in aggregates}
@@ -173,7 +173,7 @@ def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
 
 
 def slot_places(aggregates: Sequence[Aggregate]) -> Places:
-    """List the cells that the aggregates of a slot are about."""
+    """List the cells that a slot's aggregates report on."""
     metrics, locations = zip(*map(location_of, in_order(aggregates)), strict=True)
     return places_of(locations, reserved_values(metrics[0].no_data))
 
@@ -185,7 +185,14 @@ def slot_readings(
     *,
     keep_empty: bool = False,
 ) -> list[LevelEquations]:
-    """Write the equations of each level; keep_empty: as in `read_aggregate`."""
+    """Build the equations of each level.
+
+    Args:
+        aggregates: The aggregates of one slot, coarse to fine.
+        places: The values of the slot.
+        repeats: The reports per device in a window; None for the metric's own bound.
+        keep_empty: Whether to keep rows without reports (`read_aggregate`).
+    """
     return [
         read_aggregate(
             aggregate,
@@ -198,13 +205,13 @@ def slot_readings(
 
 
 def missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
-    """Return a warning that names the declared levels of the slot that nobody reported of."""
+    """Return a warning that names the declared levels of the slot without reports, if any."""
     metric, location = location_of(aggregates[-1])
     levels = {location_of(aggregate)[1].level for aggregate in aggregates}
     declared = location.grid.levels
     missing = [str(level) for level in declared if level not in levels]
     text = (
-        f"slot {location.slot!r} of {metric.base_name!r} has no reports of level "
+        f"slot {location.slot!r} of {metric.base_name!r} has no reports at level "
         f"{', '.join(missing)}, which its definition declares: the map is of level {max(levels)}, "
         f"from {len(levels)} of {len(declared)} levels, so from fewer devices. Give the aggregates "
         "of all its levels."

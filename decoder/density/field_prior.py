@@ -1,10 +1,9 @@
-"""Prior and posterior of a map: log shares of the cells as a Gaussian field; and its evidence.
+"""The prior and posterior of a map whose log shares are a Gaussian field, and the evidence.
 
-A reserved value (`other`, `no_data`) is outside the graph, and what the evidence says of the cells
-must not depend on it: its log share, against the mean log share of the cells, has precision
+A reserved value (`other`, `no_data`) is outside the graph, and the evidence about the cells must
+not depend on it. Its log share, relative to the mean log share of the cells, has precision
 RESERVED_PRECISION at every strength. The evidence is Laplace's approximation of the marginal
-likelihood, from two curvatures (MacKay 1992, "Bayesian interpolation").
-"""
+likelihood, computed from two curvatures (MacKay 1992, "Bayesian interpolation")."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,12 +21,12 @@ from decoder.typing import Floats
 Graph = Literal["neighbors", "alike"]
 
 RESERVED_PRECISION = 1e-3  # a standard deviation of 32 nats
-_SLOPES = 0.3  # of the weight of bends
+_SLOPES = 0.3  # the weight of slopes, relative to that of bends
 _ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
 
 
 def field_weights(slopes: Floats) -> Floats:
-    """Precisions of the prior at strength 1, for eigenvalues of the graph's Laplacian, (n,)."""
+    """Return the prior's precisions at strength 1 for eigenvalues (n,) of the graph Laplacian."""
     return slopes**2 + _SLOPES * slopes + _ANCHOR
 
 
@@ -41,15 +40,21 @@ class Belief:
 
 @dataclass(frozen=True)
 class Prior:
-    """The priors of one graph of cells, of any strength; rows of the last `reserved` values are 0
-    in `structure`, (n, n), sparse."""
+    """The priors of one graph of cells at any strength."""
 
-    structure: Any
-    reserved: int
+    structure: Any  # (n, n), sparse; the rows of reserved values are 0
+    reserved: int  # The number of reserved values at the end
 
     @classmethod
     def of(cls, graph: Graph, laplacian: Any | None, size: int, reserved: int = 0) -> Self:
-        """Make the priors of a graph. laplacian: (n, n), None for no graph.  size: n."""
+        """Build the priors of a graph.
+
+        Args:
+            graph: The graph: neighbors are alike, or all cells are.
+            laplacian: The graph Laplacian (n, n); None for no graph.
+            size: The number of values n.
+            reserved: The number of reserved values at the end.
+        """
         if graph == "alike" or laplacian is None:
             diagonal = np.ones(size)
             diagonal[size - reserved :] = 0.0
@@ -60,7 +65,7 @@ class Prior:
         return cls((bends + sparse.diags_array(diagonal)).tocsr(), reserved)
 
     def precision(self, strength: float) -> Any:
-        """Return the precision (n, n) at a strength, sparse, positive definite."""
+        """Return the sparse, positive definite precision (n, n) at a strength."""
         scaled = strength * self.structure
         if not self.reserved:
             return scaled
@@ -69,11 +74,11 @@ class Prior:
         return (scaled + sparse.diags_array(diagonal)).tocsr()
 
     def centered(self, field: Floats) -> Floats:
-        """Log shares (n,) less the mean over the cells."""
+        """Return log shares (n,) minus their mean over the cells."""
         return np.asarray(field - self._cells(field).mean(axis=0))
 
     def uncentered(self, pull: Floats) -> Floats:
-        """Return the slope in the log shares, from the slope in the centered ones."""
+        """Convert the gradient in the centered log shares to the gradient in the log shares."""
         result, cells = pull.copy(), self._cells(pull)
         self._cells(result)[...] -= pull.sum(axis=0) / len(cells)
         return result
@@ -83,7 +88,7 @@ class Prior:
 
 
 def softmax(field: Floats) -> Floats:
-    """Shares from log shares (n,): positive, sum 1."""
+    """Return positive shares of sum 1 from log shares (n,)."""
     weights = np.exp(field - field.max())
     return np.asarray(weights / weights.sum())
 
@@ -91,15 +96,16 @@ def softmax(field: Floats) -> Floats:
 def negative_log_posterior(
     misfit: Callable[[Floats], tuple[float, Floats]], prior: Prior, precision: Any
 ) -> Callable[[Floats], tuple[float, Floats]]:
-    """Return the objective of a fit, up to a constant.
+    """Return the objective function of a fit, up to a constant.
 
     Args:
-        misfit: from shares, half the weighted squares of the residuals, and their slopes.
-        prior: which part of a field is free.
-        precision: of the prior, (n, n).
+        misfit: A function from shares to half the weighted sum of squared residuals, and its
+            gradient.
+        prior: The prior, which defines how fields are centered.
+        precision: The prior's precision, (n, n).
 
     Returns:
-        From log shares (n,): value and slopes.
+        A function from log shares (n,) to the value and gradient.
     """
 
     def objective(field: Floats) -> tuple[float, Floats]:
@@ -114,7 +120,7 @@ def negative_log_posterior(
 
 
 def factor(matrix: Any) -> Any:
-    """Factorise a sparse, symmetric, positive definite matrix."""
+    """Factorize a sparse, symmetric, positive definite matrix."""
     return splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
                 options={"SymmetricMode": True})  # fmt: skip
 
@@ -122,18 +128,20 @@ def factor(matrix: Any) -> Any:
 def log_evidence(
     shares: Floats, loss: float, slope: Floats, information: Floats, prior: Any, to_beat: float
 ) -> float:
-    """Log marginal likelihood at a maximum of the posterior, up to a constant; at most -loss.
+    """Return the log marginal likelihood at a maximum of the posterior, up to a constant.
 
-    Both curvatures count, and the larger volume is not believed. The expected one (Gauss-Newton)
-    lacks what the residuals add: at a weak prior it takes spikes of noise for more probable than
-    the truth, by tens of nats. The posterior's own is too small where a summit is about to split.
+    It is at most -loss. It is computed with both curvatures, and the smaller evidence is returned.
+    The expected curvature (Gauss-Newton) lacks the contribution of the residuals: with a weak prior
+    it rates spikes of noise tens of nats more probable than the truth. The posterior's own
+    curvature is too small where a maximum is about to split.
 
     Args:
-        shares: (n,).
-        loss: the negative log posterior.
-        slope, information: of the misfit in the shares, (n,) and (n, n).
-        prior: precision of the log shares, sparse, (n, n).
-        to_beat: below it -inf is returned.
+        shares: The shares (n,) at the maximum.
+        loss: The negative log posterior.
+        slope: The gradient of the misfit in the shares, (n,).
+        information: The information of the misfit about the shares, (n, n).
+        prior: The precision of the log shares, sparse, (n, n).
+        to_beat: A threshold; -inf is returned for a lower evidence.
     """
     if -loss < to_beat:
         return -np.inf
@@ -149,7 +157,6 @@ def log_evidence(
 
 @compiled
 def _fill(information: Any, around: Any, weight: Any, matrix: Any) -> None:
-    """w_a (I_ab - m_a - m_b) w_b on the diagonal and below it."""
     for a in range(len(around)):
         for b in range(a + 1):
             middle = information[a, b] - around[a] - around[b]
@@ -159,8 +166,10 @@ def _fill(information: Any, around: Any, weight: Any, matrix: Any) -> None:
 def _log_determinant(
     information: Floats, shares: Floats, middle: float, prior: Any, means: Floats, added: Floats
 ) -> float:
-    """Log determinant of X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares), inf if not
-    positive definite. Scaled and with means taken off first, single precision is off by .001."""
+    """Return the log determinant of X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares).
+
+    It is inf if the matrix is not positive definite. With scaling, and means subtracted first,
+    single precision has an error of .001."""
     terms = np.diag(information) - 2 * means + middle
     scale = shares**2 * terms + prior.diagonal() + added
     if scale.min() <= 0:

@@ -1,13 +1,12 @@
-"""A map from noisy equations: shares as the softmax of a Gaussian field over the cells.
+"""Maps from noisy equations: shares are the softmax of a Gaussian field over the cells.
 
-The prior says how alike cells are: neighbors (a Markov random field on their graph that counts
-bends and, less, slopes: Besag 1974; Lindgren, Rue, Lindstroem 2011) or all cells alike, with a
-strength. Both are chosen by the evidence, so a map that is rough is not smoothed away; of more
-cells than the evidence can be computed for, by how well each half of the rows predicts the other.
-
-Weak data leave the posterior with several summits. They are sought on two ways: down from a flat
-map, as the prior is weakened, and from a smoother of the shares themselves, which has one answer.
-"""
+The prior says how alike cells are, with a strength. Either neighbors are alike (a Markov random
+field on their graph that penalizes bends and, less, slopes: Besag 1974; Lindgren, Rue, Lindstroem
+2011) or all cells are. The kind of prior and the strength are chosen by the evidence, so a rough
+map is not smoothed away. With too many cells to compute the evidence, they are chosen by how well
+each half of the rows predicts the other. With weak data the posterior has several maxima. They are
+searched in two ways: from a flat map while the prior is weakened, and from a smoother of the shares
+themselves, which has a unique solution."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -40,37 +39,33 @@ from decoder.numerics.optimization import descend
 from decoder.typing import Floats
 
 STRENGTHS = (20.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-MAX_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
+MAX_CELLS_FOR_EVIDENCE = 4_500  # the evidence needs a dense matrix of the cells
 _TOLERANCE = 1e-4  # nats that a further step would gain
 _MIDDLE = STRENGTHS.index(0.1)
-_ENOUGH = 2  # strengths in a row that are worse
+_ENOUGH = 2  # stop after this number of consecutive worse strengths
 _NEGLIGIBLE = 4.0  # nats: e^4 times less probable
-_SAME = 0.05  # nats between two fits of one summit
-_LOOSER = 0.3  # from one strength of the smoother to the next
+_SAME = 0.05  # nats: fits closer than this have reached the same maximum
+_LOOSER = 0.3  # the factor from one strength of the smoother to the next
 _LOOSEST = 1e-8
-_MIN_SHARE = 0.1  # of an even share: where the smoother goes below
-_EVEN_FIRST = 3.0  # nats: an even map is taken for twenty times as likely before
-_STEPS = 40  # before the metric of the descent is taken afresh
+_MIN_SHARE = 0.1  # the smoother's minimum share, as a part of an even share
+_EVEN_FIRST = 3.0  # nats: the prior probability of an even map is twenty times as high
+_STEPS = 40  # steps of the descent before its metric is recomputed
 _ROUNDS = 25
 
 
 @dataclass(frozen=True)
 class Field:
-    """A map fitted by method `field`; log shares and loss are up to a constant.
-
-    gain: evidence over that of all cells having the same share, or by how much better rows are
-    predicted, nats; None where the belief was given.
-    """
+    """A map fitted by method `field`; log shares and loss are up to a constant."""
 
     shares: Floats
     log_shares: Floats
     belief: Belief
     loss: float
-    gain: float | None = None
+    gain: float | None = None  # Nats of evidence over equal cells; None for a given belief
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """The warning that noise alone might have made the map, if it applies."""
+        """The warning that noise alone might have produced the map, if it applies."""
         # the best of n cells gains z^2 / 2 at p = 1 / n by noise alone
         if self.gain is None or self.gain > np.log(len(self.shares)):
             return ()
@@ -89,17 +84,18 @@ def fit_field(
     *,
     reserved: int = 0,
 ) -> Field:
-    """Fit a map to the readings.
+    """Fit a map to the equations of all levels.
 
     Args:
-        readings: of each level.
-        laplacian: of the graph of neighbors (n, n), None for no graph.
-        belief: None to choose it by the evidence (up to 4,500 cells; above, by prediction).
-        near: positive shares (n,) that a fit with a fixed belief starts from.
-        reserved: how many of the last shares are of reserved values.
+        readings: The equations of each level.
+        laplacian: The graph Laplacian of neighbors (n, n); None for no graph.
+        belief: The prior; None to choose it by the evidence (up to 4,500 cells, else by
+            prediction).
+        near: Positive shares (n,) at which a fit with a given belief starts.
+        reserved: The number of reserved values among the shares; they are last.
 
     Raises:
-        ConvergenceError: there is no finite fit.
+        ConvergenceError: There is no finite fit.
     """
     size = readings[0].design.shape[1]
     even = even_map(readings, size, reserved)
@@ -122,9 +118,9 @@ def fit_field(
 def _highest(
     misfit: Misfit, prior: Prior, belief: Belief, even: Floats, near: Floats | None
 ) -> Field:
-    """Return the summit of the least loss, up to the first that explains the data."""
+    """Return the fit of the lowest loss; stop at the first that explains the data."""
 
-    def starts() -> Iterator[Floats]:  # each is found only when it is asked for
+    def starts() -> Iterator[Floats]:  # lazy: each start is expensive
         if near is not None:
             yield np.log(own_reserved(misfit, near, prior.reserved))
         *_, annealed = _anneal(misfit, belief, prior, even)
@@ -147,8 +143,10 @@ def _graphs(laplacian: Any | None) -> tuple[Graph, ...]:
 def _most_predictive(
     readings: Sequence[LevelEquations], laplacian: Any | None, even: Floats, reserved: int
 ) -> tuple[Belief, float]:
-    """Return the belief by which maps of each half of the rows fit the other best, and its gain in
-    log likelihood of rows left out; from strong priors to weak, until two in a row are worse."""
+    """Return the belief whose maps of each half of the rows best fit the other half, and its gain.
+
+    The gain is in log likelihood of the rows left out. Strengths are tried from strong to weak,
+    until two in a row are worse."""
     halves = []
     for side in (0, 1):  # every other row; of symbols, every other cohort
         half = []
@@ -174,11 +172,11 @@ def _most_predictive(
 
 
 def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved: int) -> Field:
-    """Return the fit of the highest evidence, with its gain.
+    """Return the fit with the highest evidence and its gain.
 
-    That all cells are alike makes spikes cheap: it must gain more than a spike of noise can. Each
-    from the middle strength to weaker ones, then to stronger ones, until two in a row are worse.
-    """
+    Strengths are tried from the middle to weaker ones, then to stronger ones, until two in a row
+    are worse. The prior that all cells are alike makes spikes cheap, so it must gain more than a
+    spike of noise can."""
     information = misfit.information()
     nothing = even_evidence(misfit, even, reserved)
     best, to_beat, weighed = None, -np.inf, [(_EVEN_FIRST, even)]
@@ -207,8 +205,8 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
         )
     if not best.doubts:
         return best
-    # the evidence is weak: no one map is right, so their mean, each weighed by its evidence, the
-    # even map among them, so that one that gains next to nothing is next to even
+    # the evidence is weak, and no single map is right: average them, weighted by evidence; the
+    # even map is included, so that a map with almost no gain is almost even
     weights = np.exp([gain - (best.gain or 0.0) for gain, _ in weighed])
     shares = weights @ np.array([candidate for _, candidate in weighed]) / weights.sum()
     return replace(best, shares=shares, log_shares=np.log(shares))
@@ -217,7 +215,7 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
 def _walks(
     misfit: Misfit, graph: Graph, prior: Prior, even: Floats
 ) -> Sequence[Iterator[list[Field]]]:
-    """To weaker strengths, and to stronger ones: one fit of each, or two that differ."""
+    """Return the walks to weaker and to stronger strengths: one fit of each, or two that differ."""
     annealed = _anneal(misfit, Belief(graph, STRENGTHS[-1]), prior, even)
     stronger = list(islice(annealed, _MIDDLE))[::-1]
     smoothed = None if graph == "alike" else _smoothed(misfit, prior, even)
@@ -232,8 +230,10 @@ def _walks(
 
 
 def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:
-    """Log shares (n,) by least squares with the prior on the shares, as strong as leaves residuals
-    of the size of the noise (Morozov's principle of discrepancy)."""
+    """Return log shares (n,) by least squares with the prior on the shares.
+
+    The prior is as strong as leaves residuals of the size of the noise (Morozov's discrepancy
+    principle)."""
     strength, shares = STRENGTHS[0], even
     value, information = misfit.at(even)[0], misfit.own_information()
     while value > misfit.freedom / 2 and strength > _LOOSEST:
@@ -252,8 +252,9 @@ def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:
 
 
 def _anneal(misfit: Misfit, belief: Belief, prior: Prior, even: Floats) -> Iterator[Field]:
-    """Fits from the strongest prior down to `belief`, each from the one before: a search at the
-    weak prior at once would end on spikes of noise."""
+    """Fit from the strongest prior down to `belief`, each fit starting from the previous one.
+
+    A search that began at the weak prior would end on spikes of noise."""
     log_shares = np.log(even)
     stronger = [strength for strength in STRENGTHS if strength > belief.strength]
     for strength in (*stronger, belief.strength):
@@ -263,7 +264,7 @@ def _anneal(misfit: Misfit, belief: Belief, prior: Prior, even: Floats) -> Itera
 
 
 def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
-    """Maximize the posterior of the log shares, from `start` (n,)."""
+    """Maximize the posterior of the log shares, starting at `start` (n,)."""
     precision = prior.precision(belief.strength)
     information = misfit.own_information()
     objective = negative_log_posterior(misfit.at, prior, precision)

@@ -1,6 +1,7 @@
-"""Linear equations between an aggregate and the cells of a map, target = design @ shares, one for
-each bit of each cohort (for each cell, where every cell has its own bit), and how a map fits them.
-"""
+"""Linear equations between an aggregate and the cells of a map, and the misfit of a map.
+
+target = design @ shares, with one equation for each bit of each cohort, or one for each cell if
+every cell has a separate bit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,37 +22,32 @@ from rappor_core.params import RapporParams
 
 BLOCKS = 15
 MIN_RESERVED = 1e-6  # a share of 0 has no logarithm
-UNLIKELY = 1e-6  # of a chi-square
-_NO_INFORMATION = 1e-9  # of the largest eigenvalue
+UNLIKELY = 1e-6  # a chi-square test rejects below this p-value
+_NO_INFORMATION = 1e-9  # smaller eigenvalues, relative to the largest, count as 0
 
 
 @dataclass(frozen=True)
 class LevelEquations:
-    """The linear equations of one level. design: sparse, (rows, n cells of the finest level).
+    """The linear equations of one level."""
 
-    target: debiased bit shares, (rows,).  reports: behind each row.  repetition: rho = sum r^2 /
-    sum r over devices.  symbols: g where a report is one of g symbols, 0 where it is bits.
-    """
-
-    design: Any
-    target: Floats
-    reports: Floats
+    design: Any  # Sparse, (rows, n cells of the finest level)
+    target: Floats  # Debiased bit shares, (rows,)
+    reports: Floats  # The number of reports behind each row
     noise: BitNoise
-    repetition: float
-    symbols: int = 0
+    repetition: float  # rho = sum r^2 / sum r over devices
+    symbols: int = 0  # g if a report is one of g symbols, 0 if it consists of bits
 
     @property
     def freedom(self) -> int:
-        """Number of independent rows: the symbols of a cohort sum to its reports."""
+        """The number of independent rows; a cohort's symbol counts sum to its reports."""
         rows = int((self.reports > 0).sum())
         return rows - rows // self.symbols if self.symbols else rows
 
     def precision(self, shares: Floats) -> Floats:
-        """Inverse variance of each row (rows,) when the cells hold `shares` (n,).
+        """Return the inverse variance of each row (rows,) if the cells have shares `shares` (n,).
 
-        The reported symbols of a cohort are multinomial; diag(1/s) is a generalized inverse of
-        their covariance, so a symbol's row counts with 1/s where a bit's has 1/(s (1 - s)).
-        """
+        The reported symbols of a cohort are multinomial. diag(1/s) is a generalized inverse of
+        their covariance, so a symbol's row has weight 1/s where a bit's has 1/(s (1 - s))."""
         bits = np.clip(self.design @ shares, 0.0, 1.0)
         variance = self.noise.mechanism_variance(bits, self.repetition)
         variance = variance + self.repetition * bits * (1 - bits)
@@ -67,16 +63,16 @@ WindowReadings = Sequence[Sequence[LevelEquations]]  # of each window, one readi
 def read_aggregate(
     aggregate: Aggregate, design: Any, repetition: float, *, keep_empty: bool = False
 ) -> LevelEquations:
-    """Make the equations of an aggregate.
+    """Build the equations of an aggregate.
 
     Args:
-        aggregate: of a level.
-        design: of all its rows (`design_of`).
-        repetition: as of `LevelEquations`.
-        keep_empty: keep the rows of cohorts without reports, with precision 0.
+        aggregate: The aggregate of a level.
+        design: The design matrix of all its rows (`design_of`).
+        repetition: The `repetition` of `LevelEquations`.
+        keep_empty: Whether to keep the rows of cohorts without reports, with precision 0.
 
     Raises:
-        DecodeError: there are no reports.
+        DecodeError: There are no reports.
     """
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
@@ -99,12 +95,12 @@ def read_aggregate(
 
 
 def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any:
-    """Return the design matrix X, sparse (m*k, n); of one cohort where every value has its own bit.
+    """Return the sparse design matrix X (m*k, n); (k, n) if every value has a separate bit.
 
     Args:
-        positions: (M, m, h), of the values of a level.
-        params: of its reports.
-        cells: (n,), for each cell of the finest level the value that holds it.
+        positions: The index tensor (M, m, h) of the values of a level.
+        params: The parameters of its reports.
+        cells: For each cell of the finest level, the index of the value that contains it, (n,).
     """
     if params.scheme.own_bits:
         positions = positions[:, :1]
@@ -112,7 +108,7 @@ def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any
 
 
 class Misfit:
-    """The weighted equations of a window, whose precisions are those at the map `shares` (n,)."""
+    """The weighted equations of a window, with precisions computed at the map `shares` (n,)."""
 
     def __init__(self, readings: Sequence[LevelEquations], shares: Floats) -> None:
         self.size = len(shares)
@@ -122,7 +118,7 @@ class Misfit:
         self.freedom = sum(reading.freedom for reading in readings)
 
     def at(self, shares: Floats) -> tuple[float, Floats]:
-        """Half the weighted sum of squared residuals, and its gradient in the shares (n,)."""
+        """Return half the weighted sum of squared residuals and its gradient in the shares (n,)."""
         value, slope = 0.0, np.zeros(self.size)
         for design, target, weight in self._rows:
             residual = design @ shares - target
@@ -132,7 +128,7 @@ class Misfit:
         return value, slope
 
     def own_information(self) -> Floats:
-        """Return the diagonal of the information about the shares, (n,); designs hold 0 and 1."""
+        """Return the diagonal (n,) of the information about the shares, for designs of 0 and 1."""
         return np.asarray(sum(weight @ design for design, _, weight in self._rows))
 
     def information(self) -> Floats:
@@ -141,8 +137,11 @@ class Misfit:
         return np.asarray(sum(part.toarray() for part in parts))
 
     def reserved_shares(self, shares: Floats, reserved: int) -> tuple[Floats, Floats]:
-        """Estimate the shares of reserved values (r,) by weighted least squares, and the inverse of
-        their covariance (r, r). shares: (n,), of which the last `reserved` are not read."""
+        """Estimate the shares of the r reserved values by weighted least squares.
+
+        Returns the shares (r,) and the inverse of their covariance (r, r). The last `reserved`
+        entries of `shares` (n,) are used only if the equations contain no information about them.
+        """
         cells = self.size - reserved
         inside = np.append(shares[:cells] / shares[:cells].sum(), np.zeros(reserved))
         products, information = np.zeros(reserved), np.zeros((reserved, reserved))
@@ -158,8 +157,9 @@ class Misfit:
 
 
 def _within_bounds(information: Floats, products: Floats) -> Floats:
-    """Return the shares x (r,), one or two, of the least x' information x / 2 - x' products; each,
-    and what they leave to the cells, is at least MIN_RESERVED."""
+    """Return the shares x (r,), one or two, that minimize x' information x / 2 - x' products.
+
+    Each share, and the rest left to the cells, is at least MIN_RESERVED."""
     most = 1 - MIN_RESERVED
     if len(products) == 1:
         return np.asarray(np.clip(products / information[0], MIN_RESERVED, most))
@@ -167,8 +167,8 @@ def _within_bounds(information: Floats, products: Floats) -> Floats:
     if free.min() >= MIN_RESERVED and free.sum() <= most:
         return free
     fixed = MIN_RESERVED * np.eye(2)
-    lines = [(fixed[0], np.eye(2)[1]), (fixed[1], np.eye(2)[0])]  # one share is the least
-    lines.append((np.array([0.0, most]), np.array([1.0, -1.0])))  # or nothing is left to the cells
+    lines = [(fixed[0], np.eye(2)[1]), (fixed[1], np.eye(2)[0])]  # one share is at its minimum
+    lines.append((np.array([0.0, most]), np.array([1.0, -1.0])))  # or the cells' rest is
     edges = []
     for start, way in lines:
         curvature = max(float(way @ information @ way), 1e-300)
@@ -178,28 +178,28 @@ def _within_bounds(information: Floats, products: Floats) -> Floats:
 
 
 def with_reserved(shares: Floats, reserved: Floats) -> Floats:
-    """The map (n,) with its last shares set to `reserved` (r,), the cells scaled to the rest."""
+    """Set the last shares of a map (n,) to `reserved` (r,), and scale the cells to the rest."""
     cells = shares[: len(shares) - len(reserved)]
     return np.append(cells * ((1 - reserved.sum()) / cells.sum()), reserved)
 
 
 def own_reserved(misfit: Misfit, near: Floats, reserved: int) -> Floats:
-    """The map `near` (n,) with the shares of reserved values re-estimated from the equations."""
+    """Return the map `near` (n,) with reserved shares re-estimated from the equations."""
     if not reserved:
         return near
     return with_reserved(near, misfit.reserved_shares(near, reserved)[0])
 
 
 def even_map(readings: Sequence[LevelEquations], size: int, reserved: int) -> Floats:
-    """Return one map, (n,): equal cells, then the reserved shares that the equations give."""
+    """Return a map (n,) of equal cells, with the reserved shares estimated from the equations."""
     shares = np.full(size, 1 / size)
-    for _ in range(2 if reserved else 0):  # the weights depend on them
+    for _ in range(2 if reserved else 0):  # the weights depend on the reserved shares
         shares = own_reserved(Misfit(readings, shares), shares, reserved)
     return shares
 
 
 def even_evidence(misfit: Misfit, even: Floats, reserved: int) -> float:
-    """Log evidence that all cells hold the same, up to the constant of a field's (`laplace`)."""
+    """Return the log evidence of equal cells, up to the same constant as `log_evidence`."""
     value, _ = misfit.at(even)
     if not reserved:
         return -value
@@ -214,22 +214,20 @@ def even_evidence(misfit: Misfit, even: Floats, reserved: int) -> float:
 
 @dataclass(frozen=True)
 class MapCheck:
-    """A chi-square test of a map against unbiased estimates of its coarse sums: of each reserved
-    value, and of 15 blocks of cells. The map was fitted to the same reports, so that the p-value is
-    rather too large.
+    """A chi-square test of a map against unbiased estimates of coarse sums.
 
-    misfit: the same for all rows of the reports.  dispersion: of the rows over what was declared.
-    """
+    The sums are each reserved value and 15 blocks of cells. The map was fitted to the same reports,
+    so the p-value is somewhat too large."""
 
     chi_square: float
     freedom: int
-    misfit: float
+    misfit: float  # The chi-square of all rows of the reports
     misfit_freedom: int
-    dispersion: float = 1.0
+    dispersion: float = 1.0  # The rows' variance, relative to the declared one
 
     @property
     def p_value(self) -> float:
-        """P-value of the test of the coarse sums, in [0, 1]."""
+        """The p-value of the test of the coarse sums, in [0, 1]."""
         return float(chdtrc(self.freedom, self.chi_square / self.dispersion))
 
     @property
@@ -242,16 +240,15 @@ class MapCheck:
 def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int) -> MapCheck:
     """Test a map (n,) against the equations of its window.
 
-    Where it does not agree, and there are more rows than cells, the noise is measured by a fit
-    without a prior: reports that vary more than was declared are not the map's fault.
-    """
+    If it disagrees and there are more rows than cells, the noise is measured by a fit without a
+    prior: reports that vary more than declared are not the map's fault."""
     roots = [np.sqrt(reading.precision(shares)) for reading in readings]
     pairs = list(zip(roots, readings, strict=True))
     residual = np.concatenate([root * (part.target - part.design @ shares) for root, part in pairs])
     design = sparse.vstack([sparse.diags_array(root) @ part.design for root, part in pairs]).tocsr()
-    # moves (n, blocks + reserved) of mass from all cells alike to all of a block alike: none
-    # follows the map, whose shape was fitted to these very reports; what a prior kept it from
-    # following would look like a disagreement, however small
+    # moves (n, blocks + reserved) of mass, evenly from all cells and evenly to a block's cells.
+    # They ignore the shape of the map, which was fitted to these very reports: along it, any
+    # shrinkage by the prior would look like a disagreement
     cells = len(shares) - reserved
     blocks = min(BLOCKS, cells)
     block = np.append(np.arange(cells) * blocks // max(cells, 1), blocks + np.arange(reserved))

@@ -1,9 +1,8 @@
 """Fit the maps of a series of windows by method `field`, as a field over space and time.
 
-A map that disagrees with its own reports (`check_map`) is replaced by that of all windows, if that
-does not; else by a fit of the window alone, with a weaker prior if need be; if that disagrees too,
-`estimate_density` shows the projection of the plain estimates, and says so.
-"""
+A map that disagrees with its own reports (`check_map`) is replaced by the map of all windows, if
+that agrees; else by a fit of the window alone, with a weaker prior if needed. If that disagrees
+too, `estimate_density` shows the projection of the plain estimates and warns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,33 +36,32 @@ from rappor_core.errors import AggregateError
 
 Source = Literal["field", "series", "whole", "alone", "projection", "simplex"]
 
-MAX_CELLS_POOLED = 2_500  # or blocks: the directions of their deviations take an eigenproblem
+MAX_CELLS_POOLED = 2_500  # cells or blocks: their deviations need an eigendecomposition
 MAX_NUMBERS_POOLED = 2.5e7  # rows times blocks: two gigabytes
-WEAKER = 3  # priors that are tried where the likeliest gives a map that its reports reject
+WEAKER = 3  # weaker priors to try if the reports reject the map of the likeliest prior
 
 
 @dataclass(frozen=True)
 class WindowMap:
-    """The map (n,) of one window, how it was made, its check by its reports, warnings, and changes
-    where windows were fitted together."""
+    """The map (n,) of one window, its source, its check by its reports, and warnings."""
 
     shares: Floats
     source: Source
     belief: Belief | None
     check: MapCheck
     doubts: tuple[str, ...]
-    changes: WindowChanges | None = None
+    changes: WindowChanges | None = None  # None if the windows were not fitted together
 
 
 def window_maps(
     windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
 ) -> Iterator[WindowMap]:
-    """Map one or more windows of one slot, each when its turn comes.
+    """Map the windows of one slot, yielding each map when it is computed.
 
     Args:
-        windows: the aggregates of each, from coarse to fine.
-        places: of the slot.
-        repeats: as in `DensityOptions`.
+        windows: The aggregates of each window, coarse to fine.
+        places: The values of the slot.
+        repeats: The option of `DensityOptions`.
     """
     readings = [slot_readings(levels, places, repeats, keep_empty=True) for levels in windows]
     if len(windows) == 1:
@@ -78,8 +76,9 @@ def window_maps(
 def _merged(
     windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
 ) -> list[LevelEquations]:
-    """Return the readings of all windows together, in all of which a device may repeat; of windows
-    that overlap those of the one with the most reports."""
+    """Return the equations of all windows together; a device may repeat in all of them.
+
+    For a level whose windows overlap, the window with the most reports is used."""
     merged = []
     for level in zip(*windows, strict=True):
         try:
@@ -96,8 +95,10 @@ def _pooled(
     places: Places,
     whole: Field,
 ) -> list[WindowMap]:
-    """By a field about the map of all windows; of more cells than can be pooled the map of all is
-    shown where deviations predict no better, by fits and their freedom summed over the windows."""
+    """Fit the windows as deviations from the map of all windows.
+
+    With too many cells to pool, the map of all windows is used if the deviations predict no better,
+    summed over the windows (gain in fit, less the freedom used)."""
     params = location_of(windows[0][-1])[0].params
     memo = params.mechanism.has_permanent_round
     most = most_repeated_noise(readings, whole.shares) if memo else 0.0
@@ -129,7 +130,6 @@ def _pooled(
 
 
 def _of_whole(whole: Field, readings: Sequence[LevelEquations], reserved: int) -> WindowMap:
-    """Return the map of all windows with the window's own reserved shares."""
     shares = own_reserved(Misfit(readings, whole.shares), whole.shares, reserved)
     check = check_map(readings, shares, reserved)
     return WindowMap(shares, "whole", whole.belief, check, whole.doubts)
@@ -138,8 +138,9 @@ def _of_whole(whole: Field, readings: Sequence[LevelEquations], reserved: int) -
 def _deviating(
     readings: WindowReadings, places: Places, whole: Field, most: float, *, independent: bool
 ) -> tuple[SpaceTimeField, Floats, Sequence[WindowChanges] | None]:
-    """Return the field, its maps of cells (T, n), and changes where all cells deviate; of more
-    cells than can be pooled blocks deviate. most, independent: as in `fit_space_time`."""
+    """Return the field and its maps of cells (T, n), and the changes if all cells deviate.
+
+    With too many cells to pool, blocks of cells deviate."""
     shares, laplacian, reserved = whole.shares, places.laplacian, len(places.reserved)
     rows, cells = sum(len(level.target) for level in readings[0]), len(shares) - reserved
     prior = Prior.of(whole.belief.graph, laplacian, len(shares), reserved)
@@ -159,7 +160,6 @@ def _deviating(
 
 
 def _gains(windows: WindowReadings, shares: Floats, reserved: int) -> Floats:
-    """Nats by which each map fits its own window better than even cells, (T,)."""
     gains = []
     for readings, share in zip(windows, shares, strict=True):
         even = even_map(readings, len(share), reserved)
@@ -174,7 +174,7 @@ def _instead(
     readings: Sequence[LevelEquations],
     places: Places,
 ) -> WindowMap:
-    """The map of all windows where the window's own reports agree with it, else a separate one."""
+    """Return the map of all windows if the window's reports agree with it, else a separate fit."""
     instead = _of_whole(whole, readings, len(places.reserved))
     remark = "the map of all windows is shown"
     if not instead.check.agrees:
@@ -188,8 +188,9 @@ def _instead(
 
 
 def _alone(readings: Sequence[LevelEquations], places: Places, source: Source) -> WindowMap:
-    """One window. Where its reports reject the map weaker priors are tried: a sharp edge in an
-    otherwise smooth map is blurred by the prior that suits the rest."""
+    """Fit one window alone; if its reports reject the map, try weaker priors.
+
+    A prior that suits the rest of a smooth map blurs a sharp edge in it."""
     reserved = len(places.reserved)
     field = fit_field(readings, places.laplacian, reserved=reserved)
     check = check_map(readings, field.shares, reserved)
@@ -214,27 +215,25 @@ def _alone(readings: Sequence[LevelEquations], places: Places, source: Source) -
 
 @dataclass(frozen=True)
 class Blocks:
-    """A partition of n cells into b blocks, in which the windows of a series share their map; the
-    reserved values, last of both, are each alone.
+    """A partition of n cells into b blocks, in which the windows of a series share their map.
 
-    within: (n, b), sparse, the part of its block's share that each cell holds.  of_cell: (n,).
-    laplacian: of the blocks that touch (b, b), None for no graph.
-    """
+    Each reserved value is a separate block; these are last."""
 
-    within: Any
-    of_cell: Indices
-    laplacian: Any | None
+    within: Any  # Sparse (n, b): each cell's part of the share of its block
+    of_cell: Indices  # The block of each cell, (n,)
+    laplacian: Any | None  # Of the graph of touching blocks (b, b); None for no graph
 
     @classmethod
     def of(cls, shared: Floats, laplacian: Any | None, most: int, reserved: int) -> Self:
-        """Merge the lightest cells first, each with its lightest neighbor: heavy cells stay by
-        themselves, and empty country becomes a few blocks.
+        """Merge the lightest cells first, each with its lightest neighbor.
+
+        So heavy cells remain separate, and empty areas become a few blocks.
 
         Args:
-            shared: map (n,), positive.
-            laplacian: of the neighbors (n, n), None for no graph.
-            most: number of blocks of cells.
-            reserved: number of reserved values.
+            shared: The positive map (n,).
+            laplacian: The graph Laplacian of neighbors (n, n); None for no graph.
+            most: The number of blocks of cells.
+            reserved: The number of reserved values.
         """
         size = len(shared) - reserved
         merged = _blocks_of(shared[:size], laplacian, most)
@@ -245,7 +244,7 @@ class Blocks:
         return cls(within, of_cell, None if laplacian is None else _touching(laplacian, of_cell))
 
     def reduced(self, windows: Sequence[Sequence[LevelEquations]]) -> list[list[LevelEquations]]:
-        """Return the readings of windows in the shares of the blocks."""
+        """Return the equations of the windows in the shares of the blocks."""
         designs: dict[int, Any] = {}
 
         def of(level: LevelEquations) -> LevelEquations:
@@ -260,14 +259,14 @@ class Blocks:
         return np.bincount(self.of_cell, shares).astype(np.float64)
 
     def precision(self, precision: Any) -> Any:
-        """The precision (b, b) of blocks, from that (n, n) of cells that move alike in each."""
+        """Convert the precision (n, n) of cells to that (b, b) of blocks whose cells move alike."""
         size = len(self.of_cell)
         both = sparse.coo_array((np.ones(size), (np.arange(size), self.of_cell))).tocsr()
         return (both.T @ precision @ both).tocsr()
 
 
 def _blocks_of(shares: Floats, laplacian: Any | None, most: int) -> Indices:
-    """The block of each cell, from 0, (n,). A cell without neighbors goes to the next lightest."""
+    """Return the number of each cell's block, (n,). Cells without neighbors join the lightest."""
     size = len(shares)
     into, near = list(range(size)), [set[int]() for _ in range(size)]
     if laplacian is not None:
@@ -303,7 +302,6 @@ def _blocks_of(shares: Floats, laplacian: Any | None, most: int) -> Indices:
 
 
 def _touching(laplacian: Any, of_cell: Indices) -> Any:
-    """Laplacian (b, b) of the graph of blocks with cells that are neighbors."""
     edges, size = laplacian.tocoo(), int(of_cell.max()) + 1
     a, b = of_cell[edges.row], of_cell[edges.col]
     apart = a != b

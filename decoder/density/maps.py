@@ -1,9 +1,8 @@
-"""`estimate_density`: from the aggregates of one time slot to a map with error bars.
+"""`estimate_density`: a map with error bars from the aggregates of one time slot.
 
-Two things are kept apart. The *estimates* of the finest level are unbiased, each with its standard
-error, interval and test: what can be said of one cell. The *map* is one guess at all shares
-together, positive and of sum 1: closer to the truth as a whole, without a promise for one cell.
-"""
+The *estimates* of the finest level are unbiased, each with its standard error, interval and test:
+use them for single cells. The *map* is one joint guess at all shares, positive and of sum 1. As a
+whole it is closer to the truth, but it guarantees nothing about a single cell."""
 
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -44,75 +43,64 @@ from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 
 _COLUMNS = ("shares", "estimate", "std_error", "low", "high", "detected")
-MIN_IN_BOX = 1e-9  # shares of those in the box are divided by it
-HEAVY = 3  # cells that a map may consist of, which cohorts must tell from all others
-MAX_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/method.md)
-MAX_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
+MIN_IN_BOX = 1e-9  # the share in the box is a divisor, so it is never 0
+HEAVY = 3  # heavy cells that the cohorts must be able to tell from all others
+MAX_NUMBERS = 192  # observed numbers; with more, one fit is enough (docs/method.md)
+MAX_WORK = 1e9  # multiplications in one step of a fit of all cells: some tenths of a second
 
 
 @dataclass(frozen=True)
 class DensityOptions(Levels):
-    """Options of a map. Raises DecodeError with the bad value.
+    """Options of a map. Raises DecodeError with the invalid value.
 
-    alpha: false share among the cells called detected, and changed since a base; of a series the
-    chance that any is wrongly called changed.
-    """
+    alpha is the rate of false detections among the cells called detected, or called changed since
+    an earlier window. For changes from the other windows of a series, it is the chance that any
+    cell is wrongly called changed."""
 
     method: MapMethod = DEFAULT_MAP_METHOD
 
     def __post_init__(self) -> None:
-        """Check each choice alone."""
         super().__post_init__()
         check_map_method(self.method)
 
 
 @dataclass(frozen=True)
 class Density:
-    """A map of one slot and window. Arrays are (n,), one entry a cell shown, the
-    reserved values (`other`; `no_data` where it is declared) last.
+    """A map of one slot and window.
 
-    shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.
-    estimate, std_error, low, high, detected: as of `CellEstimates`.
-    detectable_share: the smallest share found 8 times in 10.
-    source: how the map was made: `field`, `series` (pooled over the windows), in a series `whole`
-    (of all windows) or `alone` (this window), `projection` (of the estimates: no field agreed with
-    the reports), or `simplex`.  check: of the map, by its own reports.
-    changes: of each cell's share, among those in a cell, from its mean in the other windows of a
-    series, where they were fitted together (`corrected_changes`); reserved values are NaN.
-    since: the same from each of `bases_of`, the first window first, corrected over the cells
-    (Benjamini-Hochberg); reserved values are shares of all, each tested separately. By another
-    method, of estimates of each window alone.
-    """
+    Arrays are (n,), with one entry per cell shown; the reserved values (`other`, and `no_data` if
+    declared) are last. `estimate` to `detected` are those of `CellEstimates`."""
 
     metric: Metric
     first_day: date | None
     last_day: date | None
     num_reports: int
     places: Places
-    shares: Floats
+    shares: Floats  # The positive map; its sum with `unlisted` (cells not shown) is 1
     estimate: Floats
     std_error: Floats
     low: Floats
     high: Floats
     detected: Flags
-    detectable_share: float
+    detectable_share: float  # The smallest share that is detected 8 times in 10
     repetition: float
     options: DensityOptions
     belief: Belief | None
     warnings: tuple[str, ...]
     unlisted: float = 0.0
-    source: Source = "field"
-    check: MapCheck | None = None
-    changes: Differences | None = None
+    source: Source = "field"  # `whole`: the map of all windows; `projection`: of the estimates
+    check: MapCheck | None = None  # The test of the map by its own reports
+    changes: Differences | None = None  # From the mean share in the other windows; NaN if reserved
+    # From each window in `bases_of`, first window first, by Benjamini-Hochberg over the cells
     since: tuple[Differences, ...] = ()
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The values of the rows, the reserved ones last."""
+        """The values of the rows, reserved values last."""
         return self.places.shown
 
     def showing(self, cells: Collection[str]) -> Self:
-        """Return the same map of some cells and the reserved values; others become `unlisted`."""
+        """Return the same map of some cells and the reserved values; the rest is `unlisted`."""
         places = self.places.showing(cells)
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
         rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in _COLUMNS}
@@ -123,11 +111,11 @@ class Density:
 
     @property
     def since_first(self) -> Differences | None:
-        """The change from the first window of the series; None of the first itself."""
+        """The change from the first window of the series; None for the first window itself."""
         return self.since[0] if self.since else None
 
     def to_frame(self) -> Any:
-        """Return one row a cell as a pandas.DataFrame. Raises OutputError without pandas."""
+        """Return a pandas.DataFrame with one row per cell. Raises OutputError without pandas."""
         columns = {"cell": self.cells}
         columns |= {name: getattr(self, name).tolist() for name in _COLUMNS}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -135,7 +123,7 @@ class Density:
 
     @property
     def num_cells(self) -> int:
-        """Number of rows that are cells; the reserved values follow them."""
+        """The number of rows that are cells; the reserved values follow them."""
         return len(self.cells) - len(self.places.reserved)
 
     @property
@@ -145,12 +133,12 @@ class Density:
 
     @property
     def in_box(self) -> float:
-        """The share of the answers that the map puts in a cell, shown or not; at least 1e-9."""
+        """The share of the answers that the map puts in cells, shown or not; at least 1e-9."""
         return max(float(1 - self.shares[self.num_cells :].sum()), MIN_IN_BOX)
 
     @property
     def slot_text(self) -> str:
-        """Name and hours of the map's slot, as "night 22-6"."""
+        """The name and hours of the map's slot, such as "night 22-6"."""
         return next(str(slot) for slot in self.location.slots if slot.name == self.location.slot)
 
     @property
@@ -165,15 +153,15 @@ def estimate_density(
     options: DensityOptions | None = None,
     places: Places | None = None,
 ) -> Density:
-    """Map one slot.
+    """Estimate the map of one slot.
 
     Args:
-        aggregates: one for each level that has reports, all of one slot.
-        options: of the map.
-        places: `slot_places` of the same metric, to list the cells once for many maps.
+        aggregates: The aggregates of one slot, one for each level that has reports.
+        options: The options of the map.
+        places: The `slot_places` of the same metric, to list the cells once for many maps.
 
     Raises:
-        DecodeError: they do not belong together, or hold no reports.
+        DecodeError: The aggregates do not belong together, or contain no reports.
     """
     return next(estimate_density_series([aggregates], options, places))
 
@@ -183,16 +171,16 @@ def estimate_density_series(
     options: DensityOptions | None = None,
     places: Places | None = None,
 ) -> Iterator[Density]:
-    """Map each window of one slot, in turn.
+    """Estimate the map of each window of one slot in turn.
 
-    By method `field` the windows are pooled (`map_series`): one shared map, reserved values free in
-    each, small deviations, and changes of cells that are tested. The estimates and their intervals
-    are those of each window alone, up to a part of their standard errors (`decode`, `warm_starts`).
+    With method `field`, the windows are pooled (`map_series`): they share one map, and each has its
+    own reserved values, small deviations, and tested changes of cells. Estimates and intervals use
+    each window alone, except for a part of their standard errors (`decode`, `warm_starts`).
 
     Args:
         windows: The windows, oldest first, each as `estimate_density` accepts it.
-        options: Method, level and confidence; defaults if None.
-        places: Grid and weights; those of the first window's slot if None.
+        options: The options of the maps; None for the defaults.
+        places: The values of the slot; None for those of the first window.
 
     Yields:
         The map of each window.
@@ -239,7 +227,7 @@ def _window_map(
     places: Places,
     options: DensityOptions,
 ) -> WindowMap:
-    """The field of a window, or, where there is none or its reports reject it, a projection."""
+    """Return a window's field, or a projection if there is no field or its reports reject it."""
     if field and field.check.agrees:
         return field
     shares = project_simplex(decoding.candidates.estimate)
@@ -267,7 +255,7 @@ def _assemble(
     cells = cell_estimates(finest, listed, decoding)
     warnings = (*missing_levels(aggregates), *window_map.doubts, *cells.warnings)
     changes = None
-    if window_map.changes is not None:  # corrected as the series says
+    if window_map.changes is not None:  # the p-values were corrected over the series
         unknown = np.full(len(places.reserved), np.nan)
         difference, error = (np.append(part, unknown) for part in window_map.changes.from_others)
         p_adjusted = np.append(window_map.changes.p_adjusted, np.ones_like(unknown))
@@ -291,7 +279,7 @@ def _assemble(
 
 
 class CellEstimates(NamedTuple):
-    """Unbiased estimates of each cell alone with intervals in [0, 1], (n,); warnings."""
+    """Unbiased estimates of single cells with intervals in [0, 1], (n,) each, and warnings."""
 
     estimate: Floats
     std_error: Floats
@@ -304,13 +292,12 @@ class CellEstimates(NamedTuple):
 def cell_estimates(
     aggregate: Aggregate, candidates: Candidates, decoding: Decoding
 ) -> CellEstimates:
-    """Estimates and intervals of the cells of one level from its decoding.
+    """Compute estimates and intervals of the cells of one level from its decoding.
 
-    The interval of a detected cell allows for its having been picked out, excludes 0 and holds the
-    estimate: one that begins at MIN_LOW says of its lower end no more than the test does. Where the
-    bits of a cell in all cohorts name fewer lists than there are of heavy cells, an interval begins
-    at 0 and ends at what its bits allow.
-    """
+    The interval of a detected cell allows for its having been selected, excludes 0 and contains the
+    estimate. If it begins at MIN_LOW, its lower end says no more than the test. If the bits of a
+    cell in all cohorts distinguish fewer lists than there are lists of heavy cells, intervals begin
+    at 0 and end at the maximum that the bits allow."""
     table, params, cells = decoding.candidates, aggregate.params, len(candidates)
     low = np.where(table.detected, table.selected_low, table.low)
     high = np.where(table.detected, table.selected_high, table.high)
@@ -340,8 +327,9 @@ def cell_estimates(
 
 
 def _allowed(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -> Floats:
-    """Return the most that each cell can hold, (M,): what its first bit shows in any cohort, by
-    one-sided limits at the level of the intervals shared by the cohorts."""
+    """Return the maximum share of each cell (M,) that its first bit allows in any cohort.
+
+    These are one-sided limits; the cohorts divide the error level of the intervals."""
     positions = candidates.positions(aggregate.params)
     observed = observe(aggregate, positions, decoding.summary.repetition)
     noise, shares = observed.noise, np.clip(observed.bit_shares, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Named areas over the cells of a map: which part of each cell lies in an area, by shapely."""
+"""Named areas over the cells of a map: the part of each cell inside an area, by shapely."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,30 +21,30 @@ MAX_AREAS = 500
 MAX_CORNERS = 100_000
 _MAX_NAME = 60
 _SHOWN_PROPERTIES = 5
-_NEGLIGIBLE = 1e-9  # of a cell
-_AMBIGUOUS = 1e-3  # of a ring's surface: more of it would be inside or outside by the reading
+_NEGLIGIBLE = 1e-9  # smaller parts of a cell count as 0
+_AMBIGUOUS = 1e-3  # the part of a ring's surface that may be inside or outside by interpretation
 _TURNS = (-360.0, 0.0, 360.0)
 
 
 @dataclass(frozen=True)
 class Outline:
-    """A named area. geometry: A valid Polygon or MultiPolygon.  repaired: The file's was not."""
+    """A named area."""
 
     name: str
-    geometry: Any
-    repaired: bool = False
+    geometry: Any  # A valid Polygon or MultiPolygon
+    repaired: bool = False  # The geometry in the file was not valid
 
 
 def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Outline]:
     """Check the areas of a file.
 
     Args:
-        shapes: A Polygon or MultiPolygon each.
-        name_property: The property that holds a feature's name.
+        shapes: The features, each a Polygon or MultiPolygon.
+        name_property: The property that contains a feature's name.
 
     Raises:
-        ParameterError: Another geometry, a name that is missing or repeated, an outline that
-            crosses itself or the antimeridian, a hole outside of its polygon, or too many.
+        ParameterError: A geometry of another type, a missing or repeated name, an outline that
+            crosses itself or the antimeridian, a hole outside its polygon, or too many areas.
     """
     if not 1 <= len(shapes) <= MAX_AREAS:
         raise ParameterError(f"it has {len(shapes)} features, and 1 to {MAX_AREAS} can be areas")
@@ -73,11 +73,9 @@ def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Ou
 
 
 def valid_area(geometry: Any) -> Any:
-    """Return a Polygon or MultiPolygon as it is if it is valid, else the union of its parts.
+    """Return a valid Polygon or MultiPolygon as it is, or the union of an invalid one's parts.
 
-    Raises:
-        ParameterError: It is not an area, or it is ambiguous which points are in it.
-    """
+    Raises ParameterError if it is not an area, or if it is ambiguous which points are inside."""
     if shapely.get_type_id(geometry) not in (3, 6):
         kind = "None" if geometry is None else geometry.geom_type
         raise ParameterError(f"its geometry is {shown(kind)}, not a Polygon or MultiPolygon")
@@ -107,8 +105,9 @@ def valid_area(geometry: Any) -> Any:
 
 
 def _valid_ring(ring: Any) -> Any:
-    """Return what a ring goes around; refuse one that crosses itself: the signed surface of a
-    figure of eight is not a multiple of what is inside."""
+    """Return the polygon inside a ring; reject a ring that crosses itself.
+
+    The signed surface of a figure of eight is not a multiple of its inside."""
     polygon = shapely.polygons(ring)
     if shapely.is_valid(polygon):
         return polygon
@@ -131,10 +130,10 @@ def _place(point: Any) -> str:
 def areas_of(
     grid: Grid, cells: Sequence[str], outlines: Sequence[Outline]
 ) -> tuple[Areas, tuple[str, ...]]:
-    """Weigh the cells of one level by the part of their surface that is in each area.
+    """Weigh the cells of one level by the part of their surface inside each area.
 
     Returns:
-        The areas that meet a cell, and what a reader of their shares has to know.
+        The areas that meet a cell, and notes for readers of their shares.
 
     Raises:
         ParameterError: No area meets a cell.
@@ -169,21 +168,22 @@ def areas_of(
 
 
 def _cell_polygons(grid: Grid, cells: Sequence[str]) -> Any:
-    """Return the cells as polygons, longitude first, (n,)."""
     return np.array(
         [shapely.polygons(np.array(cell_outline(grid, cell))[:, ::-1]) for cell in cells]
     )
 
 
 def surface(polygons: Any) -> Floats:
-    """Surfaces of polygons in degrees, up to a constant, (n,); exact on the sphere for edges that
-    are straight in longitude and sine of the latitude."""
+    """Compute the surfaces (n,) of polygons given in degrees, up to a constant.
+
+    They are exact on the sphere for edges that are straight in longitude and sine of the latitude.
+    """
     flat = shapely.transform(polygons, lambda x, y: (x, np.sin(np.radians(y))), interleaved=False)
     return np.asarray(shapely.area(flat))
 
 
 def _parts(geometry: Any, polygons: Any, tree: Any, surfaces: Floats) -> Floats:
-    """Return the part of each cell that is in an area, (n,); longitudes may be a turn apart."""
+    """Return the part of each cell inside an area, (n,); longitudes may differ by 360 degrees."""
     inside = np.zeros(len(polygons))
     for turn in _TURNS:
         moved = translate(geometry, xoff=turn)
@@ -198,7 +198,6 @@ def _parts(geometry: Any, polygons: Any, tree: Any, surfaces: Floats) -> Floats:
 
 
 def _notes(areas: Areas, outside: int, repaired: Sequence[str]) -> tuple[str, ...]:
-    """What a reader of the areas' shares has to know."""
     first, second = areas.overlapping[0] if areas.overlapping else ("", "")
     partly = int(np.sum(areas.covered < 0.999))
     texts = {
@@ -219,12 +218,12 @@ def region_cells(grid: Grid, level: int, region: Any) -> tuple[str, ...]:
     """List the grid's cells of a level that touch a region, sorted by code.
 
     Args:
-        grid: Of the cells.
-        level: Of the cells.
+        grid: The grid.
+        level: The level of the cells.
         region: Valid polygons, longitude first.
 
     Raises:
-        ParameterError: No cell is left.
+        ParameterError: No cell touches the region.
     """
     domain = grid.cells(level)
     polygons = _cell_polygons(grid, domain)

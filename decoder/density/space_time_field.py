@@ -1,11 +1,10 @@
 """Maps of many windows of one slot from a field over space and time, in one linear step.
 
-The windows share one map; each has its own shares of reserved values, free, and small deviations
-d_t of the log shares, cov(d_s, d_t) = tau^2 R_st S^-1, R_st = phi^|s - t|. The deviations are
-posterior means of the model that is linear at the shared map (a best linear unbiased prediction),
-so there is one answer and no other summit; their strength is learnt from contrasts between windows
-(`space_time_model`). What is said of changes of single cells is found apart (`cell_changes`).
-"""
+The windows share one map. Each has free shares of reserved values, and small deviations d_t of the
+log shares: cov(d_s, d_t) = tau^2 R_st S^-1, R_st = phi^|s - t|. The deviations are posterior means
+of the model linearized at the shared map (a best linear unbiased prediction), so the solution is
+unique. Their strength is learned from contrasts between windows (`space_time_model`). Changes of
+single cells are estimated separately (`cell_changes`)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,20 +28,19 @@ from decoder.density.space_time_model import (
 )
 from decoder.typing import Floats
 
-_MIN_PART = 1e-3  # of the shared map: what a cell keeps where a change takes all
+_MIN_PART = 1e-3  # the part of its shared share that a cell keeps if a change removes all
 
 
 @dataclass(frozen=True)
 class SpaceTimeField:
-    """Maps of T windows. shares: (T, n), r reserved values the last, positive, each of sum 1.
+    """The fitted maps of T windows.
 
-    shared_freedom, own_freedom: (T,), how many parameters the shared map and each one's deviations
-    have really: what they fit of a window's noise, nats.
-    """
+    The freedoms are effective numbers of parameters: the nats by which fitting noise improves the
+    fit."""
 
-    shares: Floats
-    shared_freedom: Floats
-    own_freedom: Floats
+    shares: Floats  # (T, n), positive, each row of sum 1; the r reserved values are last
+    shared_freedom: Floats  # (T,), each window's part of the shared map's freedom
+    own_freedom: Floats  # (T,), of each window's deviations
     deviations: Deviations
     graph: Graph
     strengths: Strengths
@@ -62,14 +60,13 @@ def fit_space_time(
     """Fit the maps of T >= 2 windows as deviations from the shared map of all of them.
 
     Args:
-        windows: the readings of each, all with the same rows (those without reports have
-            precision 0).
-        shared: the map (n,) of the sum of the windows.
-        precision: of its log shares in its prior, (n, n), sparse.
-        laplacian: of the neighbors (n, n), None for no graph.
-        most_repeated: see `most_repeated_noise`.
-        reserved: r, how many of the last shares are of reserved values.
-        independent: deviations of one window say nothing of the next (phi = 0).
+        windows: The equations of each window, all with the same rows (precision 0 without reports).
+        shared: The map (n,) of the sum of the windows.
+        precision: The prior precision of its log shares, (n, n), sparse.
+        laplacian: The graph Laplacian of neighbors (n, n); None for no graph.
+        most_repeated: The bound of `most_repeated_noise`.
+        reserved: The number r of reserved values among the shares; they are last.
+        independent: Whether the deviations of different windows are independent (phi = 0).
     """
     size = len(shared) - reserved
     cells = shared[:size] / shared[:size].sum()
@@ -107,8 +104,14 @@ def fit_space_time(
 
 
 def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
-    """Bound of the part of a row's variance that devices which stay put repeat in every window: of
-    what they draw once for life, and of who is in a cohort. shared: (n,)."""
+    """Bound the part of a row's variance that devices which stay put repeat in every window.
+
+    This is the variance of what they draw once per device lifetime, and of who is in a cohort.
+
+    Args:
+        windows: The equations of each window.
+        shared: The shared map, (n,).
+    """
     parts = []
     for reading in windows[0]:
         bit = float(np.clip(np.mean(reading.design @ shared), 0.0, 1.0))
@@ -121,7 +124,7 @@ def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
 
 
 def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
-    """Shares of reserved values (T, r). cells: (T, n), of those in a cell in each window."""
+    """Estimate the reserved shares (T, r), given the shares (T, n) among those in a cell."""
     rows = []
     for readings, inside in zip(windows, cells, strict=True):
         size = len(inside)
@@ -132,7 +135,7 @@ def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
 
 
 def _maps(cells: Floats, deviations: Floats, changes: Released, weights: Floats) -> Floats:
-    """Shares of the cells (T, n). weights: (T,) of the windows in the shared map, of sum 1."""
+    """Return the cells' shares (T, n); `weights` (T,) are the windows' parts of the shared map."""
     tried = patterns(len(weights))
     field = np.log(cells)[:, None] + deviations
     maps = np.exp(field - field.max(axis=0))
@@ -146,7 +149,7 @@ def _maps(cells: Floats, deviations: Floats, changes: Released, weights: Floats)
 
 
 def _shared_freedom(windows: WindowReadings, shared: Floats, precision: Any) -> float:
-    """How many parameters the shared map has really, given its prior: what it gains by noise."""
+    """Return the effective number of parameters of the shared map, given its prior."""
     size, parts = len(shared), []
     for level in range(len(windows[0])):
         rows = sum(window[level].precision(shared) for window in windows)

@@ -1,17 +1,18 @@
-"""How much the windows of a series differ from the map that they share: as independent directions,
-by strengths learnt from contrasts, and as changes of single cells that a smooth map would erase.
+"""A model of how much the windows of a series differ from the map that they share.
 
-With s the shares of the cells in the shared map, window t is s exp(d_t), scaled; to first order
-its rows deviate by u_t X J d_t, J = diag(s) - s s', u_t the share of those who are in a cell.
-Whitened, B = W^.5 X J. The generalized eigenvectors of B'B against the structure S of the prior of
-d_t make each direction's data one number a window, z_it = mu_i^.5 a_it + noise.
+Differences are independent directions with learned strengths, and changes of single cells that a
+smooth map would erase. With s the shares of the cells in the shared map, window t is s exp(d_t),
+scaled. To first order its rows deviate by u_t X J d_t, J = diag(s) - s s', where u_t is the share
+of those who are in a cell. Whitened, B = W^.5 X J. The generalized eigenvectors of B'B against the
+structure S of the prior of d_t reduce each direction's data to one number per window, z_it =
+mu_i^.5 a_it + noise.
 
-Strengths: for direction i, H z_i ~ N(0, mu_i tau^2 H R H' + H C H'): H are the Helmert contrasts
-between the T windows, R_st = phi^|s-t| the correlation of deviations, scaled so that
-trace(H R H') = T - 1, and C that of the noise: C_st = a l_s l_t ((1 - b) psi^|s-t| + b) but for
-C_tt = 1, a at most the part of a report's variance that is drawn once for life, l_t = (u_t / max
-u)^g: who is in no cell repeats nothing. Patterson and Thompson 1971 (restricted likelihood).
-"""
+Strengths: for direction i, H z_i ~ N(0, mu_i tau^2 H R H' + H C H'). H are the Helmert contrasts
+between the T windows. R_st = phi^|s-t| is the correlation of deviations, scaled so that trace(H R
+H') = T - 1. C is the correlation of the noise: C_st = a l_s l_t ((1 - b) psi^|s-t| + b) except C_tt
+= 1; a is at most the part of a report's variance that is drawn once per device lifetime, and l_t =
+(u_t / max u)^g, since a device outside all cells repeats nothing. Patterson and Thompson 1971
+(restricted likelihood)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,49 +29,37 @@ from decoder.density.linear_system import LevelEquations
 from decoder.typing import Floats, Indices
 
 PHIS = (0.0, 0.5, 0.8, 0.95)
-MAX_VARIANCE = 0.3  # of differences of log shares: beyond it one linear step is too far
+MAX_VARIANCE = 0.3  # of differences of log shares: above it, one linear step is too inaccurate
 MAX_RELEASED = 40
 _MIN_VARIANCE = 1e-6
 _USUAL_VARIANCE = 0.05
 _MAX_PSI = 0.97
 _PHI_GAIN = 0.5  # nats that a correlation of deviations must gain
 _STEPS = 150
-_NO_INFORMATION = 1e-9  # of the largest eigenvalue
+_NO_INFORMATION = 1e-9  # smaller eigenvalues, relative to the largest, count as 0
 
 
 @dataclass(frozen=True)
 class Deviations:
-    """The data of T windows, whitened so that the noise has variance 1.
+    """The data of T windows, whitened so that the noise has variance 1."""
 
-    response: B / s, (rows, n): what one unit of share moved to a cell does to each row.
-    residuals: (rows, T), of the windows from the shared map, with reserved values projected out.
-    scale: (T,), how much of a deviation a window's rows show: u_t and its reports, 1 on average.
-    shares: s, (n,), of the cells alone, sum 1.  freedom: of the rows.
-    """
-
-    response: Floats
-    residuals: Floats
-    scale: Floats
-    shares: Floats
-    freedom: int
+    response: Floats  # B / s (rows, n): the effect on each row of one unit of share moved to a cell
+    residuals: Floats  # (rows, T), from the shared map; reserved values are projected out
+    scale: Floats  # (T,), visibility of a deviation, from u_t and reports; 1 on average
+    shares: Floats  # s (n,), of the cells alone, of sum 1
+    freedom: int  # Of the rows
 
 
 @dataclass(frozen=True)
 class Modes:
-    """Independent directions of the deviations under one structure of their prior.
+    """Independent directions of the deviations under one structure of their prior."""
 
-    information: mu, (r,).  data: z, (r, T).  basis: (n, r), d_t = basis @ a_t.
-    response: (r, n), what one unit of share moved to each cell does to each direction.
-    rest: (T, T), sums of products of the data in directions without information: noise alone.
-    rest_freedom: how many those are.
-    """
-
-    information: Floats
-    data: Floats
-    basis: Floats
-    response: Floats
-    rest: Floats
-    rest_freedom: int
+    information: Floats  # mu, (r,)
+    data: Floats  # z, (r, T)
+    basis: Floats  # (n, r), d_t = basis @ a_t
+    response: Floats  # (r, n), the effect of one unit of share moved to each cell
+    rest: Floats  # (T, T), products of the data in directions without information (noise alone)
+    rest_freedom: int  # The number of directions without information
 
 
 def deviations_of(
@@ -79,9 +68,9 @@ def deviations_of(
     """Whiten the equations of windows around a shared map.
 
     Args:
-        windows: the readings of each, all with the rows of the first window.
-        cells: shares (n,) of the cells alone in the shared map, sum 1.
-        reserved: (T, r), shares of the reserved values in each window.
+        windows: The equations of each window, all with the rows of the first window.
+        cells: The shares (n,) of the cells alone in the shared map, of sum 1.
+        reserved: The shares (T, r) of the reserved values in each window.
     """
     design = sparse.vstack([level.design for level in windows[0]]).tocsr()
     inside, outside = design[:, : len(cells)], design[:, len(cells) :].toarray()
@@ -108,7 +97,7 @@ def deviations_of(
 
 
 def modes_of(deviations: Deviations, structure: Any) -> Modes:
-    """Find the independent directions of deviations. structure: of their prior, sparse (n, n)."""
+    """Compute the independent directions of deviations. `structure` of the prior: sparse (n, n)."""
     shaped = deviations.response * deviations.shares
     by_rows = len(shaped) < shaped.shape[1]
     if by_rows:
@@ -130,29 +119,24 @@ def modes_of(deviations: Deviations, structure: Any) -> Modes:
 
 @dataclass(frozen=True)
 class Strengths:
-    """tau^2 and phi of the deviations, a, b, psi and g of the noise; log restricted posterior."""
+    """The parameters of the model of deviations and noise."""
 
-    variance: float
+    variance: float  # tau^2
     phi: float
-    repeated: float
-    lasting: float
+    repeated: float  # a
+    lasting: float  # b
     psi: float
-    fading: float
-    height: float
+    fading: float  # g
+    height: float  # The log restricted posterior
 
 
 @dataclass(frozen=True)
 class Contrasts:
-    """The contrasts between windows, turned until signal and noise are both diagonal.
+    """The contrasts between windows, rotated until signal and noise are both diagonal."""
 
-    turn: (T - 1, T), times data of windows gives independent numbers with noise of variance 1.
-    ratios: (T - 1,), variance of a deviation of variance 1 in each of them.
-    back: (T, T - 1), R H' times the turn: from them to the windows.
-    """
-
-    turn: Floats
-    ratios: Floats
-    back: Floats
+    turn: Floats  # (T - 1, T), maps window data to independent numbers with noise variance 1
+    ratios: Floats  # (T - 1,), the variance in each number of a deviation of variance 1
+    back: Floats  # (T, T - 1), R H' times the rotation: maps the numbers back to the windows
     log_noise: float
 
 
@@ -162,10 +146,11 @@ def learn_strengths(
     """Find the strengths with the highest restricted posterior.
 
     Args:
-        modes: the data.
-        scale, inside: of `Deviations`, and the share of devices in a cell, of each window, (T,).
-        most_repeated: bound of a, 0 where noise is drawn afresh.
-        independent: only phi = 0.
+        modes: The data.
+        scale: The `scale` of `Deviations`, (T,).
+        inside: The share of devices in a cell in each window, (T,).
+        most_repeated: The bound of a; 0 if all noise is drawn anew.
+        independent: Whether to use phi = 0 only.
     """
     fits = [_for_phi(modes, scale, inside, most_repeated, 0.0, None)]
     for phi in () if independent or len(scale) < 3 else PHIS[1:]:
@@ -175,7 +160,7 @@ def learn_strengths(
 
 
 def contrasts_of(scale: Floats, inside: Floats, strengths: Strengths) -> Contrasts:
-    """Diagonalize H R H' and the contrasts' noise; scale, inside: as of `learn_strengths`."""
+    """Diagonalize H R H' and the noise of the contrasts; arguments as in `learn_strengths`."""
     size = len(scale)
     steps = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
     helmerts = helmert(size)
@@ -200,8 +185,9 @@ def _for_phi(
     phi: float,
     near: Strengths | None,
 ) -> Strengths:
-    """Return the best for one phi, as ln tau^2 and the logits of a / a_max, b, psi / .97 and g.
-    near: those of another phi, to start from."""
+    """Return the best strengths for one phi, starting at those of another phi if given.
+
+    The variables are ln tau^2 and the logits of a / a_max, b, psi / .97 and g."""
     data, rest = modes.data / scale, modes.rest / np.outer(scale, scale)
     count = len(modes.information) + modes.rest_freedom
     log_usual = float(np.log(_USUAL_VARIANCE))
@@ -243,19 +229,17 @@ def _for_phi(
 
 @dataclass(frozen=True)
 class Released:
-    """Changes found. cells, patterns: indices, (m,).  sizes, errors: refitted together, (m,), of
-    the cell's share among those who are in a cell.  rest: the data (r, T - 1) without them.
-    """
+    """Detected changes of single cells, m of them."""
 
-    cells: Indices
-    patterns: Indices
-    sizes: Floats
+    cells: Indices  # Indices, (m,)
+    patterns: Indices  # Indices, (m,)
+    sizes: Floats  # (m,), refitted together: changes of the cell's share among those in a cell
     errors: Floats
-    rest: Floats
+    rest: Floats  # The data (r, T - 1) without the changes
 
     @property
     def shrunk(self) -> Floats:
-        """The sizes less what the largest of many exceeds its mean by: times 1 - 1 / z^2."""
+        """The sizes times 1 - 1 / z^2, to correct for selecting the largest of many."""
         z = self.sizes / self.errors
         return np.asarray(self.sizes * np.maximum(1 - 1 / z**2, 0.0))
 
@@ -263,16 +247,19 @@ class Released:
 def released_changes(
     modes: Modes, contrasts: Contrasts, data: Floats, variances: Floats
 ) -> Released:
-    """Find the changes of single cells, which make the maps: a deviation is in proportion to the
-    share of its cell, so a new crowd in an empty cell could not show.
+    """Detect changes of single cells, which are then added to the maps.
 
-    Every cell is tested for a change of each of `patterns`, by its score under the model of noise
-    and deviations; the largest beyond the Bonferroni limit of all tests (.05) is added, all that
-    were added are refitted together, and what is left is tested again, at most 40 times.
+    A deviation is proportional to the share of its cell, so it cannot show a new crowd in an empty
+    cell. Every cell is tested for a change of each pattern in `patterns`, by its score under the
+    model of noise and deviations. The largest score beyond the Bonferroni limit of all tests (.05)
+    is added; all added changes are refitted together, and the rest is tested again, at most 40
+    times.
 
     Args:
-        modes, contrasts: of the windows.
-        data, variances: of each direction and turned contrast, (r, T - 1).
+        modes: The directions of the windows.
+        contrasts: The contrasts of the windows.
+        data: The data of each direction and rotated contrast, (r, T - 1).
+        variances: Their variances, (r, T - 1).
     """
     response, turned = modes.response, patterns(contrasts.turn.shape[1]) @ contrasts.turn.T
     information = ((response**2).T @ (1 / variances)) @ (turned**2).T
@@ -299,6 +286,6 @@ def released_changes(
 
 
 def patterns(windows: int) -> Floats:
-    """The patterns to test, (K, windows) of 0 and 1: each window alone, then from each one on."""
+    """Return the window patterns to test, (K, windows) of 0 and 1: single windows, then steps."""
     steps = [np.arange(windows) >= first for first in range(2, windows - 1)]
     return np.vstack([np.eye(windows), *(step.astype(float)[None] for step in steps)])

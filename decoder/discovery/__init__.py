@@ -1,1 +1,1 @@
-"""Frequent strings that no list of candidates holds, from reports of coded prefixes."""
+"""Discovery of frequent strings without a list of candidates, from reports of coded prefixes."""

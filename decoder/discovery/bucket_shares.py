@@ -1,10 +1,9 @@
-"""Scores of prefixes, as compiled loops, and the unbiased bucket shares that they are made of.
+"""Scores of prefixes, as compiled loops, from unbiased bucket shares.
 
-A bucket of a cohort holds the shares of all strings whose prefix falls on it: of those named, and
-of all others together, which fall on every bucket alike. Positions are those of
+A bucket of a cohort contains the shares of all strings whose prefix hashes to it: the named
+strings, and all others together, which are spread evenly over the buckets. Positions are those of
 `rappor_core.hashing.mmh3_positions` of `PrefixGroups.key`: MurmurHash3 x64 128 of at most eight
-bytes, then a SplitMix64 stream over the cohorts.
-"""
+bytes, then a SplitMix64 stream over the cohorts."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ _F1, _F2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 _M1, _M2 = np.uint64(MIX_1), np.uint64(MIX_2)
 _ONE, _EIGHT, _BYTE = np.uint64(1), np.uint64(8), np.uint64(0xFF)
 _S27, _S30, _S31, _S32, _S33 = (np.uint64(shift) for shift in (27, 30, 31, 32, 33))
-_KEPT = 1_024  # best extensions of one prefix
+_KEPT = 1_024  # maximum number of kept extensions of one prefix
 _BLOCK = 1_024  # extensions that are scored together
 
 
@@ -41,7 +40,7 @@ def _final(word: Any) -> Any:
 
 @njit(inline="always", cache=True)
 def _halves(prefix: Any, num_bits: int) -> Any:
-    """Both halves of the hash of a prefix's bytes, of which there are eight at most."""
+    """Return both halves of the hash of a prefix of at most eight bytes."""
     num_bytes = (num_bits + 7) // 8
     word = prefix << np.uint64(8 * num_bytes - num_bits)
     tail = np.uint64(0)
@@ -81,7 +80,7 @@ def prefix_positions(
 
 @njit(inline="always", cache=True)
 def _add_scores(low: Any, step: Any, cohort: Any, row: Any, places: Any, totals: Any) -> None:
-    """Add to each total what its bucket of a cohort scores; two loops, so that both are fast."""
+    """Add to each total the score of its bucket in a cohort. Two separate loops are faster."""
     size = np.uint64(len(row))
     for e in range(len(totals)):
         places[e] = _position(low[e], step[e], cohort, size)
@@ -104,7 +103,7 @@ def _extend(
     values: Any,
     counts: Any,
 ) -> None:
-    """Score every extension by `more` bits of prefixes [low, high); keep the best of each."""
+    """Score every extension by `more` bits of prefixes [low, high); keep the best of each one."""
     half = len(cohorts) // 2
     first, step = np.empty(_BLOCK, dtype=np.uint64), np.empty(_BLOCK, dtype=np.uint64)
     places, which = np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.int64)
@@ -138,7 +137,6 @@ def _extend(
 
 @njit(cache=True)
 def _drop_half(best: Any, values: Any) -> Any:
-    """Keep the better half, in place; returns the least kept value and how many there are."""
     threshold, count = np.median(values), 0
     for place in range(len(values)):
         if values[place] > threshold:
@@ -156,19 +154,19 @@ def best_extensions(
     least: float,
     half_least: float,
 ) -> tuple[Indices, Prefixes, Floats]:
-    """Find the extensions of prefixes by `more` bits whose score is `least` or more.
+    """Find the extensions of prefixes by `more` bits whose score is at least `least`.
 
     Args:
-        prefixes: of num_bits - more bits, (P,).
-        num_bits: of the extended prefixes.
-        more: bits of an extension.
-        cohorts: numbers of the cohorts, (m,).
-        scores: what a bucket adds to the score of a prefix that falls on it, (m, k).
-        least: smallest score that is kept; of one prefix the best 512 to 1,024 at most.
-        half_least: smallest score over the first half of the cohorts.
+        prefixes: The prefixes of num_bits - more bits, (P,).
+        num_bits: The length of the extended prefixes.
+        more: The number of bits in an extension.
+        cohorts: The numbers of the cohorts, (m,).
+        scores: The amount that a bucket adds to the score of a prefix in it, (m, k).
+        least: The minimum score. At most the best 512 to 1,024 extensions of a prefix are kept.
+        half_least: The minimum score over the first half of the cohorts.
 
     Returns:
-        For each kept extension the place of its prefix, its bits and its score.
+        For each kept extension, the index of its prefix, its bits and its score.
     """
     shape = (len(prefixes), _KEPT)
     best, values = np.empty(shape, dtype=np.int64), np.empty(shape)
@@ -183,24 +181,25 @@ def best_extensions(
 
 
 CLIP = 2.5  # standard deviations of one bucket
-STRONG = 6.0  # standard errors of a prefix whose buckets vary more than others by its reports
-ENTERS = 3.5  # the least score of a prefix that enters the fit of a pursuit
-MEDIAN_SQUARE = 0.4549364  # of the square of a standard normal variable
-_RIDGE = 1e-9  # of the diagonal: prefixes that share every bucket are distinguished by no data
+STRONG = 6.0  # standard errors; the reports of a stronger prefix make its buckets noisier
+ENTERS = 3.5  # the minimum score of a prefix that enters the fit of a pursuit
+MEDIAN_SQUARE = 0.4549364  # the median of the square of a standard normal variable
+_RIDGE = 1e-9  # relative to the diagonal; prefixes that share every bucket are indistinguishable
 
 
 @dataclass(frozen=True)
 class GroupShares:
-    """A group's cohorts with reports (m,), bucket shares (m, k), and bits of its prefixes."""
+    """The bucket shares (m, k) of the cohorts with reports of one group."""
 
     cohorts: Indices
     reports: Floats
     shares: Floats
-    num_bits: int
+    num_bits: int  # The length of its prefixes
 
     def scores(self) -> Floats:
-        """Return the part of each bucket in the score of a prefix, of unit variance in sum, (m, k);
-        clipped, so that a heavy string does not lift whatever falls on the same bucket."""
+        """Return each bucket's part in the score of a prefix, (m, k); the sum has unit variance.
+
+        Parts are clipped, so that a heavy string does not lift every prefix in the same bucket."""
         scaled = (
             (self.shares - 1 / self.shares.shape[1]) * np.sqrt(self.reports)[:, None] / self._spread
         )
@@ -210,26 +209,26 @@ class GroupShares:
 
     @cached_property
     def _spread(self) -> float:
-        """Standard deviation of a bucket share of one report, by the median: few are full."""
+        """Estimate the standard deviation of a bucket share of one report from the median."""
         squares = (self.shares - 1 / self.shares.shape[1]) ** 2 * self.reports[:, None]
         return float(np.sqrt(np.median(squares) / MEDIAN_SQUARE))
 
     def fit(
         self, prefixes: Prefixes, noise: BitNoise | None = None, repetition: float = 1.0
     ) -> Fit:
-        """Fit distinct prefixes, and all other strings together, by weighted least squares.
+        """Fit distinct prefixes and all other strings together by weighted least squares.
 
-        Variances are those that the residuals show. A bucket of a strong prefix varies more than
+        Variances are estimated from the residuals. A bucket of a strong prefix varies more than
         others: a second fit allows for that.
 
         Args:
-            prefixes: (P,).
-            noise: of one bit; None: all are taken to vary alike.
-            repetition: rho of the reports.
+            prefixes: The prefixes, (P,).
+            noise: The noise of one bit; None to treat all buckets as equally noisy.
+            repetition: The repetition rho of the reports.
         """
 
         def solved(weights: Floats) -> tuple[Floats, Floats, float, float]:
-            """Shares, diagonal of the inverse, variance and skewness of what a report leaves."""
+            """Return shares, the diagonal of the inverse, and residual variance and skewness."""
             normal, right = self._equations(design, weights)
             normal[np.diag_indices(len(normal))] *= 1 + _RIDGE
             inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
@@ -248,19 +247,18 @@ class GroupShares:
             sampled = noise.mechanism_variance(mass, repetition) + repetition * mass * (1 - mass)
             empty = noise.mechanism_variance(np.zeros(1), repetition)
             shares, others, variance, third = solved(plain / (sampled / empty))
-            # if nobody held a strong prefix, its own buckets would vary as others do
+            # if no one had a strong prefix, its buckets would vary like others
             inverse = np.where(strong, inverse, others)
         total = float(self.reports.sum())
         skewness = third * float((self.reports**1.5).sum()) / total**1.5
         return Fit(shares, np.sqrt(variance * inverse), skewness, total)
 
     def pursue(self, prefixes: Prefixes, most: int) -> Floats:
-        """Score distinct prefixes, most of which are wrong, by orthogonal matching pursuit, (P,).
+        """Score distinct prefixes (P,), most of which are wrong, by orthogonal matching pursuit.
 
-        The best prefix enters the fit, and its part is taken from all others, up to `most` times
-        (Pati, Rezaiifar, Krishnaprasad 1993). A joint fit of all would share the part of a true one
-        among the wrong ones that share its buckets.
-        """
+        The best prefix enters the fit, and its contribution is subtracted from all others, at most
+        `most` times (Pati, Rezaiifar, Krishnaprasad 1993). A joint fit of all prefixes would divide
+        the share of a true one among the wrong ones that share its buckets."""
         normal, right = self._equations(self._design(prefixes), self._weights)
         unit = self._spread * np.sqrt(np.diag(normal)[:-1])
         fitted = [len(prefixes)]
@@ -279,11 +277,9 @@ class GroupShares:
 
     @property
     def _weights(self) -> Floats:
-        """The reports of each bucket's cohort, (m*k,)."""
         return np.repeat(self.reports, self.shares.shape[1])
 
     def _design(self, prefixes: Prefixes) -> sparse.csr_array:
-        """Return the buckets of each prefix, (P, m*k)."""
         size, cohorts = self.shares.shape[1], len(self.cohorts)
         positions = prefix_positions(prefixes, self.num_bits, self.cohorts, size)
         columns = (positions + np.arange(cohorts) * size).ravel()
@@ -292,7 +288,7 @@ class GroupShares:
         return sparse.csr_array((np.ones(len(columns)), *rows), shape=shape)
 
     def _equations(self, design: sparse.csr_array, weights: Floats) -> tuple[Floats, Floats]:
-        """Normal matrix and right side of a fit of prefixes, all other strings last."""
+        """Return the normal matrix and right side of a fit of prefixes, other strings last."""
         size, values = self.shares.shape[1], self.shares.ravel()
         weighted = design.copy()
         weighted.data *= weights[design.indices]
@@ -305,7 +301,7 @@ class GroupShares:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted shares of the prefixes, and standard errors if nobody holds them, (P,) each."""
+    """Fitted shares of prefixes and their standard errors under a share of 0, (P,) each."""
 
     shares: Floats
     null_errors: Floats

@@ -1,4 +1,4 @@
-"""`discover`: from an aggregate of coded prefixes to the frequent strings, without a list."""
+"""`discover`: frequent strings from an aggregate of coded prefixes, without a candidate list."""
 
 import math
 from dataclasses import dataclass, field
@@ -29,19 +29,19 @@ from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.hashing import normalize
 from rappor_core.metrics.metric import Metric
 
-FOUND_AT = (12.0, 14.0)  # standard errors of all reports by which half, nearly all are detected
-NEARLY_ALL = 0.95  # of estimates that pass the crowd
+FOUND_AT = (12.0, 14.0)  # standard errors at which half and nearly all strings are detected
+NEARLY_ALL = 0.95  # the part of estimates that exceed the minimum crowd
 
 
 @dataclass(frozen=True)
 class DiscoverOptions(Levels):
-    """Options of a discovery. alpha: the chance that any string of the list is wrong.  crowd: no
-    string with fewer estimated reports is named. Raises DecodeError with a bad value."""
+    """Options of a discovery. Raises DecodeError with the invalid value.
 
-    crowd: int = DEFAULT_CROWD
+    alpha is the chance that any string of the result is wrong."""
+
+    crowd: int = DEFAULT_CROWD  # The minimum number of estimated reports of a named string
 
     def __post_init__(self) -> None:
-        """Check each choice alone."""
         super().__post_init__()
         if type(self.crowd) is not int or self.crowd < 1:
             raise DecodeError(f"crowd = {self.crowd!r} is not a whole number of 1 or more")
@@ -49,56 +49,46 @@ class DiscoverOptions(Levels):
 
 @dataclass(frozen=True)
 class FoundString:
-    """A string that was found. Shares are fractions of the reports.
+    """A detected string. Shares are fractions of the reports."""
 
-    string: text that devices chose: not to be trusted, nor published before a person has read it.
-    whole: False where its code is longer than what is hashed: any string that begins so.
-    low, high: interval that allows for the choice.  p_value: of the test that nobody holds it.
-    declared: `fallback` or `no_data` where the metric itself sends it.  code: the bits of its code
-    that are hashed, rest: bytes that begin one more character, in hexadecimal.
-    """
-
-    string: str
-    whole: bool
+    string: str  # Text chosen by devices: do not trust or publish it before a person has read it
+    whole: bool  # False if the code is longer than the hashed part: any string with this prefix
     estimate: float
     std_error: float
-    low: float
+    low: float  # Start of an interval that allows for the selection
     high: float
-    p_value: float
+    p_value: float  # Of the test that no one has the string
     p_adjusted: float
-    declared: str = ""
-    code: str = ""
-    rest: str = ""
+    declared: str = ""  # `fallback` or `no_data` if the metric itself sends the string
+    code: str = ""  # The hashed bits of its code, in hexadecimal
+    rest: str = ""  # Bytes that begin one more character, in hexadecimal
 
 
 @dataclass(frozen=True)
 class Discovery(DecodedWindow):
-    """The strings found, largest share first, and how far they can be trusted.
-
-    num_tested: strings at which the search ended.  num_below_crowd: detected, but held by
-    too few to be named.  half_found, most_found: shares of which half and nearly all are named.
-    half_by_noise: of which half are detected, whatever the crowd.
-    """
+    """The detected strings, largest share first, and how far they can be trusted."""
 
     options: DiscoverOptions
-    num_tested: int
-    num_below_crowd: int
-    half_found: float
-    most_found: float
-    half_by_noise: float
+    num_tested: int  # The number of strings at which the search ended
+    num_below_crowd: int  # Detected, but with too few reports to be named
+    half_found: float  # The share at which half of the strings are named
+    most_found: float  # The share at which nearly all strings are named
+    half_by_noise: float  # The share at which half are detected, whatever the crowd
     found: tuple[FoundString, ...] = field(default=())
 
 
 def discover(
     aggregate: Aggregate, options: DiscoverOptions | None = None, progress: Progress = silent
 ) -> Discovery:
-    """Find frequent strings in the reports of a metric of kind `discover`, always the same ones.
-    Raises DecodeError for another kind, and for a group of cohorts without reports.
+    """Find frequent strings in the reports of a metric of kind `discover`; deterministic.
 
     Args:
-        aggregate: with its definition, which holds the code.
-        options: alpha, level, crowd.
-        progress: called for each level of the search.
+        aggregate: The aggregate with its definition, which contains the code.
+        options: The level, alpha and minimum crowd.
+        progress: A callback, called for each level of the search.
+
+    Raises:
+        DecodeError: The metric is of another kind, or a group of cohorts has no reports.
     """
     options = options or DiscoverOptions()
     if not aggregate.definition:
@@ -126,7 +116,7 @@ def discover(
 
 
 class NamedShares(NamedTuple):
-    """Shares of strings of which half, and nearly all, are named; and half detected."""
+    """The shares at which half and nearly all strings are named, and half are detected."""
 
     half: float
     most: float
@@ -140,28 +130,28 @@ def named_shares(
     num_reports: float,
     repeats: float = 1.0,
 ) -> NamedShares:
-    """Predict which strings are named: distinguishable from chance, and held by a crowd.
+    """Predict the shares at which strings are named: detectable, and reported by a crowd.
 
     Args:
-        noise: of a report's bits.
-        groups: of the metric's prefixes.
-        options: crowd.
-        num_reports: of the window.
-        repeats: rho of the reports.
+        noise: The noise of a report's bits.
+        groups: The metric's groups of prefixes.
+        options: The options with the minimum crowd.
+        num_reports: The number of reports in the window.
+        repeats: The repetition rho of the reports.
     """
     unit = math.sqrt(repeats * noise.p_star * (1 - noise.p_star) / num_reports)
     by_noise, most_by_noise = (min(1.0, number * unit / noise.gap) for number in FOUND_AT)
     crowd = min(1.0, options.crowd / num_reports)
     crowd_noise = noise.mechanism_variance(np.array([crowd]), repeats)
     variance = float(crowd_noise[0]) + repeats * crowd * (1 - crowd)
-    # of a string that the last group alone counts, as of most that are found late
+    # the error of a string counted by the last group alone, like most that are found late
     error = math.sqrt(variance * groups.num_groups / num_reports)
     most_of_crowd = min(1.0, crowd + float(ndtri(NEARLY_ALL)) * error)
     return NamedShares(max(by_noise, crowd), max(most_by_noise, most_of_crowd), by_noise)
 
 
 def declared_groups(metric: Metric) -> PrefixGroups:
-    """Return the groups of prefixes of a `discover` metric. Raises DecodeError for another kind."""
+    """Return the prefix groups of a `discover` metric. Raises DecodeError for another kind."""
     if not isinstance(metric.details, PrefixGroups):
         raise DecodeError(
             f"metric {metric.name!r} is not declared to find strings; use rappor decode with a "
@@ -173,7 +163,7 @@ def declared_groups(metric: Metric) -> PrefixGroups:
 def group_shares(
     aggregate: Aggregate, groups: PrefixGroups, noise: BitNoise
 ) -> tuple[GroupShares, ...]:
-    """Unbiased bucket shares of each group. Raises DecodeError for one without reports."""
+    """Compute unbiased bucket shares of each group. Raises DecodeError for one without reports."""
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     cohorts = np.arange(len(reports))
@@ -198,7 +188,7 @@ def _named(
     options: DiscoverOptions,
     num_reports: int,
 ) -> tuple[tuple[FoundString, ...], int]:
-    """Return the strings that are detected and held by a crowd; and how many only the first."""
+    """Return the detected strings with enough reports, and the number detected with too few."""
     if counted is None:
         return (), 0
     p_values = counted.p_values
@@ -207,8 +197,8 @@ def _named(
     accepted = np.flatnonzero(decision.detected)
     crowd = counted.shares * num_reports >= options.crowd
     named = accepted[crowd[accepted]]
-    # Given that each estimate passed the test, and the crowd: the lower end is no further below
-    # than the test reaches, or a plain interval does.
+    # These intervals are conditional on passing the test and the crowd. A lower end is not further
+    # from the estimate than the test's margin or that of a plain interval.
     shares, errors = counted.shares[named], counted.std_errors[named]
     by_test = -ndtri(decision.bounds[named]) * counted.null_errors[named]
     cutoffs = np.maximum(by_test, options.crowd / num_reports)

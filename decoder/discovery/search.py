@@ -1,11 +1,11 @@
-"""The search for strings: prefixes are extended level by level, and the most probable are kept;
-then their shares are estimated from groups of cohorts that had no part in finding them.
+"""The search for strings: extend prefixes level by level and keep the most probable ones.
 
-A prefix whose code has ended is a string, and leaves the search (PEM, Wang, Li, Jha 2017,
+Then the shares of the strings are estimated from groups of cohorts that had no part in finding
+them. A prefix whose code has ended is a string, and leaves the search (PEM, Wang, Li, Jha 2017,
 arXiv:1708.06674, over a compressed code). A string that ended at level l was chosen by groups up to
-l; each later group, and the one that only counts, is new data about it: no estimate carries the
-choice of the search. Of alpha, too, what is spent at level l follows from the groups up to l alone.
-"""
+l; each later group, and the last one, which only counts, is new data about it. So no estimate is
+biased by the search. The part of alpha that is spent at level l, too, depends only on the groups up
+to l."""
 
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
@@ -24,8 +24,9 @@ from rappor_core.codes.prefix_groups import PrefixGroups
 
 
 def text_of(data: bytes, *, whole: bool) -> str | None:
-    """Decode bytes as UTF-8; None where they are not. A cut last character is left out, unless
-    they are the whole string."""
+    """Decode bytes as UTF-8; return None if they are invalid.
+
+    A truncated last character is dropped unless the bytes are the whole string."""
     try:
         return getincrementaldecoder("utf-8")().decode(data, whole)
     except UnicodeDecodeError:
@@ -34,32 +35,36 @@ def text_of(data: bytes, *, whole: bool) -> str | None:
 
 STAGE = "extending prefixes"
 BEAM = 96  # prefixes that are extended at each level
-FITTED = 3 * BEAM  # of which the best are chosen, each given the others
+FITTED = 3 * BEAM  # prefixes in the pursuit from which the beam is chosen
 MIN_SCORE = 2.8
 SCORE_STEP = 0.4
 MAX_SCORED = 100_000
 HALF_SCORE = 0.35
 MIN_Z = 2.0
 PARENT_WEIGHT = 0.5
-PARENT_LEAD = 1.5  # how far the mean of the parents' scores counts beyond a prefix's own
+PARENT_LEAD = 1.5  # the parents' mean score counts at most this far above the prefix's own
 
 
 @dataclass(frozen=True)
 class CompletedString:
-    """A string that the search found: its whole code with zeros after END, its bytes as far as the
-    bits go, whether END was read, and the last group that had a part in choosing it."""
+    """A string that the search found."""
 
-    bits: int
-    data: bytes
-    whole: bool
-    level: int
+    bits: int  # Its whole code, with zeros after END
+    data: bytes  # Its bytes, as far as the bits determine them
+    whole: bool  # END was read
+    level: int  # The last group that took part in choosing it
 
 
 def search(
     groups: PrefixGroups, levels: Sequence[GroupShares], progress: Progress = silent
 ) -> list[CompletedString]:
-    """Find the strings: those whose code ends, and the prefixes that are left at the last level.
-    levels: bucket shares of each group but the one that only counts."""
+    """Find the strings whose code ends, and the prefixes that remain at the last level.
+
+    Args:
+        groups: The prefix groups of the metric.
+        levels: The bucket shares of each group except the last, which only counts.
+        progress: A callback, called for each level.
+    """
     prefixes, parents = np.zeros(1, dtype=np.uint64), np.zeros(1)
     finished: list[CompletedString] = []
     for level, group in enumerate(levels):
@@ -83,7 +88,7 @@ def search(
 def _extended(
     groups: PrefixGroups, level: int, group: GroupShares, prefixes: Prefixes, parents: Floats
 ) -> tuple[Prefixes, Floats]:
-    """Return the prefixes of the next level that are kept, and the mean of their scores so far."""
+    """Return the kept prefixes of the next level and the mean of their scores so far."""
     least = MIN_SCORE
     origins, bits, values = best_extensions(
         prefixes, group.num_bits, groups.bits_per_level, group.cohorts, group.scores(), least,
@@ -95,7 +100,6 @@ def _extended(
     origins, bits, values = origins[high], bits[high], values[high]
 
     def rank(z_scores: Floats) -> Floats:
-        """Scores, and those of the parents as far as they may count."""
         ahead = np.minimum(parents[origins], z_scores + PARENT_LEAD)
         return z_scores + PARENT_WEIGHT * ahead if level else z_scores
 
@@ -116,28 +120,27 @@ def _extended(
 
 
 class LevelDecision(NamedTuple):
-    """The decision on each string by Holm's rule within each level, (M,). bounds: p-value at which
-    a string is detected whatever the others are."""
+    """The decision on each string by Holm's rule within each level, (M,)."""
 
     detected: Flags
     adjusted: Floats
-    bounds: Floats
+    bounds: Floats  # The p-value at which a string is detected whatever the others are
 
 
 def decide_by_level(
     p_values: Floats, levels: Indices, num_levels: int, alpha: float
 ) -> LevelDecision:
-    """Decide so that any string that nobody holds is detected with a chance of alpha at most.
+    """Decide so that the chance of detecting any string that no one has is at most alpha.
 
-    Level l gets the part c_l of alpha: given the groups up to l, Holm's rule at c_l alpha is wrong
-    with that chance at most, and the parts sum to 1 at most. c_l = r_l T_l / (T_l + BEAM) for
-    T_l strings that ended there, r_l what earlier levels left; the last level takes the rest.
+    Level l uses the part c_l of alpha. Given the groups up to l, Holm's rule at c_l alpha errs at
+    most with that chance; the parts sum to at most 1. c_l = r_l T_l / (T_l + BEAM), where T_l
+    strings ended at l and r_l is left by earlier levels; the last level uses the rest.
 
     Args:
-        p_values: (M,), from groups that had no part in choosing the string.
-        levels: (M,), the last group that had a part in choosing it, below num_levels.
-        num_levels: of the search.
-        alpha: in (0, 1).
+        p_values: The p-values (M,), from groups that had no part in choosing the string.
+        levels: The last group (M,) that took part in choosing each string, below num_levels.
+        num_levels: The number of levels of the search.
+        alpha: The error level, in (0, 1).
     """
     adjusted, bounds = np.ones(len(p_values)), np.zeros(len(p_values))
     rest = 1.0
@@ -155,7 +158,6 @@ def decide_by_level(
 
 
 def _holm(p_values: Floats) -> Floats:
-    """Adjusted p-values of Holm's step-down rule (1979), (n,)."""
     order = np.argsort(p_values, kind="stable")
     remaining = np.arange(len(order), 0, -1)
     adjusted = np.empty(len(order))
@@ -163,23 +165,22 @@ def _holm(p_values: Floats) -> Floats:
     return adjusted
 
 
-PRESENT = 3.0  # standard errors above 0, by later groups
-SYMMETRIC = 1e-3  # skewness below which the normal law serves
+PRESENT = 3.0  # a string this many standard errors above 0 in later groups counts as present
+SYMMETRIC = 1e-3  # below this skewness the normal distribution is used
 
 
 @dataclass(frozen=True)
 class CountedStrings:
-    """Shares of the strings, (M,) each. null_errors: standard errors if nobody holds the string;
-    skewness: of the estimate then.  std_errors: given its share."""
+    """Shares of the strings, (M,) each."""
 
     shares: Floats
-    null_errors: Floats
-    std_errors: Floats
-    skewness: Floats
+    null_errors: Floats  # Standard errors if no one has the string
+    std_errors: Floats  # Standard errors at its share
+    skewness: Floats  # Of the estimate if no one has the string
 
     @property
     def p_values(self) -> Floats:
-        """P(an estimate so high if nobody holds the string): a sum of many rare bits is skewed."""
+        """The chance of so high an estimate if no one has the string; rare bits make it skewed."""
         return upper_tail(self.shares / self.null_errors, self.skewness)
 
 
@@ -190,18 +191,18 @@ def count(
     noise: BitNoise,
     repetition: float,
 ) -> CountedStrings:
-    """Estimate the share of each string from the groups after the one that chose it last.
+    """Estimate the share of each string from the groups after the last one that chose it.
 
     A group is fitted with the strings that it did not choose, and with those of the others that
-    later groups show to be there: a heavy string left out would lift what shares its buckets, and
-    a wrong one that the group itself chose would take from what shares its own.
+    later groups show to be present. A heavy string left out would lift all prefixes in its buckets;
+    a wrong string that the group itself chose would take from prefixes in its buckets.
 
     Args:
-        groups: of the metric.
-        fresh: bucket shares of all groups, in order; the last one only counts.
-        strings: what the search came to.
-        noise: of one bit.
-        repetition: rho of the reports.
+        groups: The prefix groups of the metric.
+        fresh: The bucket shares of all groups, in order; the last one only counts.
+        strings: The result of the search.
+        noise: The noise of one bit.
+        repetition: The repetition rho of the reports.
     """
     size = len(strings)
     weights, sums, thirds, reports = (np.zeros(size) for _ in range(4))
@@ -228,7 +229,9 @@ def count(
 
 
 def upper_tail(z: Floats, skewness: Floats) -> Floats:
-    """P(Z >= z) of Pearson's type III law of mean 0, variance 1 and a skewness; normal below 0."""
+    """Return P(Z >= z) of Pearson's type III law with mean 0, variance 1 and the given skewness.
+
+    The normal law is used below SYMMETRIC."""
     normal = ndtr(-z)
     skewed = skewness > SYMMETRIC
     if not skewed.any():

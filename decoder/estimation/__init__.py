@@ -1,1 +1,1 @@
-"""Estimators of shares: one bit a value, LASSO, and leave-one-out scores by EP."""
+"""Estimators of shares: one bit per value, LASSO, and leave-one-out scores by EP."""

@@ -1,4 +1,4 @@
-"""Expectation propagation (Minka 2001), the fit of `cavity`: iterate until the scores converge."""
+"""Expectation propagation (EP, Minka 2001), the fit of the `cavity` estimator."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -34,55 +34,49 @@ from decoder.typing import Floats, Indices
 
 MAX_ITERATIONS = 60
 MIN_ITERATIONS = 9
-TOLERANCE = 0.03  # of a z-score
-MIN_LEFT = 1e-9  # of a share's freedom: below it 1 - s^2 d is rounding
+TOLERANCE = 0.03  # the largest change of a z-score at convergence
+MIN_LEFT = 1e-9  # the minimum of 1 - s^2 d; a smaller value is rounding
 REFRESH_NOISE = frozenset({3, 6})
 REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
-MAX_LAGGING = 5  # rounds in a row with the covariance of an earlier one
-LAST_LAGGING = 10  # the last such round: where heavy sites still move, they swing
-MAX_UNLIKE = 2.0  # factor between two windows of which one starts where the other ended
-WARM_START_STEPS = 200  # of expectation maximization there: the scores are nearly those of the end
-MAX_SURE = 10.0  # precision of a site there, relative to its cavity's
-NEAR = 4  # the round that comes next
+MAX_LAGGING = 5  # consecutive rounds that reuse the covariance of an earlier one
+LAST_LAGGING = 10  # the last round that may reuse one: heavy sites that still move would oscillate
+MAX_UNLIKE = 2.0  # the maximum ratio of noise between windows for a warm start
+WARM_START_STEPS = 200  # EM steps of a warm start: the scores are almost final
+MAX_SURE = 10.0  # the maximum precision of a site at a warm start, relative to its cavity's
+NEAR = 4  # the number of the first round after a warm start
 FREEZE_ACTIVE_AFTER = 14
-WORK_OF_BIT = 20.0  # of a gathered sum, in multiplications of a matrix product
-WORK_OF_CANDIDATE = 5e3  # of a candidate, in the prior
-FEW_ROWS = 128  # up to which the others are fitted again without each such candidate
-FEW_CANDIDATES = 256  # up to which that takes seconds
+WORK_OF_BIT = 20.0  # the work of a gathered sum, in multiplications of a matrix product
+WORK_OF_CANDIDATE = 5e3  # the work of a candidate in the prior
+FEW_ROWS = 128  # up to this size, the others are fitted again without each such candidate
+FEW_CANDIDATES = 256  # up to this number, that takes seconds
 STAGE = "rounds of the fit"
 
 
 @dataclass(frozen=True)
 class FitProblem:
-    """The data and options of a fit by expectation propagation.
+    """The data and options of a fit by expectation propagation."""
 
-    centered: y - a, (m, k).  noise_of: shares (M,) -> covariance of each cohort's noise, (m, k, k).
-    may_be_full: whether all candidates may take part.  damping: part of a step that is taken.
-    others: the candidates that the fit knows, where it leaves some out, (L,), in the order of all
-    its arrays: a tensor of them alone would be a copy.
-    """
-
-    centered: Floats
+    centered: Floats  # y - a, (m, k)
     positions: Positions
     random: RandomString
-    noise_of: Callable[[Floats], Floats]
-    may_be_full: bool = True
-    damping: float = DAMPING
-    others: Indices | None = None
+    noise_of: Callable[[Floats], Floats]  # Shares (M,) -> covariance of each cohort (m, k, k)
+    may_be_full: bool = True  # All candidates may take part
+    damping: float = DAMPING  # The part of a step that is taken
+    others: Indices | None = None  # The included candidates (L,), if some are left out
 
     @property
     def number(self) -> int:
-        """How many candidates the fit knows, L or M."""
+        """The number of candidates in the fit, L or M."""
         return len(self.positions if self.others is None else self.others)
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of the rows, m (k - 1), since the rows of a cohort are centered."""
+        """The degrees of freedom of the rows, m (k - 1): each cohort's rows are centered."""
         return int(self.centered.size - len(self.centered))
 
     @property
     def few_rows(self) -> bool:
-        """Whether there are so few rows that a fit without each candidate in turn is affordable."""
+        """Whether a separate fit without each candidate is affordable."""
         few = self.centered.size <= FEW_ROWS and 1 < self.number <= FEW_CANDIDATES
         return self.full and few
 
@@ -93,7 +87,7 @@ class FitProblem:
         return self.may_be_full and all_may_take_part(self.number, shape, self.positions.shape[2])
 
     def work(self, active: int) -> float:
-        """Approximate multiplications of an iteration with `active` candidates, or with all."""
+        """Estimate the multiplications of an iteration with `active` candidates, or with all."""
         size = (self.centered.shape[0], self.centered.shape[1]), self.positions.shape[2]
         if self.full:
             return work_of_all(self.number, *size)
@@ -102,31 +96,30 @@ class FitProblem:
         return self.number * each + work_of_all(active, *size)
 
     def members(self, sites: Sites) -> Positions:
-        """Index tensor of the candidates that take part, (A, m, h)."""
+        """Return the index tensor (A, m, h) of the candidates that take part."""
         active = sites.active if self.others is None else self.others[sites.active]
         return self.positions[active]
 
     def sums(self, residual: Floats) -> Floats:
-        """z_i' u of every candidate that the fit knows, (L,); residual: u, (m, k)."""
+        """Return z_i' u for every candidate of the fit, (L,), given the residual u (m, k)."""
         sums = centerd_sums(self.positions, residual, self.random)
         return sums if self.others is None else sums[self.others]
 
 
 @dataclass(frozen=True)
 class EpIteration:
-    """Sites, the solve with them, new scores and prior. cavity: variance of each estimate without
-    its own site, before kappa, (M,)."""
+    """Sites, the solution with them, and the new scores and prior."""
 
     sites: Sites
     noise: Floats
     fitted: Balance
-    cavity: Floats
+    cavity: Floats  # The variance of each estimate without its own site, before kappa, (M,)
     scores: Scores
     prior: SharePrior
 
 
 class EpResult(NamedTuple):
-    """The last iteration, how many were run, and whether the z-scores converged."""
+    """The last iteration, the number of iterations, and whether the z-scores converged."""
 
     last: EpIteration
     iterations: int
@@ -140,10 +133,11 @@ def run_ep(
     near: EpIteration | None = None,
     most: int = MAX_ITERATIONS,
 ) -> EpResult:
-    """Iterate until no z-score moves by `tolerance`, at most `most` times. near: from `warm_start`;
-    most iterations then reuse the covariance of an earlier one, which is the costly part."""
+    """Iterate until no z-score changes by `tolerance`, at most `most` times.
+
+    From a warm start `near`, most iterations reuse an earlier covariance, the costly part."""
     start, now = (NEAR, near) if near else (2, None)
-    if now is None:  # a fit in which no candidate takes part
+    if now is None:  # start with a fit in which no candidate takes part
         nothing = np.zeros(problem.number)
         sites = Sites(nothing, nothing, nothing > 0, nothing)
         noise = problem.noise_of(sites.shrunken)
@@ -170,8 +164,9 @@ def run_ep(
 
 
 def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
-    """Start from the end of a similar window's fit of all candidates; None if they differ too much.
-    A site that is certain of a 0 would delay convergence: it is made wider."""
+    """Start from the final fit of a similar window; return None if the windows differ too much.
+
+    A site that is certain of a 0 would delay convergence, so it is widened."""
     noise = problem.noise_of(end.sites.shrunken)
     louder = np.trace(noise, axis1=1, axis2=2) / np.trace(end.noise, axis1=1, axis2=2)
     fitted = _weighed(problem, end.sites, end.fitted)
@@ -189,15 +184,15 @@ def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
 def _next(
     problem: FitProblem, now: EpIteration, iteration: int, *, refresh_noise: bool, lag: bool
 ) -> EpIteration:
-    """New sites from the scores and the prior, and what follows; `lag`: by an old covariance."""
+    """Compute the next iteration; `lag` reuses the covariance of an earlier one."""
     limit, frozen = most_active(problem.centered.size), iteration > FREEZE_ACTIVE_AFTER
     noise = now.noise
-    for least in (MIN_PRECISION, CUT_OFF):  # positive ones where others leave no proper posterior
+    for least in (MIN_PRECISION, CUT_OFF):  # positive sites only if the posterior is improper
         sites = now.sites.updated(
             now.scores, now.prior, limit, full=problem.full, frozen=frozen, least=least,
             damping=problem.damping
         )  # fmt: skip
-        if lag:  # a score does not contain its site whatever symmetric matrix weighs the residual
+        if lag:  # a score excludes its own site for any symmetric weight matrix of the residual
             fitted, cavity = _weighed(problem, sites, now.fitted), now.cavity
             break
         if refresh_noise:
@@ -216,14 +211,13 @@ def _next(
 
 
 def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
-    """The residual of the data after the sites, weighed by an earlier iteration's covariance."""
     target, solution = _target(problem, sites), fitted.solution
     residual = solution.weigh(target.reshape(-1, 1)).reshape(target.shape)
     return unexplained(solution._replace(residual=residual), fitted.missing, problem.random)
 
 
 def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
-    """One solve in the space of the rows or of the candidates; tau begins at its last value."""
+    """Solve in the space of the rows or of the candidates; tau starts at its last value."""
     members, variance = problem.members(sites), sites.variance[sites.active]
     in_rows = len(members) > problem.centered.size // 2
     make, steps = (solver_in_rows, 2) if in_rows else (candidate_solver, 4)
@@ -232,21 +226,20 @@ def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> 
 
 
 def _target(problem: FitProblem, sites: Sites) -> Floats:
-    """y - Z m, (m, k)."""
     random, mean = problem.random, sites.mean[sites.active]
     listed = scatter_sums(problem.members(sites), mean, random.num_bits)
     return np.asarray(problem.centered - (listed - random.mean * float(mean.sum())))
 
 
 def _information(fitted: Balance, sites: Sites) -> Floats:
-    """d_i of every candidate, (M,); where it takes no part its mean over random positions."""
+    """Return d_i (M,); for a candidate outside the fit, its mean over random positions."""
     information = np.full(len(sites.mean), fitted.solution.expected)
     information[sites.active] = fitted.solution.information
     return information
 
 
 def _cavity(fitted: Balance, sites: Sites) -> Floats:
-    """(1 - s_i^2 d_i) / d_i, (M,): variance of the estimates of `_leave_one_out`, before kappa."""
+    """Return (1 - s_i^2 d_i) / d_i (M,), the variance of leave-one-out estimates before kappa."""
     information = _information(fitted, sites)
     cavity = free_part(sites.variance, information) / information
     if (cavity <= 0).any():
@@ -255,13 +248,13 @@ def _cavity(fitted: Balance, sites: Sites) -> Floats:
 
 
 def _leave_one_out(problem: FitProblem, fitted: Balance, sites: Sites, cavity: Floats) -> Scores:
-    """beta_i = m_i + z_i'u / d_i and se_i^2 = kappa times the cavity's variance."""
+    """Return beta_i = m_i + z_i'u / d_i and se_i^2 = kappa times the cavity variance."""
     sums = problem.sums(fitted.solution.residual)
     information = _information(fitted, sites)
     return Scores(sites.mean + sums / information, np.sqrt(fitted.excess * cavity))
 
 
 def free_part(variance: Floats, information: Floats) -> Floats:
-    """Return the factor 1 - s_i^2 d_i of each candidate, (B,), kept above 0."""
+    """Return the factor 1 - s_i^2 d_i of each candidate (B,), which is kept above 0."""
     part = 1 - variance * information
     return np.where(variance < 0, part, np.maximum(part, MIN_LEFT))

@@ -1,5 +1,7 @@
-"""Sites of expectation propagation: each candidate's prior as a Gaussian, which, multiplied with
-its cavity estimate, has the mean and variance of the true posterior (Minka 2001)."""
+"""Sites of expectation propagation: Gaussian approximations of each candidate's prior.
+
+Multiplied with the cavity estimate, a site has the mean and variance of the true posterior (Minka
+2001)."""
 
 from __future__ import annotations
 
@@ -18,18 +20,18 @@ from decoder.model.share_prior import (
 )
 from decoder.typing import Flags, Floats, Indices
 
-FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part: more would follow the noise
-MAX_WORK = 5e9  # multiplications of a round: about a second, and some twenty rounds are usual
+FULL_FIT_PER_ROW = 4  # candidates per row, above which a fit of all would follow the noise
+MAX_WORK = 5e9  # multiplications in a round: about a second; some twenty rounds are usual
 DAMPING = 0.6
-MIN_PRECISION = -0.5  # of a site, relative to its cavity's; negative: wider than the cavity
-CUT_OFF = 0.02  # the same where only positive ones will do, and the least distance from 0
+MIN_PRECISION = -0.5  # of a site, relative to its cavity's; negative sites widen the cavity
+CUT_OFF = 0.02  # the minimum if precisions must be positive, and the minimum distance from 0
 ACTIVE_LOCAL_FDR = 0.2
 EM_STEPS = 20
 LADDER_MOVED = 0.10
-_CONTENDER = 1.0  # a z-score below which a candidate never becomes active
-_BIN = 0.01  # of a z-score, when a million of them are summarized for the prior
-_FAR = 1000.0  # a z-score; beyond it all are alike
-_SUMMARIZE = 30_000  # candidates above which they are
+_CONTENDER = 1.0  # a candidate with a lower z-score never becomes active
+_BIN = 0.01  # bin width of z-scores that are summarized for the prior
+_FAR = 1000.0  # z-scores are clipped here
+_SUMMARIZE = 30_000  # with more candidates, z-scores are summarized
 
 
 class Scores(NamedTuple):
@@ -46,16 +48,14 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class Sites:
-    """Mean and variance of each candidate's site, which of them take part, and the posterior means
-    of those, (M,) each; 0 outside the fit.
+    """The mean and variance of each candidate's site, (M,); 0 for candidates outside the fit.
 
-    A negative variance is a site that widens its cavity: a share that may be 0 or large.
-    """
+    A negative variance means that the site widens its cavity: the share may be 0 or large."""
 
     mean: Floats
     variance: Floats
-    active: Flags
-    shrunken: Floats
+    active: Flags  # The candidates that take part
+    shrunken: Floats  # Posterior means
 
     def updated(
         self,
@@ -70,12 +70,17 @@ class Sites:
     ) -> Sites:
         """Match the next sites to the posteriors under `prior`.
 
-        full: all take part; otherwise the most probable ones, at most `limit`, and once `frozen`
-        the same ones as now.  least: precision of a site, relative to its cavity's.
-        damping: part of the step that is taken, in (0, 1].
+        Args:
+            scores: The cavity estimates.
+            prior: The prior of the shares.
+            limit: The maximum number of active candidates, unless `full`.
+            full: Whether all candidates take part; else the most probable ones do.
+            frozen: Whether the active candidates stay the same.
+            least: The minimum precision of a site, relative to its cavity's.
+            damping: The part of the step that is taken, in (0, 1].
         """
         z = scores.z
-        outside = np.where(self.active, -np.inf, z)  # of one error: the largest scores may enter
+        outside = np.where(self.active, -np.inf, z)  # of equal errors, so the largest may enter
         lowest = np.partition(outside, -limit)[-limit] if limit < len(z) else -np.inf
         contenders = np.flatnonzero(full | self.active | (outside >= max(lowest, _CONTENDER)))
         near = Scores(scores.estimates[contenders], scores.std_errors[contenders])
@@ -95,7 +100,7 @@ class Sites:
     def _matched(
         self, members: Indices, near: Scores, posterior: Posterior, least: float, damping: float
     ) -> Sites:
-        """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last."""
+        """Compute the clipped site precision 1/t - 1/se^2 and its shift; damp both."""
         cavity = 1 / near.std_errors**2
         precision = 1 / np.maximum(posterior.variance, 1e-300) - cavity
         precision = np.maximum(precision, least * cavity)
@@ -125,8 +130,16 @@ def refit_prior(
     null_z: Floats | None = None,
     steps: int = EM_STEPS,
 ) -> SharePrior:
-    """Estimate the prior's weights anew from all scores; where errors have moved, its bumps too.
-    null_z: their deviates if the share is 0, (M,); None: the scores themselves."""
+    """Re-estimate the weights of the prior from all scores; rebuild its bumps if errors changed.
+
+    Args:
+        prior: The last prior; None to build one.
+        scores: The estimates and errors.
+        active: Flags of the candidates in the fit.
+        may_rebuild: Whether the bumps may be rebuilt.
+        null_z: The normal deviates of the scores under a share of 0, (M,); None for the z-scores.
+        steps: The number of EM steps.
+    """
     lowest = lowest_bump(scores.std_errors)
     if prior is None or (may_rebuild and abs(lowest / prior.centers[0] - 1) > LADDER_MOVED):
         prior = flat_prior(ladder(scores.estimates, scores.std_errors))
@@ -137,7 +150,7 @@ def refit_prior(
 def _summarize(
     scores: Scores, null_z: Floats, active: Flags
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the columns and counts for the prior; the inactive, of one error, in narrow bins."""
+    """Return the columns and counts for the prior; inactive scores are put into narrow bins."""
     if len(active) <= _SUMMARIZE or active.all():
         return *scores, null_z, np.ones(len(active))
     error = scores.std_errors[~active][0]
@@ -153,10 +166,10 @@ def _summarize(
 
 
 def work_of_all(candidates: int, shape: tuple[int, int], num_hashes: int) -> float:
-    """Approximate multiplications of an iteration in which all candidates take part.
+    """Estimate the multiplications of an iteration in which all candidates take part.
 
-    shape: (m, k). It is solved in the space of the candidates or, where they are many, of the rows.
-    """
+    It is solved in the space of the candidates or, if there are many, of the rows. `shape` is (m,
+    k)."""
     cohorts, num_bits = shape
     rows, members = float(cohorts * num_bits), float(candidates)
     if members <= rows // 2:
@@ -171,5 +184,5 @@ def all_may_take_part(candidates: int, shape: tuple[int, int], num_hashes: int) 
 
 
 def most_active(rows: int) -> int:
-    """Largest number of candidates in a fit of some: half of the rows, and what is affordable."""
+    """Return the maximum number of candidates in a partial fit: half of the rows, if affordable."""
     return int(min(rows / 2, (MAX_WORK / (2 * rows)) ** 0.5, (MAX_WORK / 3) ** (1 / 3)))

@@ -1,9 +1,9 @@
-"""The three estimators behind one interface: cavity, LASSO and refit, direct (one bit a value).
+"""The three estimators behind one interface: cavity, LASSO with refit, and direct.
 
-Each gives, for every candidate, an unbiased share, its error, and a score of known null law.
-Where a value has its own bit (basic RAPPOR, a boolean) its share is the debiased frequency of
-the bit. Its interval is the score interval (Wilson 1927), which behaves for shares near 0 and 1.
-"""
+For every candidate, each returns an unbiased share, its error, and a score with a known null
+distribution. If each value has a separate bit (basic RAPPOR, a boolean), the direct estimate of its
+share is the debiased frequency of the bit. Its interval is the score interval (Wilson 1927), which
+behaves well for shares near 0 and 1."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,59 +37,52 @@ from decoder.numerics.bit_tensor import scatter_sums
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 
-_PRIOR_STEPS = 80  # of expectation maximization, from finished scores
-_FEW = 20  # values below which a prior cannot be learnt from their own estimates
+_PRIOR_STEPS = 80  # EM steps for the prior of final scores
+_FEW = 20  # fewer values are too few to learn a prior from
 
-Directions: TypeAlias = Callable[[Indices], Floats]  # of candidates (B,): (n, B)
+Directions: TypeAlias = Callable[[Indices], Floats]  # from candidates (B,) to (n, B)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an estimator says of M candidates; every array is (M,) but `fitted` (m, k).
+    """The estimates of M candidates. Every array is (M,) except `fitted`."""
 
-    shares: unbiased.  shrunken: posterior means.  low, high: not selected, not clipped to [0, 1].
-    fitted: bit shares that the fit explains.  missing: tau; ratio: of the noise to the model's;
-    excess: kappa, at least 1; freedom: of the t distribution of the scores; unfitted: part of the
-    rows' freedom that the fit left over, in [0, 1].  tail: null distribution of the scores.
-    directions: by how much each share follows each bit share.
-    """
-
-    shares: Floats
+    shares: Floats  # Unbiased
     std_errors: Floats
     z: Floats
-    low: Floats
+    low: Floats  # Start of an interval without allowance for selection, not clipped to [0, 1]
     high: Floats
-    shrunken: Floats
+    shrunken: Floats  # Posterior means
     local_fdr: Floats
     prior: SharePrior | None
-    fitted: Floats
-    unfitted: float
-    tail: NullTail = NORMAL_TAIL
-    missing: float = 0.0
+    fitted: Floats  # The bit shares that the fit explains, (m, k)
+    unfitted: float  # The part of the rows' freedom that the fit left over, in [0, 1]
+    tail: NullTail = NORMAL_TAIL  # The null distribution of the scores
+    missing: float = 0.0  # tau, the variance of unlisted strings
     missing_error: float = 0.0
-    ratio: float = 1.0
-    excess: float = 1.0
-    freedom: float = np.inf
+    ratio: float = 1.0  # The noise, relative to the model's
+    excess: float = 1.0  # kappa, at least 1
+    freedom: float = np.inf  # Degrees of freedom of the t distribution of the scores
     iterations: int = 1
     converged: bool = True
     full: bool = True
     penalty: float | None = None
     method: str = "cavity"
-    directions: Directions | None = None
+    directions: Directions | None = None  # How much each share follows each bit share
 
     @cached_property
     def deviates(self) -> Floats:
-        """Standard normal deviates of the scores under their null distribution, (M,)."""
+        """The scores as standard normal deviates under their null distribution, (M,)."""
         return self.tail.deviate(self.z)
 
     @cached_property
     def p_values(self) -> Floats:
-        """P-values of "nobody holds this candidate", (M,); all 1 where the fit did not converge."""
+        """P-values of the hypothesis that no one has the candidate, (M,); 1 without convergence."""
         return self._upper_tail(self.deviates)
 
     @property
     def null_p_values(self) -> Floats:
-        """`p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores."""
+        """The `p_values`, uniform for candidates that no one has (`cavity` shrinks scores)."""
         scale = min(self.ratio, 1.0) ** 0.5 if self.method == "cavity" else 1.0
         return self._upper_tail(self.deviates / scale)
 
@@ -111,7 +104,16 @@ def by_cavity(
     warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Leave-one-out scores over a sparse, positive fit (`fit_cavity`). full: all may take part."""
+    """Estimate shares by leave-one-out scores over a sparse, positive fit (`fit_cavity`).
+
+    Args:
+        observed: The debiased counts.
+        level: The level of the intervals.
+        progress: A callback for progress.
+        full: Whether all candidates may take part in the fit.
+        warm_starts: Fits of similar windows.
+        weights: The weights (M,) of the decision rule.
+    """
     repeated = observed.noise.repetition > 1
     problem = _problem(observed, full=full)
     fit = fit_cavity(problem, progress, warm_starts, weights, repeated=repeated)
@@ -131,7 +133,7 @@ def by_lasso(
     progress: Progress = silent,
     weights: Floats | None = None,
 ) -> Estimate:
-    """LASSO at a penalty set by the noise, and least squares on what it selects."""
+    """Estimate shares by the LASSO at a penalty set by the noise, and a least-squares refit."""
     random, problem = observed.noise.random, _problem(observed)
     chosen = select(problem, alpha, progress)
     members, fitted, balance = chosen.members, chosen.fitted, chosen.fitted.balance
@@ -142,7 +144,7 @@ def by_lasso(
     information[members] = balance.solution.information
     sums = centerd_sums(observed.positions, residual, random)
     shares, z = sums / information, sums / np.sqrt(null_variance(residual, random))
-    shares[members] = fitted.shares  # of the others: what they would add to the refit
+    shares[members] = fitted.shares  # the others' shares are what they would add to the refit
     z[members] = left_out_scores(residual, chosen.columns, fitted.directions, fitted.shares, random)
     first = Scores(shares, np.sqrt(balance.excess / information)), z, tail
     scores, z = left_out(problem, chosen, first, alpha, progress, weights)
@@ -155,7 +157,6 @@ def by_lasso(
 
 
 def _problem(observed: Observed, *, full: bool = True) -> FitProblem:
-    """What is fitted. Raises DecodeError where every value sets every bit."""
     random = observed.noise.random
     if random.variance == 0:
         raise DecodeError(
@@ -166,7 +167,7 @@ def _problem(observed: Observed, *, full: bool = True) -> FitProblem:
 
 
 class DirectFit(NamedTuple):
-    """For each bit: share, standard error, score interval, z-score under a share of 0; (k,)."""
+    """The share, standard error, score interval and null z-score of each bit, (k,)."""
 
     estimates: Floats
     std_errors: Floats
@@ -178,7 +179,9 @@ class DirectFit(NamedTuple):
 def fit_direct(
     bit_shares: Floats, reports: Floats, noise: BitNoise, repetition: float, level: float
 ) -> DirectFit:
-    """Average each bit's debiased share (m, k) over cohorts by reports (m,). repetition: rho."""
+    """Average each bit's debiased share (m, k) over cohorts, weighted by their reports (m,).
+
+    `repetition` is rho of the reports; `level` is the level of the intervals."""
     total = float(reports.sum())
     estimates = reports @ bit_shares / total
     # N Var(estimate) = v0 + v1 t + v2 t^2 at share t: the mechanism's noise is linear in t,
@@ -188,7 +191,7 @@ def fit_direct(
     clipped = np.clip(estimates, 0.0, 1.0)
     variance = (constant + linear * clipped + square * clipped**2) / total
     z = np.asarray(estimates / np.sqrt(constant / total))
-    if repetition <= 1:  # a binomial count's own tail: heavier where few lies are expected
+    if repetition <= 1:  # use the binomial tail, which is heavier if few lies are expected
         ones, chance = np.rint(total * (noise.p_star + noise.gap * estimates)), noise.p_star
         if noise.gap < 0:
             ones, chance = total - ones, 1 - chance
@@ -207,7 +210,7 @@ def fit_direct(
 def _own_directions(
     noise: CohortNoise, bits: NDArray[np.integer[Any]], signs: Floats
 ) -> Directions:
-    """The mean over cohorts of bits (m, M), or of the complement where `signs` (M,) are -1."""
+    """Return the mean over cohorts of bits (m, M), or of the complements where `signs` are -1."""
     weights, num_bits = noise.reports / noise.reports.sum(), noise.random.num_bits
 
     def directions(candidates: Indices) -> Floats:
@@ -220,7 +223,7 @@ def _own_directions(
 
 
 def by_bit(observed: Observed, level: float) -> Estimate:
-    """Each value has its own bit (`direct`); positions[:, j, 0] says which."""
+    """Estimate shares if each value has a separate bit, positions[:, j, 0] (`direct`)."""
     bits = observed.positions[:, :, 0].T
     bit_shares = np.take_along_axis(observed.bit_shares, bits, axis=1)
     noise = observed.noise
@@ -235,7 +238,7 @@ def by_bit(observed: Observed, level: float) -> Estimate:
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:
-    """One bit, two values: the first is the bit, the second its complement."""
+    """Estimate the shares of the two values of one bit: the bit and its complement."""
     noise, bit = observed.noise, observed.bit_shares
     true = fit_direct(bit, noise.reports, noise.bits, noise.repetition, level)
     false = fit_direct(1 - bit, noise.reports, noise.bits.mirrored(), noise.repetition, level)
@@ -246,7 +249,7 @@ def by_boolean(observed: Observed, level: float) -> Estimate:
 
 
 def _direct_estimate(fit: DirectFit, fitted: Floats, directions: Directions) -> Estimate:
-    """Where the values are few, their own shares are the best guess: no prior is learnt."""
+    """Build the estimate from direct fits; with few values, no prior is learned."""
     scores = Scores(fit.estimates, fit.std_errors)
     shrunken, prior = np.clip(fit.estimates, 0, 1), None
     local_fdr = np.asarray(expit(-(np.maximum(fit.z, 0.0) ** 2) / 2))  # its bound at even odds
@@ -274,9 +277,11 @@ def _estimate(
     quieter: float = 1.0,
     **more: Any,
 ) -> Estimate:
-    """Intervals, prior and posteriors of the scores. all_shares: of the fit, 0 outside it, (M,).
-    quieter: part of the errors that scores scatter by, where a selection took noise out of the
-    rest: with the whole errors all look like shares.  more: fields of the estimate."""
+    """Compute intervals, prior and posteriors of the scores.
+
+    `all_shares` are those of the fit, 0 outside it, (M,). `quieter` scales the errors by which
+    scores scatter, since a selection takes noise out of the rest: with the whole errors, all scores
+    would look like shares. `more` are further fields of the estimate."""
     null_z, random = tail.deviate(z), observed.noise.random
     near = Scores(scores.estimates, scores.std_errors * quieter)
     prior = refit_prior(prior, near, all_shares != 0, null_z=null_z, steps=_PRIOR_STEPS)
@@ -292,7 +297,7 @@ def _estimate(
         shrunken,
         local_fdr,
         prior,
-        fitted=listed + random.mean * (1 - float(all_shares.sum())),  # random strings hold the rest
+        fitted=listed + random.mean * (1 - float(all_shares.sum())),  # the rest: random strings
         unfitted=unfitted,
         tail=tail,
         missing=balance.missing,
@@ -307,8 +312,9 @@ def _estimate(
 def fitted_directions(
     observed: Observed, balance: Balance, selected: tuple[Indices, Floats] | None = None
 ) -> Directions:
-    """Return the directions V^-1 z_i / (z_i'V^-1 z_i) in which estimates read the data. selected:
-    candidates without a belief, ascending, and V_-i^-1 z_i of theirs, (n, A)."""
+    """Return the directions V^-1 z_i / (z_i'V^-1 z_i) in which estimates read the data.
+
+    `selected` are candidates without a prior, ascending, and their V_-i^-1 z_i, (n, A)."""
 
     def directions(candidates: Indices) -> Floats:
         columns = centerd_columns(observed.positions[candidates], observed.noise.random)

@@ -1,10 +1,9 @@
-"""The LASSO estimator: select and refit, then test the selected against fits without them.
+"""The LASSO estimator: select and refit, then test each selected string in a fit without it.
 
-Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4, select with the LASSO. Following
-the path to its end selects noise; we stop at the penalty that a string which nobody holds rarely
-reaches. What a selection keeps with a wrong string was chosen together with that string: so LASSO
-and refit are run again without each selected candidate (docs/method.md, "The LASSO estimator").
-"""
+Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4, select with the LASSO. Following the
+path to its end selects noise; we stop at the penalty that a string which no one has rarely reaches.
+The rest of a selection was chosen together with its wrong strings, so LASSO and refit are run again
+without each selected candidate (docs/method.md, "The LASSO estimator")."""
 
 import warnings
 from dataclasses import dataclass
@@ -34,28 +33,24 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 
-SHORT_LIST_FACTOR = 0.5  # of the Bonferroni quantile; measured in docs/evaluation/lists.md
+SHORT_LIST_FACTOR = 0.5  # times the Bonferroni quantile; measured in docs/evaluation/lists.md
 LONG_LIST_FACTOR = 0.7
-_MIN_QUANTILE = 1.0  # of the normal: a penalty below it is none, whatever the level
-_MAX_ENTERING = 512  # columns added between two checks of all, of which most leave again
+_MIN_QUANTILE = 1.0  # normal quantile; a lower penalty has no effect, whatever the level
+_MAX_ENTERING = 512  # columns added between two checks of all; most leave again
 _MAX_ROUNDS = 200
-_TOLERANCE = 1e-14  # of the squares of the data: the duality gap at which a fit ends
-_SLACK = 1e-7  # of the penalty: by how much a column outside the fit may violate its condition
+_TOLERANCE = 1e-14  # the duality gap at which a fit ends, relative to the squares of the data
+_SLACK = 1e-7  # the allowed violation by a column outside the fit, relative to the penalty
 _MAX_SWEEPS = 100_000
 
 
 @dataclass(frozen=True)
 class LassoFit:
-    """The minimizer of 1/2 sum w (y - Z b)^2 + penalty sum b over b >= 0.
+    """The minimizer of 1/2 sum w (y - Z b)^2 + penalty sum b over b >= 0."""
 
-    selected: indices with b > 0, ascending.  shares: their b.  penalty: as used.
-    largest_violation: of the optimality conditions over all M columns, relative to the penalty.
-    """
-
-    selected: Indices
-    shares: Floats
+    selected: Indices  # Indices with b > 0, ascending
+    shares: Floats  # Their b
     penalty: float
-    largest_violation: float
+    largest_violation: float  # Of the optimality conditions, relative to the penalty
 
 
 def noise_penalty(
@@ -66,12 +61,17 @@ def noise_penalty(
     *,
     strict: bool = False,
 ) -> float:
-    """The LASSO penalty, as a fraction of the Bonferroni quantile of an absent string's score.
+    """Return the LASSO penalty, a fraction of the Bonferroni quantile of an absent string's score.
 
-    weights: 1 / variance of each row, (m, k).  strict: the whole quantile for a list longer than
-    the rows, so that hardly any wrong string of it is selected.
+    Args:
+        weights: The inverse variance of each row, (m, k).
+        random: The distribution of a random string.
+        num_candidates: The number of candidates.
+        alpha: The error level.
+        strict: Whether to use the whole quantile if there are more candidates than rows, so that
+            hardly any wrong string is selected.
     """
-    sigma = float(np.sqrt(random.variance * weights.sum()))  # of the score z_i' W noise
+    sigma = float(np.sqrt(random.variance * weights.sum()))  # standard deviation of z_i' W noise
     quantile = max(-float(ndtri(alpha / num_candidates)), _MIN_QUANTILE)
     factor = SHORT_LIST_FACTOR
     if num_candidates > weights.size:
@@ -89,16 +89,19 @@ def fit_lasso(
     start: tuple[Indices, Floats] | None = None,
     left_out: int | None = None,
 ) -> LassoFit:
-    """Minimize sum w (y - a - Z b)^2 / 2 + penalty sum b over b >= 0. Raises ConvergenceError.
+    """Minimize sum w (y - a - Z b)^2 / 2 + penalty sum b over b >= 0.
 
     Args:
         centered: y - a, (m, k).
-        positions: Of the candidates, (M, m, h).
-        weights: Of the rows, (m, k), > 0.
-        random: Gives the mean a of a column.
-        penalty: > 0.
+        positions: The index tensor of the candidates, (M, m, h).
+        weights: The weights of the rows, (m, k), > 0.
+        random: The distribution of a random string, with the mean a of a column.
+        penalty: The penalty, > 0.
         start: Indices and shares near the solution.
-        left_out: A candidate that takes no part.
+        left_out: A candidate to leave out.
+
+    Raises:
+        ConvergenceError: The LASSO does not converge.
     """
     root = np.sqrt(weights).reshape(-1, 1)
     target = root.ravel() * centered.ravel()
@@ -129,7 +132,7 @@ def fit_lasso(
 
 
 def _minimize(matrix: Floats, target: Floats, penalty: float, start: Floats) -> Floats:
-    """Fit a few columns, (n, A), from the shares `start`, (A,), by scikit-learn."""
+    """Fit a few columns (n, A) with scikit-learn, starting at the shares `start` (A,)."""
     model = Lasso(
         alpha=penalty / len(target),
         fit_intercept=False,
@@ -153,33 +156,33 @@ def _minimize(matrix: Floats, target: Floats, penalty: float, start: Floats) -> 
 
 STAGE = "rounds of the LASSO"
 LEFT_OUT_STAGE = "selections without a candidate"
-_SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
-_MISSING_TOLERANCE = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
-_DEPENDENT = 1e-8  # of a column's squares: what is left of one that others make up
-_MAX_P = 0.15  # of a candidate that is worth a fit without it
-_MARGIN = 10.0  # over the p-value at which a rule accepts all that is selected
+_SELECTIONS = 10  # maximum rounds of the LASSO, while its penalty falls
+_MISSING_TOLERANCE = 0.05  # smaller changes of tau, relative to a row's variance, do not matter
+_DEPENDENT = 1e-8  # a column with a smaller remainder (of its squares) depends on the others
+_MAX_P = 0.15  # the maximum p-value of a candidate that is worth a fit without it
+_MARGIN = 10.0  # factor above the p-value at which a rule accepts all selected candidates
 _SHARE_STEPS = 3
-_SHARE_TOLERANCE = 0.1  # of a standard error
-_PROBED = 2.0  # standard errors, by which a share is moved to see how far its score follows
-_MAX_WIDENED = 8.0  # times an error, where others take over nearly all of a share
-_PROBES = 16  # candidates, at most, that show how far the score of one that is not selected follows
-_MIN_RESPONSE = 0.25  # .62 is the least that was measured
+_SHARE_TOLERANCE = 0.1  # standard errors
+_PROBED = 2.0  # standard errors by which a share is moved to measure how far its score follows
+_MAX_WIDENED = 8.0  # the maximum factor on an error if others take over nearly all of a share
+_PROBES = 16  # the maximum number of unselected candidates probed for their response
+_MIN_RESPONSE = 0.25  # the lowest measured response is .62
 
 
 class Selected(NamedTuple):
-    """The selection of the LASSO; those of it that are refitted, ascending, (A,), their centered
-    columns (n, A), their refit, and the covariance that it took, (m, k, k)."""
+    """The selection of the LASSO and its refit."""
 
     fit: LassoFit
-    members: Indices
-    columns: Floats
+    members: Indices  # The refitted part of the selection, ascending, (A,)
+    columns: Floats  # Their centered columns, (n, A)
     fitted: Refit
-    noise: Floats
+    noise: Floats  # The noise covariance of the refit, (m, k, k)
 
 
 def select(problem: FitProblem, alpha: float, progress: Progress = silent) -> Selected:
-    """Select by the LASSO and refit, again until the penalty fits the unexplained noise: at first
-    all that the bare data show, less with every value that is found."""
+    """Select by the LASSO and refit, until the penalty fits the unexplained noise.
+
+    At first all of the data count as noise, then less with every detected value."""
     random, shares = problem.random, np.zeros(len(problem.positions))
     noise, nothing = problem.noise_of(shares), np.empty((problem.centered.size, 0))
     missing = refit(noise, problem.centered, nothing, random).balance.missing
@@ -208,13 +211,19 @@ def left_out(
     progress: Progress = silent,
     weights: Floats | None = None,
 ) -> tuple[Scores, Floats]:
-    """Test each selected candidate against a selection that never saw it, and read its share
-    there, (M,) each.
+    """Test each selected candidate in a selection without it, and estimate its share there.
 
-    first: shares, scores and null tail against the refit of all, (M,) each. A score is returned on
-    the scale of that tail, at the same tail probability as in its own. The shares and errors of
-    those that were not selected are divided by `_response`.
-    weights: (M,), by which p-values will be divided.
+    Returns shares with errors, and scores, (M,) each. A score is converted to the scale of the null
+    tail `first`, at the same tail probability as in its own. The shares and errors of unselected
+    candidates are divided by `_response`.
+
+    Args:
+        problem: The problem.
+        selected: The selection.
+        first: Shares, scores and null tail against the refit of all, (M,) each.
+        alpha: The error level.
+        progress: A callback for progress.
+        weights: The divisors (M,) of the p-values in the decision rule.
     """
     (estimates, errors), z, tail = first
     estimates, errors, z = estimates.copy(), errors.copy(), z.copy()
@@ -231,7 +240,7 @@ def left_out(
         if deviate[0] > leasts[i]:
             try:
                 estimates[i], errors[i] = without.share(float(estimates[i]), float(errors[i]))
-            except ConvergenceError:  # of so little data that selections hang on every move
+            except ConvergenceError:  # too little data: the selection changes with every move
                 errors[i] *= _MAX_WIDENED
         progress(LEFT_OUT_STAGE, done, len(worth))
     others = np.setdiff1d(np.arange(len(z)), chosen)
@@ -243,9 +252,10 @@ def left_out(
 def _response(
     problem: FitProblem, selected: Selected, others: Indices, errors: Floats, alpha: float
 ) -> float:
-    """By what part of a share, on average, the estimate of one that was not selected rises with it:
-    with more of it in the data the LASSO selects others that are like it, which take over the rest.
-    Of a few that are selected few can: then few probes are enough. 1 where no probe shows it."""
+    """Return the mean factor by which an unselected candidate's estimate rises with its share.
+
+    With more of it in the data, the LASSO selects similar candidates, which take over the rest. If
+    few are selected, few can, so few probes are enough. The factor is 1 if no probe shows it."""
     if not (len(selected.members) and len(others)):
         return 1.0
     number = min(_PROBES, len(selected.members), len(others))
@@ -267,22 +277,20 @@ def _response(
 
 @dataclass(frozen=True)
 class _Without:
-    """Selections and refits of all candidates but one, `candidate`, of the data less a share of it.
-    expected: its share; what is left of it in the data is that of one unlisted."""
+    """Selections and refits without one candidate, of the data minus a share of it."""
 
     problem: FitProblem
     selected: Selected
     candidate: int
-    expected: float
+    expected: float  # Its share; a difference to the removed share counts as an unlisted string
     alpha: float
 
     @cached_property
     def column(self) -> Floats:
-        """z_i, (n, 1)."""
         return centerd_columns(self.problem.positions[[self.candidate]], self.problem.random)
 
     def solve(self, share: float) -> Solution:
-        """Select and refit in y - a - b z_i, with the share b = `share` out of the data."""
+        """Select and refit in y - a - b z_i, with b = `share`."""
         problem, fit, noise = self.problem, self.selected.fit, self.selected.noise
         random = problem.random
         missing = self.selected.fitted.balance.missing + max(self.expected - share, 0.0) ** 2
@@ -298,14 +306,15 @@ class _Without:
         )
 
     def score(self, share: float) -> tuple[float, Floats]:
-        """Score of z_i, in null deviations, in the data less `share` of it; with the residual."""
+        """Return the score of z_i, in null deviations, without `share` of it, and the residual."""
         residual = self.solve(share).residual
         score = float(self.column.ravel() @ residual.ravel())
         return score / float(np.sqrt(null_variance(residual, self.problem.random))), residual
 
     def share(self, start: float, error: float) -> tuple[float, float]:
-        """Return the share b at which the data less b z_i show no score of z_i, and its standard
-        error; `start` and `error` where the others leave nothing of z_i."""
+        """Return the share b at which the data minus b z_i have a zero score of z_i, and its error.
+
+        `start` and `error` are returned if the others leave nothing of z_i."""
         share, shape = start, self.problem.centered.shape
         for _ in range(_SHARE_STEPS):
             solution = self.solve(share)
@@ -320,21 +329,22 @@ class _Without:
             error = float(np.sqrt(max(variance / information, 1.0) / information))
             if abs(step) < _SHARE_TOLERANCE * error:
                 break
-        # What is moved may be taken over by others that the LASSO selects instead: then the data
-        # tell less of it than the error of a selection that stays.
+        # A moved share may be taken over by others that the LASSO selects instead. Then the data
+        # are less informative than the error of a fixed selection implies.
         move = _PROBED * error
         fall = self.score(share - move)[0] - self.score(share + move)[0]
         return share, error * max(2 * _PROBED / max(fall, 2 * _PROBED / _MAX_WIDENED), 1.0)
 
 
 def _weights(problem: FitProblem, noise: Floats, missing: float) -> Floats:
-    """1 / variance of each row, (m, k)."""
     return np.asarray(1 / (np.einsum("jbb->jb", noise) + missing * problem.random.variance))
 
 
 def _refittable(problem: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]:
-    """What of a selection least squares can tell apart, with its columns: at most half of the rows'
-    freedom, and no column that those of larger shares make up."""
+    """Return the part of a selection that least squares can tell apart, and its columns.
+
+    It has at most half of the rows' freedom, and no column that depends on those of larger shares.
+    """
     columns = centerd_columns(problem.positions[chosen.selected], problem.random)
     most = problem.freedom // 2
     gram = columns.T @ columns

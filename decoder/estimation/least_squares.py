@@ -1,10 +1,9 @@
 """Generalized least squares with the covariance of everything that is not a parameter.
 
 V = blockdiag(S_j + tau C) + Z_A diag(s_A^2) Z_A', Z = X - a: noise, unlisted strings, and a
-Gaussian belief about the active candidates. Two routes to the same numbers: in the space of the
-rows (n x n, n = m*k) or, when few candidates are active, in theirs (Woodbury). No belief at all,
-everything else being noise or unlisted strings, is the limit of s -> infinity (`refit`).
-"""
+Gaussian prior of the active candidates. There are two routes to the same numbers: in the space of
+the rows (n x n, n = m*k), or in that of the candidates if few are active (Woodbury). Without any
+prior, s -> infinity, everything else being noise or unlisted strings (`refit`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,31 +27,26 @@ from decoder.numerics.bit_tensor import (
 from decoder.typing import Floats
 
 _TINY = 1e-9
-_ROUNDING = 1e-12  # of the squares of a residual
-_ALIKE = 1e-12  # relative difference of the variances of two symbols that is rounding
-_CLOSE = 0.005  # of the ratio of observed to expected score variance to 1
+_ROUNDING = 1e-12  # relative to the squares of a residual
+_ALIKE = 1e-12  # a smaller relative difference of two symbols' variances is rounding
+_CLOSE = 0.005  # tolerance of the ratio of observed to expected score variance
 
 
 class Solution(NamedTuple):
-    """The result of one solve with the covariance V.
+    """The result of one solve with the covariance V."""
 
-    residual: u = V^-1 (y - Z m), (m, k).  information: d_i = z_i' V^-1 z_i of the active, (A,).
-    expected: sum tr(C [V^-1]_jj).  weigh: V^-1 times columns (n, B).
-    """
-
-    residual: Floats
-    information: Floats
-    expected: float
-    weigh: Callable[[Floats], Floats]
+    residual: Floats  # u = V^-1 (y - Z m), (m, k)
+    information: Floats  # d_i = z_i' V^-1 z_i of the active candidates, (A,)
+    expected: float  # sum tr(C [V^-1]_jj)
+    weigh: Callable[[Floats], Floats]  # V^-1 times columns (n, B)
 
 
 class Balance(NamedTuple):
-    """A solution, the variance tau of unlisted strings in it, and the ratio of the observed to the
-    expected variance of an absent string's score: 1 where a tau makes them equal."""
+    """A solution with the variance tau of unlisted strings that balances its score variance."""
 
     solution: Solution
-    missing: float
-    ratio: float
+    missing: float  # tau
+    ratio: float  # Observed over expected variance of an absent string's score; 1 if balanced
 
     @property
     def excess(self) -> float:
@@ -61,26 +55,27 @@ class Balance(NamedTuple):
 
     @property
     def slack(self) -> float:
-        """Factor, at most 1, that shrinks scores where the residual is quieter than V says."""
+        """The factor, at most 1, that shrinks scores if the residual is quieter than V implies."""
         return float(np.sqrt(min(1.0, self.ratio)))
 
 
-Solver: TypeAlias = Callable[[float], Solution]  # tau >= 0 -> what a solve with it gives
+Solver: TypeAlias = Callable[[float], Solution]  # from tau >= 0 to the solution
 
 
 def centerd_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
-    """Return the products Z' v of the centered columns with `values` v (m, k): (M,)."""
+    """Return the products Z' v (M,) of the centered columns with `values` v (m, k)."""
     return gather_sums(positions, values) - random.mean * float(values.sum())
 
 
 def centerd_columns(positions: Positions, random: RandomString) -> Floats:
-    """Return the centered columns z_i = x_i - a of a few candidates as a dense matrix, (n, A)."""
+    """Return the centered columns z_i = x_i - a of a few candidates as a dense matrix (n, A)."""
     return dense_columns(positions, random.num_bits) - random.mean
 
 
 def null_variance(residual: Floats, random: RandomString) -> Floats:
-    """Variance of z_i' u over the random positions of a string nobody holds, sum u_j' C u_j, (...),
-    for u (..., m, k). Above what rounding leaves where C u is 0."""
+    """Return the variance of z_i' u over the random positions of a string that no one has.
+
+    This is sum u_j' C u_j, (...), for u (..., m, k), kept above rounding where C u is 0."""
     squares = (residual**2).sum(axis=(-2, -1))
     off = random.covariance * (residual.sum(axis=-1) ** 2).sum(axis=-1)
     within = (random.variance - random.covariance) * squares
@@ -88,11 +83,10 @@ def null_variance(residual: Floats, random: RandomString) -> Floats:
 
 
 def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Balance:
-    """Find tau >= 0 at which scores of absent strings vary as much as V says (secant steps).
+    """Find tau >= 0 at which scores of absent strings vary as much as V implies (secant steps).
 
-    The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj); 1 - 1/ratio is about linear in tau. What
-    `steps` leave open is in the ratio, so that the null variance is right in any case.
-    """
+    The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj); 1 - 1/ratio is about linear in tau. A
+    difference that remains after `steps` is in the ratio, so the null variance is right anyway."""
     tau, history = start, []
     for step_number in range(steps + 1):
         result = unexplained(solve(tau), tau, random)
@@ -111,7 +105,7 @@ def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Ba
 
 
 def unexplained(solution: Solution, missing: float, random: RandomString) -> Balance:
-    """A solution at tau = `missing`, with its ratio of observed to expected score variance."""
+    """Attach to a solution at tau = `missing` its ratio of observed to expected score variance."""
     observed = float(null_variance(solution.residual, random))
     return Balance(solution, missing, max(observed / solution.expected, _TINY))
 
@@ -119,12 +113,17 @@ def unexplained(solution: Solution, missing: float, random: RandomString) -> Bal
 def left_out_scores(
     residual: Floats, columns: Floats, directions: Floats, shares: Floats, random: RandomString
 ) -> Floats:
-    """Score of each column z_i (n, B) against the residual of a fit without it, in units of its
-    null deviation, (B,).
+    """Score each column z_i (n, B) against a fit without it, in null deviations, (B,).
 
-    residual: u of the fit of all, (m, k).  directions: V_-i^-1 z_i, V_-i without the belief in i,
-    (n, B).  shares: what the fit gives to i, (B,). Without i the residual is
-    u_-i = u + share_i V_-i^-1 z_i, and z_i' u_-i has variance sum u_-ij' C u_-ij.
+    Without i the residual is u_-i = u + share_i V_-i^-1 z_i, and z_i' u_-i has variance sum u_-ij'
+    C u_-ij.
+
+    Args:
+        residual: The residual u of the fit of all, (m, k).
+        columns: The columns z_i, (n, B).
+        directions: V_-i^-1 z_i, (n, B), where V_-i excludes the prior of i.
+        shares: The fitted shares of i, (B,).
+        random: The distribution of a random string.
     """
     without = residual.ravel()[:, None] + directions * shares
     sums = np.einsum("nb,nb->b", columns, without)
@@ -132,15 +131,16 @@ def left_out_scores(
 
 
 def missing_error(balanced: Balance, freedom: float) -> float:
-    """Standard error of tau, since the score variance is about chi-squared with `freedom`."""
+    """Return the standard error of tau; the score variance is about chi-squared with `freedom`."""
     return float(np.sqrt(2 * freedom) / balanced.solution.expected)
 
 
 def row_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> Solver:
-    """Make a solver in the space of the rows, for many candidates: cost n^3 + A (m h)^2. Arguments
-    of all solvers: noise (m, k, k), target y - Z m (m, k), variances s^2 (A,)."""
+    """Build a solver in the space of the rows, for many candidates: cost n^3 + A (m h)^2.
+
+    Arguments of all solvers: noise (m, k, k), target y - Z m (m, k), variances s^2 (A,)."""
     (m, k), a, C = target.shape, random.mean, random.covariance_matrix
     positive, negative = np.maximum(variances, 0.0), variances < 0
     sums = scatter_sums(positions, positive, k).ravel()
@@ -163,7 +163,7 @@ def row_solver(
 
 
 def _widened(inverse: Floats, widening: Floats, precisions: Floats) -> Floats:
-    """An inverse with the beliefs of negative variance: z (n, L), and their precisions (L,)."""
+    """Add negative precisions (L,) along columns (n, L) to an inverse, by Woodbury's identity."""
     if len(precisions):
         wide = inverse @ widening
         inverse -= wide @ inverse_of(np.diag(precisions) + widening.T @ wide) @ wide.T
@@ -173,12 +173,11 @@ def _widened(inverse: Floats, widening: Floats, precisions: Floats) -> Floats:
 def contrast_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> Solver:
-    """Make a solver where each cohort has two symbols with equal noise: cost m^3 + A m^2.
+    """Build a solver for cohorts of two symbols with equal noise: cost m^3 + A m^2.
 
-    A cohort then has one number, its contrast: the first share less the second, over the root of
-    2. Columns lie along the contrasts, and the noise does not mix them with the sums: V is a matrix
-    of m contrasts, an eighth of the work of 2 m rows, and a diagonal one of m sums.
-    """
+    Each cohort then reduces to one number, its contrast: the first share minus the second, over the
+    root of 2. Columns lie along the contrasts, and the noise does not mix them with the sums: V is
+    a matrix of m contrasts, an eighth of the work of 2 m rows, and a diagonal one of m sums."""
     columns = np.sqrt(0.5) - np.sqrt(2.0) * positions[:, :, 0]  # Z' of the contrasts, (A, m)
     negative, spread = variances < 0, random.variance - random.covariance
     base = columns.T @ (columns * np.maximum(variances, 0.0)[:, None])
@@ -206,7 +205,7 @@ def contrast_solver(
 def solver_in_rows(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> Solver:
-    """Make a solver for many candidates: in contrasts of two symbols where possible, or rows."""
+    """Build a solver for many candidates: in contrasts of two symbols if possible, else in rows."""
     two = (random.num_bits, random.num_hashes) == (2, 1)
     alike = two and np.abs(noise[:, 0, 0] - noise[:, 1, 1]) <= _ALIKE * noise[:, 0, 0]
     make = contrast_solver if np.all(alike) else row_solver
@@ -215,13 +214,12 @@ def solver_in_rows(
 
 @dataclass(frozen=True)
 class CandidateSolver:
-    """A solver by Woodbury's formula, for few active candidates: cost m k^3 + n A^2 + A^3.
-    precisions: 1 / s^2, (A,), or None for no belief at all about them (s = infinity)."""
+    """A solver by Woodbury's formula, for few active candidates: cost m k^3 + n A^2 + A^3."""
 
     noise: Floats
     target: Floats
     centered: Floats
-    precisions: Floats | None
+    precisions: Floats | None  # 1 / s^2, (A,); None for no prior (s = infinity)
     random: RandomString
 
     def __call__(self, missing: float) -> Solution:
@@ -242,7 +240,7 @@ class CandidateSolver:
         return Solution(residual, information, expected, weigh)
 
     def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:
-        """D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and H, (A, A), of Woodbury's formula."""
+        """Return D^-1 (m, k, k), F = D^-1 Z_A (n, A), and G = Z_A' F and H, both (A, A)."""
         m, k = self.target.shape
         blocks = _block_inverses(_Same(self.noise), missing, self.random)
         F = (blocks @ self.centered.reshape(m, k, -1)).reshape(m * k, -1)
@@ -254,23 +252,23 @@ class CandidateSolver:
 def candidate_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> CandidateSolver:
-    """Make a CandidateSolver."""
+    """Build a CandidateSolver from the positions and prior variances of the candidates."""
     return CandidateSolver(noise, target, centerd_columns(positions, random), 1 / variances, random)
 
 
 class Refit(NamedTuple):
-    """Shares (A,) of a refit, their covariance (A, A) before kappa, and the balance found.
-    directions: (n, A), what the residual loses to each column, for each unit of its share."""
+    """Shares (A,) of a refit, their covariance (A, A) before kappa, and the balance."""
 
     shares: Floats
     covariance: Floats
     balance: Balance
-    directions: Floats
+    directions: Floats  # (n, A), the residual's change in each column per unit of its share
 
 
 def refit(noise: Floats, target: Floats, centered: Floats, random: RandomString) -> Refit:
-    """Fit shares of columns Z_A (n, A) by weighted least squares. Raises ConvergenceError where
-    these leave nothing of the rows over."""
+    """Fit shares of columns Z_A (n, A) by weighted least squares.
+
+    Raises ConvergenceError if the columns use up all freedom of the rows."""
     num_columns, freedom = centered.shape[1], target.size - len(target)
     if num_columns >= freedom:
         raise ConvergenceError(
@@ -285,7 +283,7 @@ def refit(noise: Floats, target: Floats, centered: Floats, random: RandomString)
 
 
 class _Same:
-    """An array as a key: this very one."""
+    """An array as a dictionary key, compared by identity."""
 
     def __init__(self, array: Floats) -> None:
         self.array = array
@@ -299,19 +297,19 @@ class _Same:
 
 @lru_cache(maxsize=1)
 def _block_inverses(noise: _Same, missing: float, random: RandomString) -> Floats:
-    """D^-1 (m, k, k), D = noise + tau C: most rounds of a fit ask for that of the last round."""
     return np.asarray(np.linalg.inv(noise.array + missing * random.covariance_matrix))
 
 
 def _plus_blocks(matrix: Floats, blocks: Floats, shape: tuple[int, ...]) -> Floats:
-    """A copy of `matrix` (n, n) with `blocks`, (m, k, k) or (k, k), added on its diagonal."""
     summed, (m, k), cohort = matrix.copy(), shape, np.arange(shape[0])
     summed.reshape(m, k, m, k)[cohort, :, cohort, :] += blocks
     return summed
 
 
 def inverse_of(matrix: Floats) -> Floats:
-    """Inverse of a symmetric positive definite `matrix`, which it uses up; symmetric to the bit."""
+    """Invert a symmetric positive definite `matrix` in place; the result is exactly symmetric.
+
+    Raises ImproperError if it is not positive definite."""
     if not len(matrix):
         return matrix
     factor, failed = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)

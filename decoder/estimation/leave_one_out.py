@@ -1,12 +1,11 @@
 """The cavity estimator: each candidate is scored against a fit of all the others.
 
-A string that nobody holds has positions that are independent of the data and of every other
-candidate's. So whatever vector u is computed without it, its score z_i' u has mean 0 and variance
+A string that no one has has positions that are independent of the data and of every other
+candidate. So for any vector u that is computed without it, its score z_i' u has mean 0 and variance
 sum_j u_j' C u_j. We may therefore use a strong fit for the others (sparse, positive, with a prior
-learnt from the data) and still know the null distribution of each score, whatever is missing from
-the list. The fit is expectation propagation (Minka 2001); the leave-one-out ("cavity")
-quantities are its by-product. Derivation: docs/method.md.
-"""
+learned from the data) and still know the null distribution of each score, whatever is missing from
+the list. The fit is expectation propagation (Minka 2001); the leave-one-out ("cavity") quantities
+are its by-product. Derivation: docs/method.md."""
 
 from collections import deque
 from contextlib import suppress
@@ -32,35 +31,31 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 
-WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
-MORE_DAMPING = 0.3  # of a site's step, where the usual step does not converge
-REFIT_ROUNDS = 20  # of a fit without a candidate: its test holds wherever it stops
-REFIT_WORK = 1e8  # of such a fit, in multiplications, however short the list
-MAX_REFIT_WORK = 3e10  # of all such fits: some seconds
+WORTH_LEAVING_OUT = 1.0  # below this z-score, a site hardly shapes the residual
+MORE_DAMPING = 0.3  # the damping if a fit with the usual steps does not converge
+REFIT_ROUNDS = 20  # rounds of a fit without a candidate: its test is valid wherever it stops
+REFIT_WORK = 1e8  # minimum multiplications of such a fit, however short the list
+MAX_REFIT_WORK = 3e10  # multiplications of all such fits: some seconds
 MAY_BE_NAMED = 0.2
-FEW_COHORTS = 8  # up to which a score may be made of one heavy bit
-EXPECTED = 10  # wrong strings of a list, tested without a rule that may name them
+FEW_COHORTS = 8  # up to this number, a score may consist of one heavy bit
+EXPECTED = 10  # wrong strings expected among those tested even if no rule would name them
 REFIT_TOLERANCE = 0.1  # of a z-score
-NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
-MOSTLY_OVER = 0.6  # of the rows' freedom, left by a fit where others may start
-MAX_ROWS = 4096  # up to which it may: an end takes some tens of megabytes
-QUIETER = 3.0  # standard errors below 1, from which on a ratio is no chance of the noise
+NEAR_TOLERANCE = 0.05  # of a z-score, for a fit from a warm start
+MOSTLY_OVER = 0.6  # the part of the rows' freedom that a fit must leave to be a warm start
+MAX_ROWS = 4096  # the maximum for warm starts: each takes some tens of megabytes
+QUIETER = 3.0  # a ratio this many standard errors below 1 is not by chance
 REFIT_STAGE = "fits without a candidate"
 
 
 class CavityFit(NamedTuple):
-    """What the cavity fit says of M candidates.
+    """The result of the cavity fit for M candidates."""
 
-    scores: unbiased shares and errors.  z: of the test that nobody holds the candidate, (M,); tail:
-    its null distribution.  law: that of scores against the residual.  freedom: what the fit leaves.
-    """
-
-    scores: Scores
-    z: Floats
-    tail: NullTail
-    law: NullTail
+    scores: Scores  # Unbiased shares and errors
+    z: Floats  # Of the test that no one has the candidate, (M,)
+    tail: NullTail  # The null distribution of z
+    law: NullTail  # The null distribution of scores against the residual
     last: EpIteration
-    freedom: float
+    freedom: float  # The degrees of freedom that the fit leaves
     iterations: int
     converged: bool
     full: bool
@@ -68,16 +63,16 @@ class CavityFit(NamedTuple):
 
 @dataclass(frozen=True)
 class WarmStarts:
-    """Ends of the last two cold fits, from which fits of similar windows may start.
+    """The results of the last two cold fits, from which fits of similar windows may start.
 
-    Two: weekends may be unlike other days, and `pipeline` may fit a window twice. Not where much of
-    the rows is fitted: the posterior then has several modes, and a cold fit finds better ones.
-    """
+    There are two because weekends may differ from other days, and `pipeline` may fit a window
+    twice. Fits that use up much of the rows' freedom are not kept: then the posterior has several
+    modes, and a cold fit finds better ones."""
 
     kept: deque[tuple[Positions, EpIteration]] = field(default_factory=lambda: deque(maxlen=2))
 
     def near(self, problem: FitProblem) -> EpIteration | None:
-        """Return the iteration to start from, of the fit of a similar window; None without one."""
+        """Return the warm start from the fit of a similar window; None if there is none."""
         if _worth_a_start(problem):
             for positions, end in self.kept:
                 same = np.array_equal(positions, problem.positions)
@@ -86,14 +81,14 @@ class WarmStarts:
         return None
 
     def keep(self, problem: FitProblem, result: EpResult) -> None:
-        """Keep a fit that was started cold, as a start for later windows."""
+        """Store a cold fit as a start for later windows."""
         over = _freedom(problem, result.last) / problem.freedom
         if result.converged and over > MOSTLY_OVER and _worth_a_start(problem):
             self.kept.append((problem.positions, result.last))
 
 
 def _worth_a_start(problem: FitProblem) -> bool:
-    """Whether all take part, of rows neither too many nor so few that refits are what costs."""
+    """Return whether warm starts pay: a fit of all, not too many rows, and not too few."""
     return problem.full and not problem.few_rows and problem.centered.size <= MAX_ROWS
 
 
@@ -105,10 +100,14 @@ def fit_cavity(
     *,
     repeated: bool = False,
 ) -> CavityFit:
-    """Score all candidates, without random numbers and with fixed orders of summation.
+    """Score all candidates deterministically, with fixed orders of summation.
 
-    warm_starts: one for all windows of a series.  weights: (M,), by which p-values will be divided:
-    whoever a rule may then name is tested.  repeated: devices may report more than once.
+    Args:
+        problem: The problem.
+        progress: A callback for progress.
+        warm_starts: One object for all windows of a series.
+        weights: The divisors (M,) of the p-values in the decision rule, which decide who is tested.
+        repeated: Whether devices may report more than once.
     """
     problem, (now, iterations, converged) = _until_converged(problem, progress, warm_starts)
     freedom = _freedom(problem, now)
@@ -119,11 +118,11 @@ def fit_cavity(
         z, tail = _refitted(problem, tail.deviate(z), doubtful, progress), NORMAL_TAIL
     errors, ratio = now.scores.std_errors, now.fitted.ratio
     if not problem.full:
-        # more had a claim to take part, and what the best of them leave is less than the noise
+        # more candidates qualified than fit in, and the best of them left less than the noise
         crammed = int(now.sites.active.sum()) >= most_active(problem.centered.size)
         errors = errors * problem.freedom / freedom if crammed else errors
     elif not repeated and ratio <= 1 - QUIETER * np.sqrt(2 / freedom):
-        # the bumps of the prior have a width, and hold shares for more unlike than they are; where
+        # the bumps of the prior have a width, which overstates the spread of the shares; if
         # devices may repeat, `pipeline` decides
         errors = errors * np.sqrt(ratio)
     scores = now.scores._replace(std_errors=errors)
@@ -133,8 +132,9 @@ def fit_cavity(
 def _until_converged(
     problem: FitProblem, progress: Progress, warm_starts: WarmStarts | None
 ) -> tuple[FitProblem, EpResult]:
-    """Run EP from a warm start, else from nothing: of all, of the probable, both with more damping.
-    Returns the problem that was solved, too."""
+    """Run EP until an attempt converges; return the problem that was solved and the result.
+
+    Attempts: a warm start, a cold start of all, of the probable ones, then with more damping."""
     near = warm_starts.near(problem) if warm_starts else None
     if near is not None:
         with suppress(ImproperError):
@@ -155,20 +155,21 @@ def _until_converged(
 def _doubtful(
     problem: FitProblem, freedom: float, deviates: Floats, weights: Floats | None
 ) -> Indices:
-    """Candidates to be tested against fits that never saw them, weakest first, (D,). freedom: what
-    the fit leaves over, as a part of that of the rows."""
+    """Return the candidates (D,) to be tested in fits without them, weakest first.
+
+    `freedom` is the part of the rows' freedom that the fit leaves."""
     if problem.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
-    alone = len(problem.positions) == 1  # without it there is nothing that could respond to it
+    alone = len(problem.positions) == 1  # no other candidate could respond to it
     many = len(problem.centered) > FEW_COHORTS
-    if alone or (problem.full and freedom > MOSTLY_OVER and many):  # (3) is right to first order
+    if alone or (problem.full and freedom > MOSTLY_OVER and many):  # accurate to first order
         return np.zeros(0, dtype=np.intp)
     p = ndtr(-deviates) if weights is None else ndtr(-deviates) / weights
     ranked = np.sort(p)
     # Benjamini and Hochberg's rule; Storey's at .05 accepts no more if a quarter or more is wrong
     named = ranked[ranked <= MAY_BE_NAMED * np.arange(1, len(p) + 1) / len(p)]
-    # In few cohorts one bit of a heavy unlisted value is a large part of a score, and its sharers
-    # respond to each other beyond first order: then also what ten wrong strings would reach.
+    # In few cohorts, one bit of a heavy unlisted value is a large part of a score, and candidates
+    # that share it respond to each other beyond first order: test up to ten wrong strings, too.
     limit = max(named.max(initial=0.0), 0.0 if many else EXPECTED / len(p))
     doubtful = np.flatnonzero((p <= limit) & (deviates > WORTH_LEAVING_OUT))
     strength = deviates if weights is None else -p
@@ -176,7 +177,7 @@ def _doubtful(
 
 
 def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
-    """Scores, with exact null variance, of the test that nobody holds a candidate, (M,)."""
+    """Return the test scores (M,) with exact null variance."""
     solution, sites = now.fitted.solution, now.sites
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
     worth = np.abs(z[active]) > WORTH_LEAVING_OUT
@@ -193,10 +194,10 @@ def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
 def _refitted(
     problem: FitProblem, deviates: Floats, doubtful: Indices, progress: Progress
 ) -> Floats:
-    """Normal deviates of the test; those of the doubtful against fits that never saw them, (M,).
+    """Return the test deviates (M,), with those of the doubtful from fits without them.
 
-    Fits are started over: from the present sites they would stay near an explanation that the
-    candidate took part in. Where a fit for each would take too long, those of like strength share.
+    Fits start cold: from the present sites they would stay near an explanation that the candidate
+    took part in. If a fit for each would take too long, candidates of similar strength share one.
     """
     work = problem.work(len(doubtful))
     number = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
@@ -212,10 +213,9 @@ def _refitted(
 
 
 def _unseen(problem: FitProblem, group: Indices) -> Floats:
-    """Normal deviates of the tests of a group (B,) against a fit that saw none; 0 without a fit.
+    """Return the test deviates of a group (B,) against a fit without it; 0 if there is no fit.
 
-    To its residual the columns of the others are fitted with a belief N(0, 1).
-    """
+    The columns of the others are fitted to its residual with a prior N(0, 1)."""
     try:
         rest = run_ep(_without(problem, group), tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS)
     except ImproperError:
@@ -227,7 +227,7 @@ def _unseen(problem: FitProblem, group: Indices) -> Floats:
     inverse = np.linalg.pinv(gram + np.eye(len(group)))
     together, deviates = inverse @ sums, np.empty(len(group))
     for i in range(len(group)):
-        shares = together - inverse[:, i] * (together[i] / inverse[i, i])  # of the others: i has 0
+        shares = together - inverse[:, i] * (together[i] / inverse[i, i])  # the share of i is 0
         residual = solution.residual - (weighed @ shares).reshape(problem.centered.shape)
         z = slack * (sums[i] - gram[i] @ shares) / np.sqrt(null_variance(residual, problem.random))
         deviates[i] = null_tail(residual, problem.random).deviate(np.array([z]))[0]
@@ -235,7 +235,6 @@ def _unseen(problem: FitProblem, group: Indices) -> Floats:
 
 
 def _without(problem: FitProblem, left_out: Indices) -> FitProblem:
-    """Return the same problem without some candidates (B,)."""
     others = np.delete(np.arange(len(problem.positions)), left_out)
 
     def noise_of(shares: Floats) -> Floats:
@@ -247,7 +246,6 @@ def _without(problem: FitProblem, left_out: Indices) -> FitProblem:
 
 
 def _freedom(problem: FitProblem, now: EpIteration) -> float:
-    """m (k - 1) - sum s_i^2 d_i: what the sites leave over."""
     variance = now.sites.variance[now.sites.active]
     used = float((variance * now.fitted.solution.information).sum())
     return max(problem.freedom - used, 1.0)

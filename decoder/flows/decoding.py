@@ -1,4 +1,4 @@
-"""`decode_flows`: from an aggregate of a metric of flows to flows, zones, cells and bands."""
+"""`decode_flows`: estimate flows, zones, cells and bands from an aggregate of a flow metric."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -36,13 +36,13 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, ZONES, Flow
 from rappor_core.metrics.metric import Metric
 
-ROUNDS = 3  # of taking out collisions: what the first two predict, the third subtracts
+ROUNDS = 3  # of removing collisions: the third subtracts what the first two predict
 MAX_ROUNDS = 6  # while more flows turn out to be far from gravity
-FORGED = 0.01  # of all reports
-REJECTED = 0.001  # p-value of a question whose answers do not fit
-WIDE = 30.0  # size of departures that a second climb begins at
+FORGED = 0.01  # the part of all reports that an attacker fabricates
+REJECTED = 0.001  # below this p-value, the answers to a question do not fit
+WIDE = 30.0  # the initial size of departures in a second climb
 MAX_OF_PEOPLE = 0.5
-KNOWN_FLOOR = 1e-3  # part of an even share that a flow of a known matrix has at least
+KNOWN_FLOOR = 1e-3  # the minimum flow of a known matrix, as a part of an even share
 STAGE = "flows"
 
 
@@ -52,21 +52,22 @@ def decode_flows(
     known: Floats | None = None,
     progress: Progress = silent,
 ) -> FlowDecoding:
-    """Estimate who goes from which usual cell to which, with intervals.
+    """Estimate how many people go from each usual cell to each other one, with intervals.
 
     Args:
-        aggregate: of a metric of kind `flow`, with its definition.
-        options: `level`, `alpha`, `repeats` and `without_cohorts` are used.
-        known: (P,) shares or counts of a known matrix, such as the last census; its errors are
-            learnt as departures.
-        progress: called with (stage, done, total).
+        aggregate: The aggregate of a metric of kind `flow`, with its definition.
+        options: The options; `level`, `alpha`, `repeats` and `without_cohorts` are used.
+        known: The shares or counts (P,) of a known matrix, such as the last census. Its errors are
+            learned as departures.
+        progress: A callback, called with (stage, done, total).
 
     Returns:
         Flows, zones, cells, bands and the check of each question.
 
     Raises:
-        DecodeError: a metric of another kind, no reports, or a known matrix of another shape.
-        ConvergenceError: no finite fit.
+        DecodeError: The metric is of another kind, there are no reports, or the known matrix has
+            another shape.
+        ConvergenceError: There is no finite fit.
     """
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
@@ -94,7 +95,7 @@ def decode_flows(
 
 
 class FittedAnswers(NamedTuple):
-    """A fit with its moments, the answers that it fits, by question, and a check of each."""
+    """A fit with its moments, the fitted answers by question, and the check of each question."""
 
     moments: FlowMoments
     answers: dict[str, Answers]
@@ -113,9 +114,11 @@ def _best_fit(
     matrix: Floats | None,
     progress: Progress,
 ) -> tuple[FittedAnswers, float]:
-    """Fit the model; a known matrix without which the answers are more likely, by so many nats, is
-    dropped. Before answers are called forged, the climb is started over with wide departures, and
-    the summit of more evidence is kept."""
+    """Fit the model; return the fit, and the nats by which a dropped known matrix was worse.
+
+    A known matrix is dropped if the answers are more likely without it. If the answers look
+    fabricated, the climb is repeated from wide departures, and the fit with more evidence is kept.
+    """
     fit_answers, dropped = partial(_fit_answers, space, counts, repetition, progress), 0.0
     fitted = fit_answers(matrix)
     if matrix is not None:
@@ -135,12 +138,11 @@ def _best_fit(
 
 
 def _fit_to(data: FlowData, start: FlowFit) -> FlowFit:
-    """Return the fit to other data that is climbed to from a fit, with departures of its size."""
     return fit_flows(start.gravity, data, start.parameters, start.tau, search=False)
 
 
 def flow_of(aggregate: Aggregate) -> Flow:
-    """The settings of a metric of flows. Raises DecodeError for another kind, or no reports."""
+    """Return the settings of a flow metric. Raises DecodeError for another kind, or no reports."""
     is_flow = "bands_km" in (aggregate.definition.get("details") or ())
     details = Metric.from_dict(aggregate.definition).details if is_flow else None
     if not isinstance(details, Flow):
@@ -161,18 +163,17 @@ def _fit_answers(
     matrix: Floats | None,
     tau: float | None = None,
 ) -> FittedAnswers:
-    """Fit the model; each round takes out the collisions that the one before predicts from gravity
-    and surprising flows. Other departures, small each, would share what a surprising flow's own
-    symbols say.
+    """Fit the model in rounds; each removes the collisions that the previous round predicts.
 
-    Returns the fit of the last round that no question rejects; of the last where each is rejected.
-    tau: size of the departures to begin at; None: the least.
-    """
+    Collisions are predicted from gravity and surprising flows only: other departures, small each,
+    would take a share of the evidence in a surprising flow's own symbols. Returns the fit of the
+    last round that no question rejects, or of the last round. `tau` is the initial size of the
+    departures; None for the minimum."""
     gravity = _gravity(space, matrix)
     surprising = np.zeros(space.num_pairs, dtype=bool)
     start = np.zeros(gravity.size)
     expected, doubts = gravity.shares(start), dict[str, float]()
-    fitting: FittedAnswers | None = None  # what rounds go to and fro between may be rejected
+    fitting: FittedAnswers | None = None  # rounds may alternate, so the last may be rejected
     for number in range(MAX_ROUNDS):
         progress(STAGE, number, MAX_ROUNDS)
         answers = {
@@ -188,7 +189,7 @@ def _fit_answers(
         start, tau = fit.parameters, fit.tau if number else tau
         moments = FlowMoments(fit)
         estimate, error = moments.pairs.cavity()
-        by_chance = -ndtri(0.5 / len(estimate)) * error  # of one of all
+        by_chance = -ndtri(0.5 / len(estimate)) * error  # about one of all exceeds it by chance
         before = surprising
         surprising = before | (estimate - moments.pairs.fitted > by_chance)
         fitted = FittedAnswers(moments, answers, question_checks(counts, moments))
@@ -203,7 +204,7 @@ def _fit_answers(
 
 
 def _gravity(space: FlowSpace, base: Floats | None) -> Gravity:
-    """The gravity model, about a known matrix; a reserved side that has nobody there is open."""
+    """Return the gravity model about a known matrix; a reserved side without people stays open."""
     if base is None:
         return Gravity(space, np.zeros(space.num_pairs), SIDE_PRECISION)
     total = float(base.sum()) if base.shape == (space.num_pairs,) else 0.0
@@ -221,7 +222,7 @@ def _gravity(space: FlowSpace, base: Floats | None) -> Gravity:
 
 
 def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
-    """By question, the expected sum of the squared errors of its classes, as `expected` (P,)."""
+    """Return by question the expected sum of squared errors of its classes in `expected` (P,)."""
     fit, doubts = moments.fit, {}
     for name in QUESTIONS:
         sums = fit.gravity.space.sums(name)
@@ -234,13 +235,13 @@ def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
 def _tables(
     moments: FlowMoments, answers: Mapping[str, Answers], level: float, alpha: float
 ) -> dict[str, Any]:
-    """Return the tables of a decoding, by the names of their fields in `FlowDecoding`."""
+    """Return the tables of a decoding by the names of their fields in `FlowDecoding`."""
     fit, space = moments.fit, moments.fit.gravity.space
     quantile = -float(ndtri((1 - level) / 2))
     flows = _shares(*moments.pairs.cavity(), quantile)
-    has_pairs = answers[PAIR].num_reports > 0  # margins take a wrong gravity shape for evidence
+    has_pairs = answers[PAIR].num_reports > 0  # margins alone would confirm a wrong gravity shape
     detected = _detected(flows, limit(alpha, space.num_cells), space.between_cells & has_pairs)
-    # these flows were picked for being large: their intervals reach to the posterior's, too
+    # these flows were selected for being large, so their intervals include the posterior's
     mean, error = moments.pairs.posterior()
     low = np.where(detected, np.minimum(flows.low, mean - quantile * error), flows.low)
     high = np.where(detected, np.maximum(flows.high, mean + quantile * error), flows.high)
@@ -273,8 +274,10 @@ def _tables(
 
 
 def _forged_shift(counts: Mapping[str, SymbolCounts]) -> float:
-    """Return the largest rise of a flow by forged reports that name its pair's own symbol in the
-    question about pairs, a share of people; 1 without reports of that question."""
+    """Return the largest rise of a flow, as a share of people, by fabricated reports.
+
+    They all name the pair's own symbol in the question about pairs. It is 1 without reports of that
+    question."""
     pair = counts[PAIR]
     total = sum(count.num_reports for count in counts.values())
     if not pair.num_reports:
@@ -284,7 +287,7 @@ def _forged_shift(counts: Mapping[str, SymbolCounts]) -> float:
 
 
 def _shares(estimate: Floats, error: Floats, quantile: float, least: float = 0.0) -> ShareTable:
-    """Shares with intervals, from `least` to 1 where the answers tell nothing."""
+    """Return shares with intervals, which are from `least` to 1 if the answers contain nothing."""
     finite = np.isfinite(error)
     half = quantile * np.where(finite, error, 0.0)
     low, high = (
@@ -298,7 +301,7 @@ def _detected(flows: ShareTable, quantile: float, among: Flags) -> Flags:
 
 
 def _answered(answers: Answers, classes: Any, quantile: float) -> ShareTable:
-    """Sums over groups (rows, classes) of 0 and 1 of the answers to one question, of it alone."""
+    """Return sums over groups (rows, classes) of 0 and 1, from the answers to one question."""
     estimate = classes @ answers.shares
     error = np.array([np.sqrt(answers.variance[row > 0].sum()) for row in classes])
     return _shares(estimate, error, quantile)
@@ -307,7 +310,7 @@ def _answered(answers: Answers, classes: Any, quantile: float) -> ShareTable:
 def _own_and_moved(
     space: FlowSpace, answers: Mapping[str, Answers], quantile: float
 ) -> tuple[ShareTable, ShareTable]:
-    """Return the share whose two cells are one, and the share with two cells that are not."""
+    """Return the share of people whose two cells are the same, and of those whose cells differ."""
     own_classes = 2 * np.arange(space.num_cells) + 1
     each = []
     for name, classes in ((HOME, own_classes), (WORK, own_classes), (DISTANCE, [0])):
@@ -328,11 +331,10 @@ def _own_and_moved(
 def question_checks(
     counts: Mapping[str, SymbolCounts], moments: FlowMoments
 ) -> tuple[QuestionCheck, ...]:
-    """Pearson's test of the symbols that each cohort reports against those of the fitted matrix.
+    """Test the reported symbols of each cohort against the fitted matrix by Pearson's test.
 
-    What is not known of the matrix moves symbols, too: the statistic of a cohort of n reports is
-    divided by 1 + n (p - q)^2 times the sum of the posterior variances of the classes.
-    """
+    The uncertainty of the matrix also moves symbols: the statistic of a cohort of n reports is
+    divided by 1 + n (p - q)^2 times the sum of the posterior variances of the classes."""
     fit, checks, doubts = moments.fit, [], _doubts(moments, moments.fit.mean)
     for name, count in counts.items():
         if not count.num_reports:

@@ -1,10 +1,10 @@
 """Fit the gravity model and the departures from it, whose size follows from the evidence.
 
 The shares of pairs are theta = t0(x) + u with u normal of variance V = tau m t0, m the mean share
-of a pair. The question `pair` says something of each theta, the other questions of R sums. Given
-x, everything is normal: u is integrated out, first by `pair`, which is diagonal, then by the sums;
-x by Gauss-Newton and Laplace's approximation. Pairs of zones are eliminated as diagonal blocks.
-"""
+of a pair. The question `pair` is informative about each theta, the other questions about R sums.
+Given x, everything is normal. u is integrated out, first by `pair`, which is diagonal, then by the
+sums; x by Gauss-Newton and Laplace's approximation. Pairs of zones are eliminated as diagonal
+blocks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,33 +21,28 @@ from decoder.numerics.optimization import descend
 from decoder.typing import Floats, Indices
 from rappor_core.metrics.flow import ZONES
 
-MIN_TAU = 0.3  # what real matrices depart by at least; without it weak data return 0
+MIN_TAU = 0.3  # real matrices depart by at least this; without it, weak data return 0
 MAX_TAU = 1e4
-_NO_TAU = 1e-6  # of a gravity model without departures
+_NO_TAU = 1e-6  # a gravity model without departures
 _TOLERANCE = 1e-5  # nats that a further step would gain
-_STEPS = 30  # before the metric of the climb is taken afresh
+_STEPS = 30  # steps of the climb before its metric is recomputed
 _METRICS = 10
-_FIRST_FACTOR = 4.0  # between two sizes of departures that are tried
+_FIRST_FACTOR = 4.0  # between two tried sizes of departures
 _NEAR_FACTOR = 1.5
 _LAST_FACTOR = 1.15
-_RENEWALS = 6  # of V, which moves with x
+_RENEWALS = 6  # recomputations of V, which depends on x
 _RENEWAL_TOLERANCE = 1e-3  # nats
 
 
 @dataclass(frozen=True)
 class FlowData:
-    """Answers to `pair`, and to the other questions, of R classes one after another, zones last.
-
-    coarse: (R,) shares over standard errors.  precision: (R,) one over standard errors, 0 of a
-    question without reports, as `coarse`.  sums: (R, P) sparse: what `coarse` is of shares of
-    pairs.  zones: (Z,) rows of pairs of zones.
-    """
+    """Answers to `pair`, and to the R classes of the other questions in sequence, zones last."""
 
     pair: Answers
-    coarse: Floats
-    precision: Floats
-    sums: Any
-    zones: Indices
+    coarse: Floats  # (R,) shares over standard errors
+    precision: Floats  # (R,) inverse standard errors; 0 for a question without reports
+    sums: Any  # (R, P) sparse; maps shares of pairs to `coarse`
+    zones: Indices  # (Z,) rows of pairs of zones
 
     @classmethod
     def of(cls, gravity: Gravity, answers: Mapping[str, Answers]) -> Self:
@@ -63,36 +58,35 @@ class FlowData:
 
 @dataclass(frozen=True)
 class DepartureNoise:
-    """What departures u add to the noise of the answers, of a size tau and of variances in
-    proportion to the shares `scale` (P,)."""
+    """The noise that departures u add to the answers, for a size tau."""
 
     data: FlowData
     tau: float
-    scale: Floats
+    scale: Floats  # (P,) shares to which the variances of the departures are proportional
 
     @cached_property
     def variance(self) -> Floats:
-        """(P,) V, of the departures."""
+        """The variances V of the departures, (P,)."""
         return self.tau / len(self.scale) * self.scale
 
     @cached_property
     def weight(self) -> Floats:
-        """(P,) precision of an answer to `pair`, with its departure."""
+        """The precision of each answer to `pair`, including its departure, (P,)."""
         return np.asarray(1 / (self.variance + self.data.pair.variance))
 
     @cached_property
     def shrunk(self) -> Floats:
-        """(P,) part of the departure that answers to `pair` show."""
+        """The part of each departure that answers to `pair` show, (P,)."""
         return self.variance * self.weight
 
     @cached_property
     def kept_variance(self) -> Floats:
-        """(P,) variance of the departures given the answers to `pair`."""
+        """The variances of the departures given the answers to `pair`, (P,)."""
         return self.variance * (1 - self.shrunk)
 
     @cached_property
     def coarse(self) -> Arrowhead:
-        """(R, R) covariance of the other answers, given x and `pair`."""
+        """The covariance of the other answers given x and `pair`, (R, R)."""
         sums = self.data.sums
         covariance = sums @ rows_times(self.kept_variance, sums.T)
         covariance += sparse.eye_array(sums.shape[0])
@@ -101,7 +95,7 @@ class DepartureNoise:
 
 @dataclass(frozen=True)
 class FlowFit:
-    """The model at parameters x (n,), linear about them; everything that follows from both."""
+    """The model at parameters x (n,), linearized there, and its derived quantities."""
 
     gravity: Gravity
     data: FlowData
@@ -110,23 +104,25 @@ class FlowFit:
 
     @classmethod
     def at(cls, gravity: Gravity, data: FlowData, parameters: Floats, tau: float) -> Self:
-        """Return the model at parameters, with departures of a size in proportion to its shares."""
+        """Return the model at parameters, with departures proportional to its shares."""
         noise = DepartureNoise(data, tau, gravity.shares(parameters))
         return cls(gravity, data, parameters, noise)
 
     @property
     def tau(self) -> float:
-        """Size of the departures."""
+        """The size of the departures."""
         return self.noise.tau
 
     @cached_property
     def shares(self) -> Floats:
-        """(P,) t0."""
+        """The gravity shares t0, (P,)."""
         return self.gravity.shares(self.parameters)
 
     def residuals(self, shares: Floats) -> tuple[Floats, Floats]:
-        """Answers less what shares of pairs (P,) predict: to `pair` (P,), 0 without reports; to the
-        other questions (R,), of which `pair` reveals a part."""
+        """Return the answers minus the prediction from shares of pairs (P,).
+
+        They are for `pair` (P,), 0 without reports; and for the other questions (R,), partly
+        explained by `pair`."""
         has_answers = np.isfinite(self.data.pair.variance)
         of_pairs = np.where(has_answers, self.data.pair.shares - shares, 0.0)
         predicted = self.data.sums @ (shares + self.noise.shrunk * of_pairs)
@@ -134,15 +130,16 @@ class FlowFit:
 
     @cached_property
     def entries(self) -> Any:
-        """(P, n + 1) sparse: how the logarithm of a share rises with parameters and the level."""
+        """The derivatives of log shares in the parameters and the level, sparse (P, n + 1)."""
         level = sparse.csr_array(np.ones((len(self.shares), 1)))
         return sparse.hstack([self.gravity.incidence, level], format="csr")
 
     @cached_property
     def system(self) -> Arrowhead:
-        """Matrix of the unknowns x (n,), level, multiplier, y (R,): the quadratic form of x about
-        the fit, with answers other than `pair`, of weights y, as a saddle point. The level keeps
-        the sum of shares, which is the multiplier's row.
+        """The matrix of the unknowns x (n,), level, multiplier and y (R,).
+
+        It is the quadratic form of x about the fit as a saddle point, where y are the weights of
+        the answers other than `pair`. The level fixes the sum of shares, by the multiplier's row.
         """
         gravity, noise, sums, entries = self.gravity, self.noise, self.data.sums, self.entries
         precision = entries.T @ rows_times(noise.weight * self.shares**2, entries)
@@ -159,17 +156,19 @@ class FlowFit:
 
     @property
     def first_weight(self) -> int:
-        """Number of the first unknown of `system` that is the weight of an answer."""
+        """The index in `system` of the first unknown that weighs an answer."""
         return self.gravity.size + 2
 
     def covariance_times(self, values: Floats) -> Floats:
-        """(n,) posterior covariance of x times values (n,)."""
+        """Multiply the posterior covariance of x with values (n,)."""
         size = len(values)
         padded = np.pad(values, (0, self.system.matrix.shape[0] - size))
         return self.system.solve(padded)[:size]
 
     def objective(self, parameters: Floats) -> tuple[float, Floats]:
-        """Negative log posterior of parameters (n,), up to a constant, and gradient; V is held."""
+        """Return the negative log posterior of parameters (n,), up to a constant, and its gradient.
+
+        V is held constant."""
         noise, data = self.noise, self.data
         shares = self.gravity.shares(parameters)
         residual, coarse = self.residuals(shares)
@@ -181,7 +180,7 @@ class FlowFit:
 
     @property
     def log_evidence(self) -> float:
-        """Log probability of the answers with u and x integrated out, up to a constant."""
+        """The log probability of the answers with u and x integrated out, up to a constant."""
         has_answers = np.isfinite(self.data.pair.variance)
         determinants = -float(np.log(self.noise.weight[has_answers]).sum())
         determinants += self.system.log_determinant
@@ -190,7 +189,7 @@ class FlowFit:
 
     @cached_property
     def departures(self) -> Floats:
-        """(P,) posterior mean of u."""
+        """The posterior mean of u, (P,)."""
         of_pairs, coarse = self.residuals(self.shares)
         solved = self.noise.coarse.solve(coarse)
         direct = self.noise.shrunk * of_pairs
@@ -198,7 +197,7 @@ class FlowFit:
 
     @property
     def mean(self) -> Floats:
-        """(P,) posterior mean of theta, not positive everywhere."""
+        """The posterior mean of theta, (P,), not everywhere positive."""
         return self.shares + self.departures
 
 
@@ -213,17 +212,14 @@ def fit_flows(
     """Fit the model with the size of the departures that has the highest evidence.
 
     Args:
-        gravity: the model.
-        data: answers.
-        start: parameters (n,) to begin at.
-        near: size of departures to begin the search at; None: the least.
-        search: False to take that size.
-
-    Returns:
-        The fit.
+        gravity: The model.
+        data: The answers.
+        start: The initial parameters (n,).
+        near: The size of departures at which the search starts; None for the minimum.
+        search: Whether to search; False to use the size `near`.
 
     Raises:
-        ConvergenceError: no finite fit, or a step that does not end.
+        ConvergenceError: There is no finite fit, or a step does not end.
     """
     best = _converged(FlowFit.at(gravity, data, start, near or MIN_TAU))
     if not search:
@@ -246,14 +242,15 @@ def fit_flows(
 
 
 def no_departures(fit: FlowFit) -> float:
-    """Log evidence of departures of the size found over none at all, nats."""
+    """Return the log evidence, in nats, of departures of the fitted size over none at all."""
     none = _converged(FlowFit.at(fit.gravity, fit.data, fit.parameters, _NO_TAU))
     return fit.log_evidence - none.log_evidence
 
 
 def _converged(fit: FlowFit) -> FlowFit:
-    """Climb with V held, then renew V half way to the new shares (whole renewals may go to and
-    fro), until that gains next to nothing."""
+    """Alternate climbs with V held constant and updates of V, until the gain is negligible.
+
+    V moves half way to the new shares each time, since full updates may oscillate."""
     for _ in range(_RENEWALS):
         fit, gained = _climbed(fit)
         if gained < _RENEWAL_TOLERANCE:
@@ -264,7 +261,7 @@ def _converged(fit: FlowFit) -> FlowFit:
 
 
 def _climbed(fit: FlowFit) -> tuple[FlowFit, float]:
-    """Climb to the summit with V held, from Gauss and Newton's metric: the fit, and nats gained."""
+    """Climb to the maximum with V held constant; return the fit and the nats gained."""
     first = fit.objective(fit.parameters)[0]
     for _ in range(_METRICS):
         parameters, loss, steps = descend(
@@ -285,5 +282,5 @@ def _climbed(fit: FlowFit) -> tuple[FlowFit, float]:
 
 
 def rows_times(weights: Floats, matrix: Any) -> Any:
-    """diag(weights) times a sparse matrix."""
+    """Return diag(weights) times a sparse matrix."""
     return sparse.diags_array(weights) @ matrix

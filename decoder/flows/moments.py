@@ -1,4 +1,4 @@
-"""Posterior moments of sums of flows: of their departures and of what gravity says of them."""
+"""Posterior moments of sums of flows: of the departures and of the gravity model."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,27 +14,24 @@ from decoder.typing import Floats, Indices
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of several sums L of pairs, each entry (sums,): theta = fitted + departure + gravity.
+    """Moments of several sums L of pairs, (sums,) each: theta = fitted + departure + gravity.
 
-    fitted: L t0, at the parameters of the fit.  departure: posterior mean of s = L u.
-    prior: variance of s before the answers.  variance, covariance, gravity_variance: of s, of s
-    with t, and of t = L T (x - fit) after them.
-    """
+    Let s = L u be the departure of a sum, and t = L T (x - fit) its gravity part."""
 
-    fitted: Floats
-    departure: Floats
-    prior: Floats
-    variance: Floats
-    covariance: Floats
-    gravity_variance: Floats
+    fitted: Floats  # L t0, at the fitted parameters
+    departure: Floats  # Posterior mean of s
+    prior: Floats  # Variance of s before the answers
+    variance: Floats  # Posterior variance of s
+    covariance: Floats  # Posterior covariance of s and t
+    gravity_variance: Floats  # Posterior variance of t
 
     def posterior(self) -> tuple[Floats, Floats]:
-        """Mean and standard error with the prior of the departure."""
+        """Return the mean and standard error including the prior of the departure."""
         total = self.variance + 2 * self.covariance + self.gravity_variance
         return self.fitted + self.departure, np.sqrt(np.maximum(total, 0))
 
     def cavity(self) -> tuple[Floats, Floats]:
-        """Estimate and error without the prior of the own departure, infinite without answers."""
+        """Return the estimate and error without the departure's own prior; inf without answers."""
         information = 1 / self.variance - 1 / self.prior
         with np.errstate(divide="ignore", invalid="ignore"):
             free = np.where(information > 0, 1 / information, np.inf)
@@ -54,9 +51,8 @@ class FlowMoments:
     """Moments of single pairs by labels, and of any sums by sparse products.
 
     With the unknowns of `FlowFit.system`, of inverse K^-1, the departure of a sum falls by `slopes`
-    and its t rises by `tangents`: the moments are forms in K^-1, plus the variance that the answers
-    to `pair` leave.
-    """
+    and its t rises by `tangents`. The moments are quadratic forms in K^-1, plus the variance that
+    the answers to `pair` leave."""
 
     fit: FlowFit
 
@@ -66,7 +62,7 @@ class FlowMoments:
 
     @cached_property
     def _of_parameters(self) -> tuple[Indices, Floats]:
-        """(7, P) unknowns that are parameters of each pair, and the level; what each enters by."""
+        """The unknowns that are parameters of each pair, or the level; their factors, (7, P)."""
         gravity = self.fit.gravity
         level = np.full((1, len(self.fit.shares)), gravity.size)
         enters = np.concatenate([gravity.enters, np.ones_like(level)])
@@ -74,14 +70,13 @@ class FlowMoments:
 
     @cached_property
     def _of_answers(self) -> tuple[Indices, Floats]:
-        """(4, P) unknowns that are weights of answers about each pair; one over their errors."""
+        """Return the unknowns that weigh each pair's answers, and their inverse errors, (4, P)."""
         space, data = self.fit.gravity.space, self.fit.data
         first = np.cumsum([0, *(space.num_classes(name) for name in COARSE[:-1])])
         rows = np.array([space.classes(name) for name in COARSE]) + first[:, None]
         return self.fit.first_weight + rows, data.precision[rows]
 
     def _form(self, left: tuple[Indices, Floats], right: tuple[Indices, Floats]) -> Floats:
-        """(P,) sum over two groups of unknowns of each pair of their entries in K^-1."""
         total = np.zeros(len(self.fit.shares))
         for row, enters in zip(*left, strict=True):
             for column, enters_too in zip(*right, strict=True):
@@ -90,7 +85,7 @@ class FlowMoments:
 
     @cached_property
     def pairs(self) -> Moments:
-        """Moments of each pair (P,)."""
+        """The moments of each pair, (P,)."""
         fit, alpha, of_pair = self.fit, self._alpha, self.fit.noise.kept_variance
         ee = self._form(self._of_parameters, self._of_parameters)
         we = self._form(self._of_answers, self._of_parameters)
@@ -105,7 +100,7 @@ class FlowMoments:
         )
 
     def of(self, sums: Any) -> Moments:
-        """Moments of sums (G, P), sparse."""
+        """Return the moments of sparse sums (G, P)."""
         fit = self.fit
         slopes, tangents = self._rows(sums)
         squares = sums.multiply(sums).tocsr()
@@ -120,7 +115,7 @@ class FlowMoments:
         )
 
     def _rows(self, sums: Any) -> tuple[Any, Any]:
-        """Slopes and tangents (G, d) of sums (G, P), sparse."""
+        """Return the sparse slopes and tangents (G, d) of sums (G, P)."""
         fit = self.fit
         slopes, tangents = (
             sums @ rows_times(weights, fit.entries) for weights in (self._alpha, fit.shares)

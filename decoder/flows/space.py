@@ -1,5 +1,7 @@
-"""The pairs of cells that flows are between, the gravity model of their shares, the classes that
-each question puts them in, and what its counts say of these: unbiased, with a variance."""
+"""The pairs of cells between which people flow, their gravity model, and unbiased answers.
+
+Each question divides the pairs into classes; its counts are converted to unbiased class shares with
+variances."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -24,8 +26,8 @@ from rappor_core.metrics.flow import (
 )
 
 RESERVED = 2  # sides after the cells: `other`, then `no_data`
-SIDE_PRECISION = 0.25  # of the priors, independent and normal with mean 0, of log shares
-KNOWN_SIDE_PRECISION = 4.0  # where a known matrix has the sides already
+SIDE_PRECISION = 0.25  # this and the next: precisions of normal priors of log shares, mean 0
+KNOWN_SIDE_PRECISION = 4.0  # if a known matrix already contains the sides
 BAND_PRECISION = 0.02
 SLOPE_PRECISION = 0.25
 OWN_PRECISION = 1.0
@@ -34,7 +36,7 @@ ZONE_PRECISION = 4.0
 
 @lru_cache(maxsize=4)
 def cell_meters(flow: Flow) -> Any:
-    """(K, K) whole meters between the centers of cells, not writeable."""
+    """Return the whole meters between the centers of cells (K, K), as a read-only array."""
     cells = range(len(flow.cells))
     meters = np.array([[flow.meters(cell, other) for other in cells] for cell in cells])
     meters.flags.writeable = False
@@ -43,20 +45,16 @@ def cell_meters(flow: Flow) -> Any:
 
 @dataclass(frozen=True)
 class FlowSpace:
-    """All pairs of an origin and a destination, row by row: P = (K + 2)^2 of K cells.
+    """All pairs of an origin and a destination, row by row: P = (K + 2)^2 for K cells."""
 
-    zones: (K,) index of each cell's zone.  bands: (K, K) distance band of each pair of cells, 0 on
-    the diagonal.  num_bands: with that of `other` and `no_data`.  meters: (K, K) between centers.
-    """
-
-    zones: Indices
-    bands: Indices
-    num_bands: int
-    meters: Floats
+    zones: Indices  # (K,) index of each cell's zone
+    bands: Indices  # (K, K) distance band of each pair of cells, 0 on the diagonal
+    num_bands: int  # Including the band of `other` and `no_data`
+    meters: Floats  # (K, K) between centers
 
     @classmethod
     def of(cls, flow: Flow) -> Self:
-        """Return the space of a metric of flows."""
+        """Return the space of a flow metric."""
         bands = np.array([[flow.band_of(m) for m in row] for row in cell_meters(flow).tolist()])
         np.fill_diagonal(bands, 0)
         meters = cell_meters(flow).astype(float)
@@ -64,53 +62,53 @@ class FlowSpace:
 
     @property
     def num_cells(self) -> int:
-        """Number of cells, K."""
+        """The number of cells, K."""
         return len(self.zones)
 
     @property
     def num_sides(self) -> int:
-        """Number of cells and reserved values that a side can be, K + 2."""
+        """The number of cells and reserved values that a side can be, K + 2."""
         return self.num_cells + RESERVED
 
     @property
     def num_pairs(self) -> int:
-        """Number of pairs, P."""
+        """The number of pairs, P."""
         return self.num_sides**2
 
     @property
     def num_zones(self) -> int:
-        """Number of zones, without the reserved values."""
+        """The number of zones without the reserved values."""
         return int(self.zones.max()) + 1
 
     @cached_property
     def origin(self) -> Indices:
-        """(P,) side that a pair begins at."""
+        """The origin of each pair, (P,)."""
         return np.repeat(np.arange(self.num_sides), self.num_sides)
 
     @cached_property
     def destination(self) -> Indices:
-        """(P,) side that a pair ends at."""
+        """The destination of each pair, (P,)."""
         return np.tile(np.arange(self.num_sides), self.num_sides)
 
     @property
     def between_cells(self) -> Flags:
-        """(P,) whether both sides are cells."""
+        """Flags of the pairs whose sides are both cells, (P,)."""
         return np.asarray(np.maximum(self.origin, self.destination) < self.num_cells)
 
     @cached_property
     def same(self) -> Indices:
-        """(P,) 1 where both sides are one, else 0."""
+        """1 for the pairs whose sides are the same, else 0, (P,)."""
         return np.asarray(self.origin == self.destination, dtype=np.intp)
 
     @cached_property
     def band(self) -> Indices:
-        """(P,) distance band."""
+        """The distance band of each pair, (P,)."""
         apart = (0, RESERVED)
         return np.pad(self.bands, apart, constant_values=self.num_bands - 1).ravel()
 
     @cached_property
     def distance(self) -> Floats:
-        """(P,) logarithm of the distance less its mean in the band; 0 of the own cell."""
+        """The log distance minus its mean in the band, 0 for the own cell, (P,)."""
         logs = np.log(np.maximum(self.meters, 1.0))  # whole meters, 0 of the own cell
         sums, sizes = (np.bincount(self.bands.ravel(), weights, self.num_bands)
                        for weights in (logs.ravel(), None))  # fmt: skip
@@ -119,13 +117,13 @@ class FlowSpace:
 
     @cached_property
     def zone_pair(self) -> Indices:
-        """(P,) pair of zones, row by row; `other` and `no_data` are separate zones."""
+        """The pair of zones of each pair, (P,), row by row; `other` and `no_data` are zones."""
         sides = np.concatenate([self.zones, self.num_zones + np.arange(RESERVED)])
         pairs: Indices = sides[self.origin] * (self.num_zones + RESERVED) + sides[self.destination]
         return pairs
 
     def classes(self, question: str) -> Indices:
-        """(P,) class of each pair in one of `QUESTIONS`, as `Flow.class_of` numbers them."""
+        """Return the class of each pair (P,) in one of `QUESTIONS`, numbered as `Flow.class_of`."""
         labels: dict[str, Indices] = {
             HOME: 2 * self.origin + self.same,
             WORK: 2 * self.destination + self.same,
@@ -142,7 +140,7 @@ class FlowSpace:
         return sizes.get(question, 2 * self.num_sides)
 
     def sums(self, question: str) -> Any:
-        """(classes, P) sparse 0/1 matrix that adds pairs up to the classes of a question."""
+        """Return the sparse 0/1 matrix (classes, P) that sums pairs to the question's classes."""
         return indicator(self.classes(question), self.num_classes(question))
 
 
@@ -150,36 +148,35 @@ COARSE = tuple(name for name in QUESTIONS if name != PAIR)
 
 
 def indicator(labels: Indices, size: int) -> Any:
-    """(size, len(labels)) sparse matrix with 1 where a row is the label of the column."""
+    """Return a sparse (size, len(labels)) matrix with 1 where the row is the column's label."""
     ones = np.ones(len(labels))
     return sparse.csr_array((ones, (labels, np.arange(len(labels)))), shape=(size, len(labels)))
 
 
 @dataclass(frozen=True)
 class Gravity:
-    """t0 = softmax of offset + a_origin + b_destination + f_band + s distance + own_cell + z_zones.
+    """A gravity model of the shares of pairs.
 
-    The parameters x (n,) are a, b, own (each one a side), f, s, z.  offset: (P,) logarithm of a
-    known matrix, or 0.
-    """
+    t0 = softmax of offset + a_origin + b_destination + f_band + s distance + own_cell + z_zones.
+    The parameters x (n,) are a, b, own (one per side each), f, s, z."""
 
     space: FlowSpace
-    offset: Floats
+    offset: Floats  # (P,) log of a known matrix, or 0
     side_precision: float = SIDE_PRECISION
 
     @property
     def size(self) -> int:
-        """Number of parameters, n."""
+        """The number of parameters, n."""
         return len(self.precision)
 
     @property
     def zones(self) -> Indices:
-        """(Z,) parameters of pairs of zones, the last ones."""
+        """The parameters of pairs of zones, which are last, (Z,)."""
         return np.arange(self.size - self.space.num_classes("zones"), self.size)
 
     @cached_property
     def precision(self) -> Floats:
-        """(n,) precisions of the priors."""
+        """The precisions of the priors, (n,)."""
         sides, zones = self.space.num_sides, self.space.num_classes("zones")
         each = np.full(sides, self.side_precision)
         each[self.space.num_cells :] = SIDE_PRECISION  # a known matrix rarely has these
@@ -191,7 +188,7 @@ class Gravity:
 
     @cached_property
     def labels(self) -> Indices:
-        """(6, P) parameters of each pair: origin, destination, own cell, band, distance, zones."""
+        """The parameters of each pair (6, P): origin, destination, own, band, distance, zones."""
         space, sides = self.space, self.space.num_sides
         slope = 3 * sides + space.num_bands
         parameters = (
@@ -206,14 +203,14 @@ class Gravity:
 
     @cached_property
     def enters(self) -> Floats:
-        """(6, P) what a parameter is times in the logarithm of the pair's share."""
+        """The factor of each parameter in the log share of each pair, (6, P)."""
         factors = np.ones(self.labels.shape)
         factors[2], factors[4] = self.space.same, self.space.distance
         return factors
 
     @cached_property
     def incidence(self) -> Any:
-        """(P, n) sparse: `enters` by pair and parameter."""
+        """The sparse matrix (P, n) of `enters` by pair and parameter."""
         pairs = np.tile(np.arange(self.labels.shape[1]), len(self.labels))
         entries = (self.enters.ravel(), (pairs, self.labels.ravel()))
         matrix = sparse.csr_array(entries, shape=(self.labels.shape[1], self.size))
@@ -221,17 +218,18 @@ class Gravity:
         return matrix
 
     def shares(self, parameters: Floats) -> Floats:
-        """(P,) t0 at parameters (n,)."""
+        """Return the shares t0 (P,) at parameters (n,)."""
         logs = self.offset + self.incidence @ parameters
         powers = np.exp(logs - logs.max())
         return np.asarray(powers / powers.sum())
 
     def start(self, origins: Floats, destinations: Floats, same_cell: Floats) -> Floats:
-        """Parameters (n,) at which sides (K + 2,) have these shares of all people.
+        """Return parameters (n,) at which the sides (K + 2,) have these shares of all people.
 
         Args:
-            origins, destinations: of people who leave a side and who come to it.
-            same_cell: of people both of whose sides it is.
+            origins: The share of people who leave each side.
+            destinations: The share of people who arrive at each side.
+            same_cell: The share of people who leave from and arrive at the same side.
         """
         least = 0.1 / self.space.num_sides
         went, came, stay = (np.maximum(side, least) for side in (origins, destinations, same_cell))
@@ -243,54 +241,50 @@ class Gravity:
         return parameters
 
     def slope(self, shares: Floats, values: Floats) -> Floats:
-        """(n,) derivative of the sum of values (P,) times t0, with respect to the parameters."""
+        """Return the gradient (n,) in the parameters of the sum of values (P,) times t0."""
         scaled = shares * values
         return np.asarray(self.incidence.T @ (scaled - scaled.sum() * shares))
 
 
 @dataclass(frozen=True)
 class SymbolCounts:
-    """The counts of the cohorts that ask one question.
+    """The counts of the cohorts that ask one question."""
 
-    counts: (M, g) reports of each symbol.  symbols: (M, C) symbol of each class; None where the
-    class is the symbol.  kept, lied: chances of a value's own symbol, and of each other one.
-    """
-
-    counts: Floats
-    symbols: Any | None
+    counts: Floats  # (M, g) reports of each symbol
+    symbols: Any | None  # (M, C) symbol of each class; None if the class is the symbol
     num_classes: int
-    kept: float
-    lied: float
+    kept: float  # The chance of reporting a value's own symbol
+    lied: float  # The chance of reporting any given other symbol
 
     @property
     def reports(self) -> Floats:
-        """(M,) reports of each cohort."""
+        """The number of reports of each cohort, (M,)."""
         return np.asarray(self.counts.sum(axis=1))
 
     @property
     def num_reports(self) -> float:
-        """Reports of all cohorts."""
+        """The number of reports of all cohorts."""
         return float(self.counts.sum())
 
     @property
     def num_symbols(self) -> int:
-        """Number of symbols, g."""
+        """The number of symbols, g."""
         return int(self.counts.shape[1])
 
     @property
     def hit(self) -> float:
-        """Chance of the symbol of a class in the report of a device of another class."""
+        """The chance that a device of another class reports the symbol of a class."""
         return self.lied if self.symbols is None else 1 / self.num_symbols
 
     @property
     def used(self) -> Indices:
-        """Cohorts with reports."""
+        """The cohorts with reports."""
         return np.flatnonzero(self.reports > 0)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Unbiased shares (C,) of the classes of one question, variances, and number of reports."""
+    """Unbiased class shares (C,) of one question, their variances, and the number of reports."""
 
     shares: Floats
     variance: Floats
@@ -298,7 +292,7 @@ class Answers:
 
 
 def symbol_counts(aggregate: Aggregate, flow: Flow) -> dict[str, SymbolCounts]:
-    """Return the counts of a metric of flows, by question."""
+    """Return the counts of a flow metric by question."""
     params, by_question = aggregate.params, {}
     table = np.array(aggregate.bit_counts, dtype=np.float64)
     chances = float(params.mechanism.q_star), float(params.mechanism.p_star)
@@ -315,17 +309,20 @@ def symbol_counts(aggregate: Aggregate, flow: Flow) -> dict[str, SymbolCounts]:
 def answers_of(
     counts: SymbolCounts, expected: Floats, doubt: float | None = None, repetition: float = 1.0
 ) -> Answers:
-    """Remove the bias of the noise, and of classes that share a symbol: what `expected` predicts of
-    the others is subtracted, so that only what is not known of them is noise.
+    """Remove the bias of the noise, and of classes that share a symbol.
+
+    The counts that `expected` predicts of the other classes are subtracted, so only their
+    uncertainty is noise.
 
     Args:
-        counts: of the question.
-        expected: (C,) shares of the classes so far, of sum 1.
-        doubt: sum of the squared errors of `expected`; None: estimated from the counts.
-        repetition: rho = sum r^2 / sum r of devices with r reports each, which say the same again.
+        counts: The counts of the question.
+        expected: The current shares (C,) of the classes, of sum 1.
+        doubt: The sum of the squared errors of `expected`; None to estimate it from the counts.
+        repetition: rho = sum r^2 / sum r of devices with r reports each, which repeat the same
+            answer.
 
     Returns:
-        Shares and variances. Without reports, shares as expected of infinite variance.
+        Shares and variances; without reports, the expected shares with infinite variance.
     """
     reports = counts.num_reports
     if not reports:
@@ -348,7 +345,7 @@ def answers_of(
     moved = symbols / (symbols - 1) * residual / reports
     weights = counts.reports / reports
     shared = float(weights @ weights) / (symbols - 1)
-    if doubt is None:  # the squares hold the error, the noise, and the collisions of the error
+    if doubt is None:  # the squares contain the error, the noise, and the error's collisions
         doubt = max(0.0, float(np.sum(moved**2 - variance)) / (1 + size * shared))
     collisions = doubt * shared
     return Answers(expected + moved, variance + collisions, reports)

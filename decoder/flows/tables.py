@@ -1,4 +1,4 @@
-"""`FlowDecoding`: flows, zones, cells and distance bands of a window, and changes of bands."""
+"""`FlowDecoding`: the flows, zones, cells and distance bands of a window; changes of bands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from rappor_core.metrics.flow import Flow
 
 @dataclass(frozen=True)
 class QuestionCheck:
-    """Whether the answers to one question fit what is estimated from all, by a chi-square test."""
+    """A chi-square test of the answers to one question against the estimate from all of them."""
 
     question: str
     num_reports: int
@@ -32,54 +32,40 @@ class QuestionCheck:
 
 @dataclass(frozen=True)
 class FlowDecoding(DecodedWindow):
-    """The flows of a window; pairs are row by row, P = (K + 2)^2, sides as `Flow.side_names`.
-
-    flows: every pair.  detected: (P,) whether a flow between two cells is detected, at
-    `alpha / K^2`.  flow_share: (P,) one best-fit matrix, positive, of sum 1.
-    gravity: (P,) what the gravity model alone says.
-    zones: pairs of zones, row by row of Z + 2; zones_detected: those of two zones detected, at
-    `alpha / Z^2`; zone_share: sums of flow_share.
-    origins, destinations: sides (K + 2).  net: of each cell (K,), destinations less origins.
-    bands: distance bands, by their question alone.
-    own_cell: one row, the share whose two cells are one; moved: one row, two different cells; both
-    from the questions that ask it.
-    tau: size of the departures from gravity; departure_evidence: for them over none, nats.
-    detectable_share: a flow of this share is detected 8 times in 10; 1 where none would be.
-    forged_shift: largest rise of a flow by forged answers to `pair` that are 1 % of all reports.
-    """
+    """The flows of a window, by pairs row by row: P = (K + 2)^2, sides as `Flow.side_names`."""
 
     flow: Flow
     level: float
     alpha: float
     repetition: float
-    flows: ShareTable
-    detected: Flags
-    flow_share: Floats
-    gravity: Floats
-    zones: ShareTable
-    zones_detected: Flags
-    zone_share: Floats
-    origins: ShareTable
-    destinations: ShareTable
-    net: ShareTable
-    bands: ShareTable
-    own_cell: ShareTable
-    moved: ShareTable
-    tau: float
-    departure_evidence: float
+    flows: ShareTable  # Every pair
+    detected: Flags  # (P,) flags of flows between two cells detected at `alpha / K^2`
+    flow_share: Floats  # (P,) one best-fit matrix, positive, of sum 1
+    gravity: Floats  # (P,) the shares of the gravity model alone
+    zones: ShareTable  # Pairs of zones, row by row of Z + 2
+    zones_detected: Flags  # Pairs of two zones detected at `alpha / Z^2`
+    zone_share: Floats  # Sums of flow_share
+    origins: ShareTable  # Sides, (K + 2)
+    destinations: ShareTable  # Sides, (K + 2)
+    net: ShareTable  # Of each cell (K,), destinations minus origins
+    bands: ShareTable  # Distance bands, by their question alone
+    own_cell: ShareTable  # One row: the share whose two cells are the same
+    moved: ShareTable  # One row: the share with two different cells
+    tau: float  # The size of the departures from gravity
+    departure_evidence: float  # For departures over none, in nats
     checks: tuple[QuestionCheck, ...]
-    detectable_share: float
-    forged_shift: float
+    detectable_share: float  # A flow of this share is detected 8 times in 10; 1 if no flow would be
+    forged_shift: float  # Largest rise of a flow by 1 % of fabricated reports, answers to `pair`
     warnings: tuple[str, ...]
 
     @property
     def num_detected(self) -> int:
-        """Number of flows that are detected."""
+        """The number of detected flows."""
         return int(self.detected.sum())
 
     @property
     def detected_share(self) -> float:
-        """Share of people in the flows that are detected."""
+        """The share of people in the detected flows."""
         return float(np.sum(self.flow_share[self.detected]))
 
 
@@ -88,14 +74,14 @@ def band_changes(
 ) -> tuple[WindowChange, ...]:
     """Compare each window with the next, and the first with the last.
 
-    Where the same devices answer in both, intervals are too wide rather than too narrow.
+    If the same devices answer in both windows, intervals are too wide rather than too narrow.
 
     Args:
-        windows: Oldest first.
-        quantities: Names of the bands, and of two different cells.
+        windows: The windows, oldest first.
+        quantities: The names of the bands, and of the share with two different cells.
 
     Raises:
-        DecodeError: Fewer than two windows, or metrics of different meaning.
+        DecodeError: There are fewer than two windows, or the metrics have different meanings.
     """
     pairs, alpha = window_pairs(len(windows)), windows[0].alpha
     if len({(window.metric, window.params_id) for window in windows}) > 1:
@@ -109,5 +95,5 @@ def band_changes(
 
 
 def band_shares(decoding: FlowDecoding) -> ShareTable:
-    """Return the shares of the bands, then of people with two different cells."""
+    """Return the shares of the bands, followed by that of people with two different cells."""
     return ShareTable(*map(np.append, decoding.bands, decoding.moved))

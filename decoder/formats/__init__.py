@@ -1,1 +1,1 @@
-"""File formats of others: google/rappor's, and small tables that an analyst gives."""
+"""Other file formats: google/rappor's files, and small tables from an analyst."""

@@ -1,6 +1,6 @@
-"""Files that an analyst gives to maps and flows: a region to show, named areas, points to mark, and
-a known matrix of flows, such as the last census: a CSV of origin,destination,count.
-"""
+"""Input files of maps and flows: a region to show, named areas, points, and known flows.
+
+Known flows are a matrix such as the last census: a CSV file of origin,destination,count."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ def read_region(path: Path, places: Places) -> tuple[str, ...]:
 def read_areas(
     path: Path, places: Places, name_property: str = "name"
 ) -> tuple[Areas, tuple[str, ...]]:
-    """Read named areas over all cells, and what a reader has to know. Raises DecodeError."""
+    """Read named areas over all cells, and notes for readers of the map. Raises DecodeError."""
     if places.pairs:
         raise DecodeError(f"--areas {path}: trips are not in an area; leave the option out")
     cells = places.finest[: len(places.finest) - len(places.reserved)]
@@ -58,7 +58,7 @@ def read_areas(
 
 
 def read_outlines(path: Path, name_property: str = "name") -> list[Any]:
-    """Read the named areas (`Outline`) of a vector file. Raises DecodeError that names the file."""
+    """Read the named areas (`Outline`) of a vector file. Raises DecodeError that names it."""
     with naming(path, DecodeError, _AREAS):
         shapes, _ = read_shapes(path)
         from decoder.density.outlines import outlines_of
@@ -67,7 +67,7 @@ def read_outlines(path: Path, name_property: str = "name") -> list[Any]:
 
 
 def outlines_json(outlines: Sequence[Any]) -> str:
-    """One text for the same areas in the same order: a FeatureCollection with names alone."""
+    """Return a canonical FeatureCollection of the areas in their order, with names only."""
     from shapely.geometry import mapping
 
     features = [
@@ -83,7 +83,7 @@ def outlines_json(outlines: Sequence[Any]) -> str:
 
 
 def read_points(path: Path) -> list[Point]:
-    """Read latitudes and longitudes of points to mark on a map."""
+    """Read latitudes and longitudes of points to mark on a map. Raises DecodeError."""
     with naming(path, DecodeError, "give a CSV with numbers in columns latitude and longitude"):
         points = [
             (row.number("latitude", -90, 90), row.number("longitude", -360, 360))
@@ -99,15 +99,15 @@ _WAY_OUT = "give a UTF-8 CSV with columns origin, destination and count"
 
 
 def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
-    """Read counts by pair of sides, (P,), row by row of the K + 2 sides.
+    """Read counts by pair of sides (P,), row by row of the K + 2 sides.
 
     Args:
-        path: as of `read_flow_counts`.
-        flow: whose cells are named; any other name counts as `other`.
-        note: called with a sentence on unknown names.
+        path: The file, as for `read_flow_counts`.
+        flow: The flow settings whose cells are named; any other name counts as `other`.
+        note: A callback, called with a sentence about unknown names.
 
     Raises:
-        CountsError: as `read_flow_counts`, or no cell is named.
+        CountsError: The file is invalid (`read_flow_counts`), or names no cell.
     """
     counts, unknown = np.zeros((flow.num_sides, flow.num_sides)), set[str]()
     for pair, count in read_flow_counts(path).items():
@@ -128,10 +128,9 @@ def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
 
 
 def read_flow_counts(path: Path) -> dict[tuple[str, str], float]:
-    """Read counts by the names of both sides; those of the same pair add up.
+    """Read counts by the names of both sides; counts of the same pair are summed.
 
-    Raises CountsError for a file without these columns, without a count above 0, or with a count
-    other than a number of 0 or more.
+    Raises CountsError if a column is missing, a count is not a number of 0 or more, or all are 0.
     """
     counts: dict[tuple[str, str], float] = {}
     with naming(path, CountsError, _WAY_OUT):
@@ -139,12 +138,12 @@ def read_flow_counts(path: Path) -> dict[tuple[str, str], float]:
             pair = row.text("origin", strip=True), row.text("destination", strip=True)
             counts[pair] = counts.get(pair, 0.0) + row.number("count", low=0)
         if not 0 < sum(counts.values()) < math.inf:
-            raise CountsError("the counts add up to 0, or to more than a number holds")
+            raise CountsError("the counts add up to 0, or are too large for a number")
     return counts
 
 
 def flow_counts_csv(counts: Mapping[tuple[str, str], float]) -> str:
-    """Counts as a CSV that `read_flow_counts` reads, by the names of both sides."""
+    """Return counts by the names of both sides as a CSV that `read_flow_counts` reads."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)

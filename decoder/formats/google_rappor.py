@@ -1,6 +1,6 @@
-"""Read google/rappor's params.csv, counts.csv and map.csv, and write their metrics.json, as the
-analysis tools of 2017 have them.
-"""
+"""Readers of google/rappor's params.csv, counts.csv and map.csv, and a writer of metrics.json.
+
+The formats are those of its analysis tools of 2017."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _PARAMS_HEADER = ["k", "h", "m", "p", "q", "f"]
 
 
 def read_params(path: Path, hash_family: HashFamily = "md5") -> RapporParams:
-    """Read params.csv: header `k,h,m,p,q,f`, one row. Raises CountsError with what is wrong."""
+    """Read params.csv: the header `k,h,m,p,q,f` and one row. Raises CountsError."""
     names = ",".join(_PARAMS_HEADER)
     with naming(path, CountsError, f"give {names} and a row of their numbers"):
         rows = list(read_table(path, _PARAMS_HEADER))
@@ -37,7 +37,9 @@ def read_params(path: Path, hash_family: HashFamily = "md5") -> RapporParams:
 
 
 def read_counts(path: Path, params: RapporParams, metric: str = "google-rappor") -> Aggregate:
-    """Read counts.csv: m rows of the total and k bit counts, bit 0 first, no header, no cohort."""
+    """Read counts.csv: m rows of the total and k bit counts, bit 0 first, without a header.
+
+    Raises CountsError if the shape is different."""
     with naming(path, CountsError, "counts are whole numbers, a row a cohort"):
         rows = [[row.whole_number(column) for column in row.cells] for row in read_rows(path)]
         shape = (params.num_cohorts, params.num_bits + 1)
@@ -51,11 +53,10 @@ def read_counts(path: Path, params: RapporParams, metric: str = "google-rappor")
 
 
 def read_map(path: Path, params: RapporParams) -> Candidates:
-    """Read map.csv: `string`, then a cell `cohort*k + bit + 1` for each bit that it sets.
+    """Read map.csv: each row is a string, then a cell `cohort*k + bit + 1` for each bit it sets.
 
-    Where hashes collide their tools repeat the cell, or leave it out and pad the row with empty
-    cells.
-    """
+    If hashes collide, google/rappor's tools repeat the cell, or omit it and pad the row with empty
+    cells. Raises CountsError."""
     with naming(path, CountsError, "cells are whole numbers"):
         values: dict[bytes, int] = {}
         cells: list[list[int]] = []
@@ -69,9 +70,9 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
         if not values:
             raise CountsError("no rows; give a string and the cells of its bits in each")
         tensor = _tensor(cells, list(values.values()), params)
-        # Of basic RAPPOR each string has a bit which no other string sets. Hashes may give a short
-        # list such bits by chance, while strings that are not on it share them: so the strings
-        # must hold the first bits, or keep their bit in every one of several cohorts.
+        # In basic RAPPOR each string has a separate bit. Hashes may give a short list such bits
+        # by chance, while strings that are not listed share them. So require that the strings
+        # have the first bits, or that each keeps its bit in all of several cohorts.
         bits = tensor[:, :, 0]
         ranked = np.sort(bits, axis=0)
         alone = params.num_hashes == 1 and len(bits) > 1 and (np.diff(ranked, axis=0) != 0).all()
@@ -82,7 +83,7 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
 
 
 def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path: Path) -> None:
-    """Write google/rappor's six numbers about an analysis. summary: in results.json."""
+    """Write google/rappor's six numbers about an analysis, from the summary in results.json."""
     names = {"sample_size": "num_reports", "allocated_mass": "allocated_share",
              "num_detected": "num_detected", "explained_var": "explained",
              "missing_var": "missing"}  # fmt: skip
@@ -93,7 +94,7 @@ def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path:
 
 
 def _tensor(cells: list[list[int]], lines: list[int], params: RapporParams) -> Positions:
-    """Index tensor (M, m, h) of cells by string; k where a string sets fewer than h bits."""
+    """Return the index tensor (M, m, h) of cells by string; k if a string sets fewer bits."""
     k, h, m = params.num_bits, params.num_hashes, params.num_cohorts
     owner = np.repeat(np.arange(len(cells)), [len(row) for row in cells])
     flat = np.array([cell for row in cells for cell in row], dtype=np.int64)

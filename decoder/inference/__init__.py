@@ -1,1 +1,1 @@
-"""Multiple testing, intervals and diagnostics. Arrays in, arrays out."""
+"""Multiple testing, intervals and diagnostics, all on arrays."""

@@ -1,10 +1,9 @@
-"""Whether cohorts are equal, reports repeated, candidates hashed at random, and counts possible.
+"""Checks that cohorts are balanced, reports not repeated, hashes random, and counts possible.
 
-Every honest report represents 1 to h bits of a value (0 or 1 where a value has its own bit):
-so does the mean of the debiased counts of a cohort, whatever values devices hold. Forged reports do
-not keep to it: one with the value's bits alone counts as (h - k p*) / (q* - p*) bits, some hundred
-below zero. A cohort that fits nothing raises the noise of all, and is left out.
-"""
+Every honest report represents 1 to h bits of a value (0 or 1 if values have separate bits), so the
+mean of a cohort's debiased counts does too, whatever values devices have. Fabricated reports need
+not: one with only the value's bits counts as (h - k p*) / (q* - p*) bits, a few hundred below zero.
+A cohort that fits nothing raises the noise of all, and is left out."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Floats, Indices
 from rappor_core.params import RapporParams
 
-SIZES_ALARM = 1e-3  # chance that cohorts of single reports look like repeated ones
-AGREE = 3.0  # factor within which the sizes of cohorts and the noise tell the same repetition
+SIZES_ALARM = 1e-3  # the chance that cohorts of single reports look repeated
+AGREE = 3.0  # the repetitions estimated from cohort sizes and noise agree within this factor
 
 
 def balance_p_value(reports: Floats, repetition: float) -> float:
-    """P-value of equal cohorts, chi-squared; 1 for a single one. repetition: rho."""
+    """Return the chi-squared p-value of equal cohort sizes, given rho; 1 for one cohort."""
     if len(reports) < 2:
         return 1.0
     mean = float(reports.mean())
@@ -34,9 +33,15 @@ def balance_p_value(reports: Floats, repetition: float) -> float:
 
 
 def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> float:
-    """Return the repetition that both the sizes of the cohorts and their noise indicate, or 1:
-    reports of one device go to one cohort, while unlisted values leave the sizes alone. missing,
-    excess: tau and kappa of a fit that took each report for another device."""
+    """Return the repetition that both the sizes and the noise of the cohorts indicate, or 1.
+
+    Reports of one device go to one cohort, while unlisted values do not affect the sizes.
+
+    Args:
+        noise: The noise of the cohorts.
+        missing: tau of a fit that counted each report as another device.
+        excess: kappa of that fit.
+    """
     reports = noise.reports
     if len(reports) < 2 or balance_p_value(reports, 1.0) > SIZES_ALARM:
         return 1.0
@@ -48,32 +53,27 @@ def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> 
     return by_noise if agree else 1.0
 
 
-MAX_COMPARED = 256  # candidates, drawn by a fixed seed; of shorter lists all
-MAX_CHANCE_ERRORS = 6.0  # standard errors of the ratio
+MAX_COMPARED = 256  # candidates, drawn with a fixed seed from longer lists
+MAX_CHANCE_ERRORS = 6.0  # standard errors of the ratio that chance can explain
 MAX_RATIO = 1.2
 
 
 class Alike(NamedTuple):
-    """The finding that candidates share bits more unevenly than random hashing makes them.
+    """The finding that candidates share bits more unevenly than random hashing explains."""
 
-    ratio: mean squared deviation of the overlap of two candidates over that of random hashing.
-    first, second: of the pair that shares most.  shared: bits of it.  expected: of a random pair.
-    """
-
-    ratio: float
-    first: int
+    ratio: float  # Mean squared deviation of two candidates' overlap, over random hashing's
+    first: int  # First of the pair that shares the most bits
     second: int
-    shared: int
-    expected: float
+    shared: int  # The number of bits that the pair shares
+    expected: float  # The number that a random pair shares
 
 
 def alike_candidates(positions: Positions, random: RandomString) -> Alike | None:
-    """Test whether bits of candidates (G, m, h) are hashed at random; None if that may be.
+    """Test whether bits of candidates (G, m, h) are hashed at random; return None if they may be.
 
     The overlap of two candidates is the number of bits, over all cohorts, that both set. Its mean
     squared deviation over all pairs, in units of its variance under random hashing, is 1 with a
-    standard error of sqrt((2 + 1 / mean) / pairs).
-    """
+    standard error of sqrt((2 + 1 / mean) / pairs)."""
     size = len(positions)
     chosen = np.arange(size)
     if size > MAX_COMPARED:
@@ -96,34 +96,34 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
     return Alike(ratio, earlier, later, int(shared[most]), expected)
 
 
-FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all cohorts together
-PLAINLY = 1e-6  # chance that any cohort of honest reports has so large a residual
-ALARM = 1e-3  # chance of a false alarm: about any cohort, their sizes, the sum of shares
-MAX_LEFT_OUT = 0.5  # of the reports: beyond that it is the model that does not hold
+FALSE_ALARM = 1e-3  # maximum chance per decoding of honest reports; half for the sum of cohorts
+PLAINLY = 1e-6  # the chance that any cohort of honest reports has so large a residual
+ALARM = 1e-3  # the chance of a false alarm about any cohort, the sizes, or the sum of shares
+MAX_LEFT_OUT = 0.5  # the maximum part of the reports; above it, the model itself is wrong
 
 
 class Impossible(NamedTuple):
-    """The finding that reports have more or fewer bits than any values give: the mean of all
-    reports, or of the cohorts named, what it may be, and the least part of them that is forged."""
+    """The finding that reports have more or fewer bits than any values explain."""
 
-    mean: float
-    least: float
-    most: float
-    forged: float
+    mean: float  # Bits per report, of all reports or of the named cohorts
+    least: float  # The minimum mean of honest reports
+    most: float  # The maximum mean of honest reports
+    forged: float  # The minimum part of these reports that is fabricated
     cohorts: tuple[int, ...]
 
 
 def impossible_counts(
     params: RapporParams, reports: Floats, counts: Floats, repetition: float
 ) -> Impossible | None:
-    """Test whether the mean number of bits, of all reports and else of each cohort, is one that
-    values can give: wrong about honest reports with probability `FALSE_ALARM` at most.
+    """Test whether the mean number of bits, in all reports or in each cohort, is possible.
+
+    Honest reports fail with probability `FALSE_ALARM` at most.
 
     Args:
-        params: of the metric; with symbols nothing is tested, since every report shows one.
-        reports: N_j, (m,).
-        counts: c_ij, (m, k).
-        repetition: rho, by which repeated permanent noise widens the variance of a sum.
+        params: The metric's parameters. Symbols are not tested, since every report has exactly one.
+        reports: The number of reports N_j, (m,).
+        counts: The bit counts c_ij, (m, k).
+        repetition: rho, by which repeated permanent noise raises the variance of a sum.
     """
     bits = _Bits.of(params, reports, counts, repetition)
     every = np.arange(len(bits.sums))
@@ -134,23 +134,20 @@ def impossible_counts(
 
 
 class _Bits(NamedTuple):
-    """Bits of values in the cohorts that report, and what they may be; none with symbols.
+    """Sums of the debiased bits of the cohorts with reports, and their limits.
 
-    limits: of the bits of a report.  variances: of a report's sum at either limit, (2,), since a
-    set bit has another noise.  step: what one bit moves a sum by.  ends: of a forged report's sum.
-    """
+    There are no entries for a metric with symbols."""
 
     cohorts: Indices
     reports: Floats
     sums: Floats
-    limits: tuple[float, float]
-    variances: Floats
-    step: float
-    ends: tuple[float, float]
+    limits: tuple[float, float]  # Of the bits of an honest report
+    variances: Floats  # Of a report's sum at either limit, (2,); set bits have different noise
+    step: float  # The change of a sum by one bit
+    ends: tuple[float, float]  # Of a fabricated report's sum
 
     @classmethod
     def of(cls, params: RapporParams, reports: Floats, counts: Floats, repetition: float) -> _Bits:
-        """Sum the debiased counts. Arguments as of `impossible_counts`."""
         present = np.flatnonzero(reports > (np.inf if params.scheme.symbols else 0))
         number, noise, k = reports[present], BitNoise.of(params.mechanism), params.num_bits
         sums = ((counts[present] - noise.p_star * number[:, None]) / noise.gap).sum(axis=1)
@@ -162,7 +159,8 @@ class _Bits(NamedTuple):
 
     def beyond(self, total: float, reports: float, level: float) -> bool:
         """Return whether a mean is outside its limits by more than noise, two-sided at this level.
-        Few reports with few wrong bits scatter as a Poisson law, not as a normal one."""
+
+        Few reports with few wrong bits scatter like a Poisson law rather than a normal one."""
         if not reports:
             return False
         mean, z = total / reports, -float(ndtri(level / 2))
@@ -172,13 +170,13 @@ class _Bits(NamedTuple):
 
     @property
     def odd(self) -> Indices:
-        """Places of cohorts that are beyond alone; any honest ones by `FALSE_ALARM` / 2."""
+        """Cohorts outside the limits alone; any honest one with chance `FALSE_ALARM` / 2."""
         each = FALSE_ALARM / 2 / max(len(self.sums), 1)
         pairs = zip(self.sums, self.reports, strict=True)
         return np.flatnonzero([self.beyond(total, size, each) for total, size in pairs])
 
     def finding(self, some: Indices, named: tuple[int, ...]) -> Impossible:
-        """What is said of some cohorts: forged reports move a mean most with all bits, or none."""
+        """Describe some cohorts; fabricated reports move a mean most with all bits set, or none."""
         mean = float(self.sums[some].sum() / self.reports[some].sum())
         side = 0 if mean < self.limits[0] else 1
         limit, end = self.limits[side], self.ends[side]
@@ -189,19 +187,21 @@ class _Bits(NamedTuple):
 def forged_cohorts(
     params: RapporParams, reports: Floats, counts: Floats, repetition: float, scores: Floats
 ) -> Indices:
-    """Find the cohorts whose counts no values give (`impossible_counts`), or whose residuals are
-    far beyond noise. scores: residuals as normal deviates, (m,); NaN without reports."""
+    """Find cohorts with impossible counts (`impossible_counts`) or far too large residuals.
+
+    `scores` are the residuals as normal deviates, (m,); NaN without reports."""
     bits = _Bits.of(params, reports, counts, repetition)
     return np.union1d(odd_cohorts(scores, PLAINLY), bits.cohorts[bits.odd])
 
 
 def odd_cohorts(scores: Floats, chance: float = ALARM) -> Indices:
-    """Find the cohorts whose residuals, normal deviates (m,) or NaN, are beyond noise. chance: that
-    any cohort of honest reports is, at most."""
+    """Find cohorts whose residuals, normal deviates (m,) or NaN, exceed the noise.
+
+    `chance` bounds the probability that any cohort of honest reports is found."""
     limit = -float(ndtri(chance / max(len(scores), 1)))
     return np.flatnonzero(np.nan_to_num(scores) > limit)
 
 
 def may_be_left_out(odd: Indices, reports: Floats, total: float) -> bool:
-    """Whether the cohorts other than `odd` hold at least half of `total` reports. reports: (m,)."""
+    """Return whether the cohorts other than `odd` have at least half of `total` reports."""
     return float(reports.sum() - reports[odd].sum()) >= (1 - MAX_LEFT_OUT) * total

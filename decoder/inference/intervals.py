@@ -1,4 +1,4 @@
-"""Intervals of a share: for any candidate, and for one selected because its estimate was large."""
+"""Intervals of a share, for any candidate, and for one selected for its large estimate."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from decoder.model.null_distribution import NullTail
 from decoder.typing import Floats
 
 _BISECTIONS = 60
-_ROUNDING = 1e-12  # of a square
-_UNSURE = 1.0  # deviate: below it a ratio of estimate to deviate reveals nothing of the spread
-LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
+_ROUNDING = 1e-12  # relative to a square
+_UNSURE = 1.0  # below this deviate, the ratio of estimate to deviate does not show the spread
+LITTLE_FITTED = 0.8  # the part of the rows' freedom that a fit of few values leaves
 
 
 def plain_interval(
     estimates: Floats, std_errors: Floats, freedom: float, level: float
 ) -> tuple[Floats, Floats]:
-    """The interval estimate +- t se of `freedom` > 0 degrees at `level`, not clipped, (M,) each."""
+    """Return unclipped intervals estimate +- t se (t of `freedom` > 0) at `level`, (M,) each."""
     margin = -float(stdtrit(freedom, (1 - level) / 2)) * std_errors
     return estimates - margin, estimates + margin
 
@@ -34,24 +34,26 @@ class ShareTable(NamedTuple):
     high: Floats
 
     def at(self, rows: Any) -> ShareTable:
-        """Some of the rows."""
+        """Return the given rows."""
         return ShareTable(*(part[rows] for part in self))
 
 
 def fieller(
     part: tuple[Floats, Floats], whole: tuple[Floats, Floats], covariance: Floats, quantile: float
 ) -> ShareTable:
-    """Divide estimates, with Fieller's intervals (1954): of all ratios r for which part - r whole
-    is within `quantile` standard errors of 0.
+    """Divide estimates, with Fieller's intervals (1954).
+
+    An interval contains all ratios r for which part - r whole is within `quantile` standard errors
+    of 0.
 
     Args:
-        part: Estimates and their variances, (n,) each.
-        whole: The same of what they are parts of.
-        covariance: Of part and whole, (n,).
-        quantile: Of the distribution of the errors, for half of what the level leaves out.
+        part: The estimates of the parts and their variances, (n,) each.
+        whole: The estimates of the wholes and their variances, (n,) each.
+        covariance: The covariances of part and whole, (n,).
+        quantile: The upper quantile of the errors' distribution for half of 1 - level.
 
     Returns:
-        The ratios, NaN where the whole is not above 0; infinite errors where it may be 0.
+        The ratios, NaN if the whole is not above 0, with infinite errors if it may be 0.
     """
     top, bottom = part[0], whole[0]
     square = bottom**2 - quantile**2 * whole[1]
@@ -78,14 +80,16 @@ def widened_interval(
     freedom: float,
     level: float,
 ) -> tuple[Floats, Floats]:
-    """Return the plain interval (M,), widened as far as null scores stray (`law`, that of the
-    residual), and to 0 where the test, with its `deviates` (M,), does not tell the share from 0."""
+    """Return plain intervals (M,), widened to the spread of null scores and to agree with the test.
+
+    `law` is the null distribution of scores against the residual. An interval is extended to 0 if
+    the test, with its `deviates` (M,), does not distinguish the share from 0."""
     low, high = plain_interval(estimates, std_errors, freedom, level)
     normal = -float(ndtri((1 - level) / 2))
     upwards, downwards = np.abs(law.score(np.array([normal, -normal])))
-    # A share b is inside where |estimate - b| <= normal s(b). The spread s of the score is the
-    # standard error at the estimate, and estimate / deviate at 0, where all of the share is
-    # unlisted; its square grows with that of what is.
+    # A share b is inside if |estimate - b| <= normal s(b). The spread s of the score is the
+    # standard error at the estimate, and estimate / deviate at 0, where all of the share counts
+    # as unlisted; s^2 grows with the square of the unlisted part.
     sizes, away = np.abs(estimates), np.where(estimates < 0, -deviates, deviates)
     reach = sizes * np.sqrt(1 - (normal / np.maximum(away, normal)) ** 2)
     plain = normal * std_errors
@@ -99,15 +103,14 @@ def widened_interval(
 def selected_interval(
     estimates: Floats, std_errors: Floats, cutoffs: Floats, level: float
 ) -> tuple[Floats, Floats]:
-    """Interval of a share given that its estimate passed a cutoff (D,), clipped to [0, 1].
+    """Return intervals (D,) of shares whose estimates passed a cutoff, clipped to [0, 1].
 
-    Inverts the normal distribution truncated at the cutoff: neither tail at the estimate is below
-    (1 - level) / 2. (Zhong and Prentice 2008; Weinstein, Fithian, Benjamini 2013.)
-    """
+    The normal distribution truncated at the cutoff is inverted: neither tail at the estimate is
+    below (1 - level) / 2 (Zhong and Prentice 2008; Weinstein, Fithian, Benjamini 2013)."""
     tail, passed = (1 - level) / 2, np.minimum(cutoffs, estimates)
 
     def ends(upper_tail: float) -> Floats:
-        """Find b >= 0 by bisection: the tail grows with b; in logarithms, for far tails."""
+        """Find b >= 0 by bisection: the tail grows with b. Logarithms handle far tails."""
 
         def excess(b: Floats) -> Floats:
             passing, possible = (b - estimates) / std_errors, (b - passed) / std_errors
@@ -119,7 +122,7 @@ def selected_interval(
 
 
 def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """Find where a rising function crosses 0, element by element; `low` if it starts above."""
+    """Find where a rising function crosses 0, element by element; `low` if it starts above 0."""
     starts_above, bottom = rising(low) >= 0, low
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
@@ -129,8 +132,10 @@ def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Flo
 
 
 def score_freedom(freedom: float, unfitted: float) -> float:
-    """Degrees of freedom of a score's t distribution: those left over, divided by the fitted
-    fraction: only what a fit has shaped makes the variance of a null score uncertain."""
+    """Return the degrees of freedom of a score's t distribution.
+
+    These are the degrees left, divided by the fitted fraction: only the fit makes the variance of a
+    null score uncertain."""
     if unfitted < LITTLE_FITTED:
         return freedom
     return float(min(freedom / max(1 - unfitted, 1e-6), 1e9))

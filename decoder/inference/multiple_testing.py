@@ -1,8 +1,7 @@
 """P-values, corrections for multiplicity, and the decision on each candidate.
 
-Benjamini and Hochberg 1995 (bh), Storey 2002 with lambda = .9 (fdr), Efron 2010,
-chapter 5 (local false discovery rates, fdr-eb). All tests are one-sided: a share is 0 or above.
-"""
+Benjamini and Hochberg 1995 (bh), Storey 2002 with lambda = .9 (fdr), Efron 2010, chapter 5 (local
+false discovery rates, fdr-eb). All tests are one-sided: a share is 0 or above."""
 
 from typing import Literal, NamedTuple, get_args
 
@@ -16,7 +15,7 @@ Correction = Literal["bonferroni", "bh", "fdr", "fdr-eb", "none"]
 CORRECTIONS: tuple[str, ...] = get_args(Correction)
 WEIGHTED: tuple[str, ...] = ("bonferroni", "bh", "fdr")
 FALSE_SHARE: tuple[str, ...] = ("bh", "fdr", "fdr-eb")  # they bound the share of false detections
-PROMISES: dict[str, str] = {  # about the values detected, at a level
+PROMISES: dict[str, str] = {  # the guarantee about the detected values, at a level
     "bonferroni": "the chance that any of them is wrong is at most {level} (Bonferroni)",
     "bh": "on average at most {level} of them are wrong (Benjamini-Hochberg)",
     "fdr": "on average at most {level} of them are wrong (Benjamini-Hochberg-Storey)",
@@ -25,24 +24,18 @@ PROMISES: dict[str, str] = {  # about the values detected, at a level
     "the number of candidates",
 }
 STOREY_LAMBDA, CAREFUL_LAMBDA = 0.9, 0.5
-SHORT_LIST = 20  # candidates below which too few p-values are expected above lambda
+SHORT_LIST = 20  # with fewer candidates, too few p-values are expected above lambda
 
 
 class ListDecision(NamedTuple):
-    """The decision of a correction for multiplicity on a list of candidates, (M,).
-
-    adjusted: corrected p-values; for `fdr-eb`, the mean local fdr of the list that ends with the
-    candidate.  cutoff: the rule's own threshold for weight 1, on the p-value or, for `fdr-eb`, the
-    local fdr; 0 where nothing is accepted.  most: no p-value above it is accepted.  alone: those
-    that were each tested separately, at level `alpha`.
-    """
+    """The decision of a correction for multiplicity on a list of candidates, (M,)."""
 
     detected: Flags
-    adjusted: Floats
-    cutoff: float
+    adjusted: Floats  # Corrected p-values, or mean local fdr up to the candidate (`fdr-eb`)
+    cutoff: float  # The rule's threshold for weight 1, on p-value or local fdr; 0 if none passes
     weights: Floats | None = None
-    most: float = 1.0
-    alone: Flags | None = None
+    most: float = 1.0  # No larger p-value is accepted
+    alone: Flags | None = None  # The candidates that were tested separately, at level `alpha`
     alpha: float = 0.0
 
     def largest(self, indices: Indices) -> Floats:
@@ -52,12 +45,12 @@ class ListDecision(NamedTuple):
         return np.where(self.listed(indices), largest, self.alpha)
 
     def listed(self, indices: Indices) -> Flags:
-        """Which of some candidates were tested as members of the list, not separately, (D,)."""
+        """Return which candidates were tested as members of the list, not separately, (D,)."""
         return np.ones(len(indices), dtype=bool) if self.alone is None else ~self.alone[indices]
 
 
 def p_values(deviates: Floats) -> Floats:
-    """Return the chance that a string nobody holds scores as high as normal deviates, (M,)."""
+    """Return the chance (M,) that a string that no one has scores as high as normal deviates."""
     return np.asarray(ndtr(-deviates))
 
 
@@ -74,13 +67,20 @@ def decide(
 ) -> ListDecision:
     """Apply a rule at level `alpha` in (0, 1) to the p-values or local fdrs of all candidates.
 
-    largest_p: never accept a candidate whose own p-value is above it.  weights: (M,), positive, of
-    mean 1, chosen without the p-values: each p-value is divided by its candidate's weight
-    (Genovese, Roeder and Wasserman 2006), which keeps the level whatever the weights.  null_p:
-    (M,), uniform where nobody holds a candidate: `fdr` estimates from them how many those are;
-    None: `p`.  careful: whether too few of them may be near 1.  alone: (M,), candidates that are
-    no part of the list, each tested separately: a value that is surely held, such as `other` of a
-    map, would else raise the level at which `bh` and `fdr` accept the rest.
+    Args:
+        p: The p-values, (M,).
+        local_fdr: The local fdrs, (M,), used by `fdr-eb`.
+        correction: The rule.
+        alpha: The level.
+        largest_p: The maximum p-value of an accepted candidate.
+        weights: The divisors of the p-values, (M,), positive, of mean 1 (Genovese, Roeder and
+            Wasserman 2006). They keep the level if they are chosen without the p-values.
+        null_p: P-values (M,) that are uniform for candidates that no one has, from which `fdr`
+            estimates the number of those; None for `p`.
+        alone: Candidates (M,) outside the list, each tested separately. A value that is certainly
+            present, such as `other` of a map, would raise the level at which `bh` and `fdr` accept
+            the rest.
+        careful: Whether too few p-values may be near 1.
     """
     if alone is not None and not alone.any():
         alone = None
@@ -107,12 +107,12 @@ def decide(
 
 
 def null_share(p: Floats, weights: Floats | None = None, *, careful: bool = False) -> float:
-    """Storey's estimate of the share of candidates that nobody holds; 1 for short lists.
+    """Estimate the share of candidates that no one has (Storey); 1 for short lists.
 
-    Not cut off at 1: the proof of the level rests on it (Storey, Taylor and Siegmund 2004, theorem
-    3). With weights it is the share of weight (Ramdas, Barber, Wainwright and Jordan 2019).
-    careful: too few p-values may be near 1, so that the estimate from those above .5 counts, too.
-    """
+    It is not clipped to 1, since the proof of the level rests on that (Storey, Taylor and Siegmund
+    2004, theorem 3). With weights it is the share of weight (Ramdas, Barber, Wainwright and Jordan
+    2019). If `careful`, too few p-values may be near 1, so the estimate from those above .5 is also
+    considered."""
     if len(p) < SHORT_LIST:
         return 1.0
     w = np.ones(len(p)) if weights is None else weights
@@ -123,7 +123,7 @@ def null_share(p: Floats, weights: Floats | None = None, *, careful: bool = Fals
 
 
 def _adjust(ranked: Floats, share: float, correction: Correction) -> Floats:
-    """Adjusted values of statistics sorted from best to worst."""
+    """Adjust statistics that are sorted from best to worst."""
     total, rank = len(ranked), np.arange(1, len(ranked) + 1)
     if correction == "bonferroni":
         return ranked * total
@@ -140,11 +140,11 @@ def _adjust(ranked: Floats, share: float, correction: Correction) -> Floats:
 def _cutoff(
     statistic: Floats, detected: Flags, share: float, correction: Correction, alpha: float
 ) -> float:
-    """Return the threshold that the rule itself sets on p / weight, given how many it accepts."""
+    """Return the rule's threshold on p / weight, given the number that it accepts."""
     total, accepted = len(statistic), int(detected.sum())
     if not accepted:
         return 0.0
-    if correction == "fdr-eb":  # what the worst could have had: up to the mean, or the best refused
+    if correction == "fdr-eb":  # the worst accepted could rise to the mean or the best rejected
         accepted_values, refused = statistic[detected], statistic[~detected]
         spare = alpha * accepted - float(accepted_values.sum())
         return float(min(float(accepted_values.max()) + max(spare, 0.0), refused.min(initial=1.0)))

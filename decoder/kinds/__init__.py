@@ -1,1 +1,1 @@
-"""What counts say, by kind of metric: one class a kind, looked up by name."""
+"""One decoder class for each kind of metric, looked up by name."""

@@ -1,8 +1,8 @@
-"""The kind discover: frequent strings that no list holds.
+"""The kind discover: frequent strings without a list of candidates.
 
-The strings are text that devices chose. In tables and pages they are escaped, cut and isolated;
-results.json alone holds them as they are. None is a candidate of another metric before a person
-has read it and written `yes` in the column `publish` (`approved_strings`).
+The strings are text that devices chose. In tables and pages they are escaped, truncated and
+isolated; only results.json contains them unchanged. A string cannot become a candidate of another
+metric before a person has read it and written `yes` in the column `publish` (`approved_strings`).
 """
 
 import json
@@ -29,15 +29,15 @@ STRINGS = TableSchema(
     "discovered",
     "Strings found",
     (
-        Column("id", _TEXT, "Stands for the string in a review."),
-        Column("string", _TEXT, "The string, escaped and cut; results.json has it whole.",
+        Column("id", _TEXT, "Represents the string in a review."),
+        Column("string", _TEXT, "The string, escaped and truncated; unchanged in results.json.",
                shown=True),
         Column("estimate", _SHARE, "Unbiased share of the reports.", "share", shown=True),
         Column("std_error", _SHARE, "Standard error of `estimate`."),
         Column("low", _SHARE, "Lower end of the interval after selection.", shown=True),
         Column("high", _SHARE, "Upper end of the interval after selection.", shown=True),
         Column("p_adjusted", ColumnType.P_VALUE,
-               "P-value of the test that nobody holds the string, corrected for all tests.",
+               "P-value of the test that no one has the string, corrected for all tests.",
                "corrected p", shown=True),
         Column("whole", _TEXT, "`no` where the row represents every string that begins so."),
         Column("declared", _TEXT, "`fallback` or `no_data` where the metric itself sends it."),
@@ -50,7 +50,7 @@ BEGINNING = "only its beginning"
 
 
 class Discoveries(KindDecoder):
-    """The decoder of strings without a list."""
+    """The decoder of discover metrics, which find strings without a list."""
 
     title = "Strings without a list"
     purpose = "frequent strings of a discover metric, without a list"
@@ -73,7 +73,7 @@ class Discoveries(KindDecoder):
         return discovery_result(discover(window, options, question.progress))
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """Return the strings, with a box to keep each where the reader may."""
+        """Return the strings, each with a checkbox to keep it if the reader is allowed to."""
         content = stored.json()
         rows = [(record["id"], row_of(FoundString, record)) for record in content["found"]]
         listed = [{"id": name, "string": shown_string(row), "role": role(row), "row": row}
@@ -96,7 +96,7 @@ KIND = Discoveries()
 
 
 def discovery_result(discovery: Discovery) -> Result:
-    """The result of a discovery. Its summary names no string; results.json has them unescaped."""
+    """Return the result of a discovery. Its summary names no string; results.json has them raw."""
     options, sentences = discovery.options, list(statement(discovery))
     names = ("num_tested", "num_below_crowd", "half_found", "most_found", "half_by_noise")
     counts = {name: getattr(discovery, name) for name in names}
@@ -133,12 +133,12 @@ def discovery_result(discovery: Discovery) -> Result:
 
 
 def string_id(row: FoundString) -> str:
-    """Return the id of a found string, or beginning, in a reviewed table: 12 hexadecimal digits."""
+    """Return the id of a detected string or prefix in a reviewed table: 12 hexadecimal digits."""
     return sha256(f"{row.whole}:{row.code}:{row.string}".encode()).hexdigest()[:12]
 
 
 def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
-    """The strings of some ids that fit a list: whole, and on one line. content: results.json."""
+    """Return the chosen strings in results.json that fit a list: whole, and on one line."""
     chosen = set(ids)
     rows = [row_of(FoundString, record) for record in json.loads(content).get("found", ())]
     return [
@@ -149,12 +149,14 @@ def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
 
 
 def approved_strings(directory: str | Path) -> list[str]:
-    """The whole strings of a folder's discovered.csv for which a person wrote `yes`, in order.
-    Raises CandidatesError where the files do not belong together, or no string is approved."""
+    """Return the strings of discovered.csv for which a person wrote `yes`, in order.
+
+    Raises CandidatesError if the files do not belong together, no string is approved, or an
+    approved one is not a whole line."""
     folder = Path(directory)
     with naming(folder, CandidatesError, "write it again with rappor discover -o DIR"):
         if not (folder / "discovered.csv").is_file():
-            raise DecodeError("it holds no discovered.csv, and so is not of rappor discover")
+            raise DecodeError("it has no discovered.csv, so it is not a result of rappor discover")
         document = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
         rows = list(read_table(folder / "discovered.csv", ["id", "publish"]))
         try:
@@ -180,10 +182,10 @@ def approved_strings(directory: str | Path) -> list[str]:
 
 
 def shown_string(row: FoundString) -> str:
-    """A found string made safe to show: escaped, cut at 80 characters with dots.
+    """Return a detected string made safe to show: escaped, truncated at 80 characters with dots.
 
-    Bytes of a character that the code cut are written `\xd8`, so that rows which differ look so.
-    """
+    Bytes of a character that the code truncated are written `\xd8`, so that rows that differ look
+    different."""
     rest = "".join(f"\\x{byte:02x}" for byte in bytes.fromhex(row.rest))
     text = visible(row.string.replace("\\", "\\\\")) + rest
     if len(text) > MAX_SHOWN or not row.whole:
@@ -192,13 +194,13 @@ def shown_string(row: FoundString) -> str:
 
 
 def role(row: FoundString) -> str:
-    """A remark in brackets for a row that the metric itself sends, or that is a beginning."""
+    """Return a remark in parentheses for a row that the metric itself sends, or a prefix."""
     parts = [f"{row.declared} of the metric"] * bool(row.declared) + [BEGINNING] * (not row.whole)
     return f" ({', '.join(parts)})" if parts else ""
 
 
 def statement(discovery: Discovery) -> Iterator[str]:
-    """Yield how many strings are named, which shares can be found, which rows are beginnings."""
+    """Yield sentences on the named strings, the shares that can be found, and rows of prefixes."""
     below, number = discovery.num_below_crowd, len(discovery.found)
     crowd, reports = discovery.options.crowd, counted(discovery.num_reports, "report")
     if not number and not below:

@@ -37,7 +37,7 @@ APART = "two different cells"
 
 
 class Flows(KindDecoder):
-    """The decoder of flows between usual cells."""
+    """The decoder of flow metrics."""
 
     title = "Flows"
     purpose = "how many people of one cell are usually in another, with intervals"
@@ -103,7 +103,7 @@ KIND = Flows()
 
 
 def _summary(content: dict[str, Any]) -> dict[str, Any]:
-    """How many flows are detected, the share that moved, and the largest flows."""
+    """Return the number of detected flows, the share that moved, and the largest flows."""
     names = ("origin", "destination", "estimate", "low", "high")
     detected = [row for row in content["flows"] if row["detected"]]
     names_kept = ("num_reports", "num_detected", "detected_share", "detectable_share", "own_cell",
@@ -118,7 +118,7 @@ def _summary(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _printed(content: dict[str, Any]) -> tuple[Table, ...]:
-    """Return the flows that are detected, largest first; distance bands and those who moved."""
+    """Return the detected flows, largest first, and distance bands with the share that moved."""
     detected = [row for row in content["flows"] if row["detected"]]
     flows = FLOWS.table({name: [row[name] for row in detected] for name in _PRINTED},
         f"{content['metric']}: {content['num_reports']:,} reports; "

@@ -1,8 +1,7 @@
-"""`KindDecoder`: what the counts of one kind of metric say, and how that is shown.
+"""`KindDecoder`: the interface to decode and show the counts of one kind of metric.
 
-A new kind is a subclass in a separate module and a line in `DECODERS`; nothing else compares the
-name of a kind. A kind without parts for a page is shown by its tables.
-"""
+To add a kind, write a subclass in a separate module and add a line to `DECODERS`; no other code
+compares kind names. A kind without page parts is shown as tables."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 50  # of a table that is not the main one
 
-# Kind of metric: its module, which holds the class's instance `KIND`; loaded at its first use.
+# For each kind the module with its instance `KIND`, which is loaded at its first use.
 DECODERS = {
     "string": "decoder.kinds.values",
     "category": "decoder.kinds.values",
@@ -41,28 +40,21 @@ DECODERS = {
 
 
 class KindDecoder:
-    """The decoder of a kind of metric.
-
-    purpose: what a decoding finds out, to follow the name of a job.  members: of a job's
-    specification, in addition to its options, that the kind takes.  schemas: of the tables of a
-    decoding, the main one first.  published: files that a release can be made of.  unshared: why
-    its results are not shown to viewers.  command: of `rappor`, which makes the same files.
-    rows_apart: whether results.json lacks the rows of the main table, which may be too many.
-    """
+    """The decoder of a kind of metric."""
 
     title = "Result"
-    purpose = "what the reports say"
-    members: frozenset[str] = frozenset()
+    purpose = "what the reports say"  # The result of a decoding, to follow the name of a job
+    members: frozenset[str] = frozenset()  # Further members of a job's specification
     operations: tuple[str, ...] = ("decode",)
-    schemas: tuple[TableSchema, ...] = ()
-    published: tuple[str, ...] = ()
-    unshared = ""
-    command = "decode"
-    rows_apart = False
+    schemas: tuple[TableSchema, ...] = ()  # The tables of a decoding, the main one first
+    published: tuple[str, ...] = ()  # The files of which a release can be made
+    unshared = ""  # Why viewers may not see its results; empty if they may
+    command = "decode"  # The `rappor` command that writes the same files
+    rows_apart = False  # results.json lacks the rows of the main table, which may be too many
     no_candidates = "the metric has no candidates"
 
     def check(self, question: Question) -> None:
-        """Refuse what would be ignored. Raises CandidatesError, DecodeError."""
+        """Reject options that would be ignored. Raises CandidatesError or DecodeError."""
         if "candidates" not in self.members:
             if question.candidates != CandidateChoice():
                 raise CandidatesError(f"{self.no_candidates}: leave candidates out")
@@ -75,22 +67,25 @@ class KindDecoder:
             )
 
     def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
-        """Decode a window. Raises RapporError for what the counts, a file or the decoder refuse.
+        """Decode a window.
 
         Args:
-            counts: of the window; of a location those of every slot, level and part of it.
-            question: what is wanted, which `check` has passed.
+            counts: The aggregates of the window; for a location, those of every slot and level.
+            question: The question, which `check` has passed.
+
+        Raises:
+            RapporError: The counts, a file or the options are invalid.
         """
         raise NotImplementedError
 
     def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
-        """Decode windows, oldest first, and what changed between them; otherwise as `decode`."""
+        """Decode windows, oldest first, and the changes between them; otherwise like `decode`."""
         raise NotImplementedError
 
     def compare(
         self, before: Sequence[Aggregate], after: Sequence[Aggregate], question: Question
     ) -> Result:
-        """Decode what changed from one window to another; otherwise as `decode`."""
+        """Decode the changes from one window to another; otherwise like `decode`."""
         from decoder.sources.windows import sum_of
 
         windows = sum_of(before), sum_of(after)
@@ -103,7 +98,7 @@ class KindDecoder:
         return comparison(self.series(windows, question))
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """Return the parts of the page of a decoding: every table, the main one by the query."""
+        """Return the parts of the result's page: every table; the query applies to the main one."""
         from pyarrow import parquet
 
         document, tables = stored.json(), []
@@ -137,7 +132,7 @@ class KindDecoder:
 
 
 def decoder_of(kind: object) -> KindDecoder:
-    """Return the decoder of a kind of metric. Raises DecodeError for a kind without one."""
+    """Return the decoder of a kind of metric. Raises DecodeError for an unknown kind."""
     if not isinstance(kind, str) or kind not in DECODERS:
         raise DecodeError(f"kind {shown(kind)} has no decoder; {', '.join(DECODERS)} have one")
     decoder: KindDecoder = import_module(DECODERS[kind]).KIND

@@ -47,7 +47,7 @@ from rappor_core.grid.box import RESERVED, Point
 from rappor_core.risk import CROWD
 from rappor_core.sequence_risk import risk_text
 
-MAP, MAP_CHANGES = "map.json", "map_changes.json"  # what the script of a page draws
+MAP, MAP_CHANGES = "map.json", "map_changes.json"  # drawn by the page's script
 PICTURE = "density.svg"
 MAX_LISTED = 20  # warnings of a summary
 NO_CHANGE = "not distinguishable from no change"
@@ -55,14 +55,13 @@ NO_CHANGE = "not distinguishable from no change"
 
 @dataclass(frozen=True)
 class Maps:
-    """A map for each slot and window, points to draw on them, and shares of named areas in each
-    map, in their order, with what a reader has to know of them."""
+    """A map for each slot and window, with points to draw and shares of named areas."""
 
     densities: list[Density]
     points: list[Point] = field(default_factory=list)
     base: BaseLayer = field(default_factory=BaseLayer)
-    areas: list[AreaShares] = field(default_factory=list)
-    area_notes: tuple[str, ...] = ()
+    areas: list[AreaShares] = field(default_factory=list)  # One entry per map, in the same order
+    area_notes: tuple[str, ...] = ()  # Notes for readers of the shares of areas
 
     def last(self) -> dict[str, Density]:
         """Return the last map of each slot."""
@@ -70,7 +69,7 @@ class Maps:
 
 
 class Locations(KindDecoder):
-    """The decoder of places."""
+    """The decoder of location metrics."""
 
     title = "Maps"
     purpose = "maps of a location metric, by slot and window"
@@ -89,7 +88,7 @@ class Locations(KindDecoder):
     def compare(
         self, before: Sequence[Aggregate], after: Sequence[Aggregate], question: Question
     ) -> Result:
-        """Map both windows as one series. Raises DecodeError where no slot is in both."""
+        """Map both windows as one series. Raises DecodeError if no slot is in both."""
         slots = [{location_of(level)[1].slot for level in window} for window in (before, after)]
         if slots[0].isdisjoint(slots[1]):
             named = " and ".join(", ".join(sorted(some)) for some in slots)
@@ -97,7 +96,7 @@ class Locations(KindDecoder):
         return self.decode([*before, *after], question)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """Maps, drawn by a script; of pairs of places there are tables alone."""
+        """Return maps drawn by a script; for pairs of places, tables only."""
         del query
         content = stored.json()
         lead = f"{count(content['num_reports'])} reports"
@@ -122,13 +121,13 @@ KIND = Locations()
 
 
 def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
-    """Make one map a slot and window; arguments as of `KindDecoder.decode`."""
+    """Estimate one map per slot and window; arguments as for `KindDecoder.decode`."""
     choices, levels, progress = question.maps, question.options, question.progress
     groups = group_by_slot(counts, counts[0].metric.partition("/")[0], choices.slots, question.note)
     points = read_points(choices.points) if choices.points else []
     base = read_base(choices.base) if choices.base else BaseLayer()
     areas, notes = None, tuple[str, ...]()
-    if choices.areas:  # before the long work: a file may be wrong
+    if choices.areas:  # before the long computation, since a file may be invalid
         first = next(iter(groups.values()))
         places = slot_places(first)
         check_size(first, places)
@@ -148,8 +147,9 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
 
 
 def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> list[Density]:
-    """One map a slot and window, in the order of the groups; windows of a slot with the same
-    levels and parameters are mapped as one series."""
+    """Estimate one map per slot and window, in the order of the groups.
+
+    Windows of a slot with the same levels and parameters are mapped as one series."""
     series: dict[tuple[str, ...], list[SlotWindow]] = defaultdict(list)
     for key, aggregates in groups.items():
         series[key[0], *sorted(aggregate.params_id for aggregate in aggregates)].append(key)
@@ -169,7 +169,7 @@ def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> l
 
 
 def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
-    """Return the result of maps. counts: one of the aggregates that they were made of."""
+    """Return the result of maps; `counts` is one of the aggregates behind them."""
     densities, first, last = maps.densities, maps.densities[0], maps.densities[-1]
     table = density_table(densities)
     geometries = None if first.places.pairs else cell_geometries(densities)
@@ -219,7 +219,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
 
 
 def _content(maps: Maps) -> dict[str, Any]:
-    """Return the contents of results.json: each map in short, and the changes of each slot."""
+    """Return the contents of results.json: a summary of each map, and the changes of each slot."""
     listed = [
         {
             "slot": density.location.slot,
@@ -254,7 +254,7 @@ def _content(maps: Maps) -> dict[str, Any]:
 
 
 def _printed(maps: Maps) -> tuple[Table, ...]:
-    """The last map of each slot, the largest cells first; the clearest changes first; areas."""
+    """Return tables of each slot's last map and its changes, largest first, and of areas."""
     tables = []
     for slot, one in maps.last().items():
         order = np.argsort(-one.shares, kind="stable")
@@ -289,7 +289,6 @@ def _printed(maps: Maps) -> tuple[Table, ...]:
 
 
 def _place_text(density: Density, cell: str, base: BaseLayer) -> str:
-    """What a cell is called, or where its center is."""
     if cell in RESERVED or density.places.pairs:
         return ""
     center = cell_center(density.places.grid, cell)

@@ -19,11 +19,10 @@ from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
 
-_OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
+_OPEN = ("lower", "upper")  # edges of a bin, None if it is open
 
 
 def _mark(edge: float | None, where: str, part: CurvePoint | Bin) -> Estimate:
-    """Return a share on a chart, with its edge to three digits on the axis."""
     label = "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
     title = f"{where}: {interval(part.low, part.high)}"
     return Estimate(label, title, part.estimate, part.low, part.high, part.fitted)
@@ -110,12 +109,12 @@ class Numbers(KindDecoder):
         return numbers_result(decoding, question.options)
 
     def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
-        """Decode all windows together and each alone, and test what changed."""
+        """Decode all windows together and each alone, and test for changes."""
         over_time = _over_time(decode_numbers_over_time(windows, question.options))
         return series_result(self.decode(windows, question), over_time, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """Quantiles and the mean, then charts of the curve and the bins."""
+        """Return quantiles and the mean, then charts of the curve and the bins."""
         del query
         facts, definition = stored.json(), stored.json(MANIFEST)["definition"]
         what = _OF_PERIOD.get(facts["of_period"], facts["of_period"])
@@ -205,7 +204,7 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
 
 
 def _over_time(series: NumberSeries) -> SeriesFound:
-    """Shares at or above each edge; first the share with data, where that is asked apart."""
+    """Return shares at or above each edge, preceded by the share with data if asked separately."""
     first = series.windows[0]
     unit, has_apart = first.number.unit, first.with_data is not None
 

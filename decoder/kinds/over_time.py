@@ -1,7 +1,6 @@
-"""Series of windows, and comparisons, which are series of two, in the form that every kind has.
+"""Series of windows, and comparisons (series of two windows), in a form that all kinds share.
 
-A quantity is a value, an edge of a metric of numbers or a distance band; `string` names it.
-"""
+A quantity is a value, an edge of a number metric or a distance band; `string` names it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +51,7 @@ SERIES = TableSchema(
 def difference_columns(kind: ColumnType) -> tuple[Column, ...]:
     """Return the columns of a difference, its interval and its test."""
     return (
-        Column("difference", kind, "Later less earlier.", "change", shown=True),
+        Column("difference", kind, "Later minus earlier.", "change", shown=True),
         Column("std_error", kind, "Standard error of the difference."),
         Column("low", kind, "Lower end of the interval of the decision.", shown=True),
         Column("high", kind, "Upper end of the interval of the decision.", shown=True),
@@ -93,33 +92,30 @@ TREND = TableSchema(
     ),
 )  # fmt: skip
 MAX_LISTED = 20  # changes in a summary
-MAX_MARKS = 200  # differences of a picture
+MAX_MARKS = 200  # differences in a picture
 MORE, LESS, UNCHANGED = "More", "Less", "No change shown"
 
 
 @dataclass(frozen=True)
 class SeriesFound:
-    """What a kind found in windows, oldest first.
-
-    shares: of each window the columns `proportion`, `std_error`, `low` and `high`, with a row for
-    each quantity.  means: of each window its median and mean, with its days, in a unit.
-    """
+    """The estimates of a kind for windows, oldest first."""
 
     windows: Sequence[Aggregate | DecodedWindow]
     quantities: Sequence[str]
+    # By window: columns `proportion`, `std_error`, `low`, `high`, one row per quantity
     shares: Sequence[Sequence[Any]]
     changes: Sequence[WindowChange]
-    means: Sequence[Mapping[str, Any]] = ()
-    unit: str = ""
+    means: Sequence[Mapping[str, Any]] = ()  # By window: its days, median and mean
+    unit: str = ""  # The unit of the means
 
 
 def days_of(window: Aggregate | DecodedWindow) -> dict[str, str]:
-    """Return the ends of a window as text."""
+    """Return the first and last day of a window as text."""
     return {"first_day": str(window.first_day), "last_day": str(window.last_day)}
 
 
 def series_result(whole: Result, series: SeriesFound, options: DecodeOptions) -> Result:
-    """Make the result of a series, around that of all windows together."""
+    """Return the result of a series, built around that of all windows together."""
     windows: list[dict[str, Any]] = [
         days_of(item) | {"reports": item.num_reports} for item in series.windows
     ]
@@ -169,7 +165,6 @@ def _series_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def _trend(content: Mapping[str, Any]) -> Table:
-    """First and last share of each quantity, the largest first."""
     by_value, smallest = shares_of(content), smallest_p(content)
     values, windows = counted(len(by_value), "value"), counted(len(content["windows"]), "window")
     rows = [
@@ -184,7 +179,7 @@ def _surest(row: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def comparison(series: Result) -> Result:
-    """Make the result of a comparison from a series of two windows."""
+    """Return the result of a comparison from a series of two windows."""
     document, shares = series.content, shares_of(series.content)
     rows = []
     for row in document["changes"]:
@@ -231,7 +226,7 @@ def series_page(stored: StoredResult, query: TableQuery) -> PageParts:
 
 
 def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
-    """Return the page of a comparison: what changed first, the surest first."""
+    """Return the page of a comparison: changed quantities first, the most certain first."""
     content = stored.json()
     alpha, windows = content["alpha"], content["windows"]
     rows = []
@@ -256,10 +251,10 @@ def chart_csv(content: Mapping[str, Any], values: Sequence[str], first: str, las
     """Return the numbers of a chart as CSV, with the columns of series.csv.
 
     Args:
-        content: of results.json of a series.
-        values: those that are drawn.
-        first: ISO day of the first window, "" for no end.
-        last: the same of the last.
+        content: The contents of results.json of a series.
+        values: The drawn values.
+        first: The ISO day of the first window, "" for no limit.
+        last: The ISO day of the last window, "" for no limit.
     """
     ends = ("first_day", "last_day")
     chosen = {tuple(map(window.get, ends)) for _, window in windows_between(content, first, last)}

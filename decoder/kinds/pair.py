@@ -1,4 +1,4 @@
-"""The kind pair: two values together, and a test of independence."""
+"""The kind pair: the joint shares of two values, and a test of independence."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ CELLS = TableSchema(
         Column("low", _SHARE, "Lower end of the interval of the share.", shown=True),
         Column("high", _SHARE, "Upper end of the interval of the share.", shown=True),
         Column("fitted", _SHARE, "Share in the nearest table without negative shares."),
-        Column("shrunk", _SHARE, "Share drawn towards independence as far as evidence is weak."),
+        Column("shrunk", _SHARE, "Share shrunk toward independence if the evidence is weak."),
         Column("of_first", _SHARE, "Share among the reports with this first value.", shown=True),
         Column("of_first_low", _SHARE, "Lower end of its interval."),
         Column("of_first_high", _SHARE, "Upper end of its interval."),
@@ -66,7 +66,7 @@ MAX_LISTED = 20  # cells in a summary
 
 
 class Pairs(KindDecoder):
-    """The decoder of pairs of values."""
+    """The decoder of pair metrics."""
 
     title = "Two values together"
     purpose = "two values of a pair metric together, and a test of independence"
@@ -167,7 +167,6 @@ def joint_result(
 
 
 def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
-    """Return a row for each cell, the second side running fastest."""
     parts = [*table.cells, table.fitted, table.shrunk]
     for side in (table.conditional(0), table.conditional(1)):
         parts += [side.estimate, side.low, side.high]
@@ -191,7 +190,6 @@ def _arm_rows(arms: ArmComparison) -> list[tuple[Any, ...]]:
 
 
 def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
-    """Return a row for each value of each side."""
     return [
         (table.of[side], value, *map(float, row))
         for side, values in enumerate((table.rows, table.columns))
@@ -200,7 +198,7 @@ def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
 
 
 def joint_view(joint: dict[str, Any], query: TableQuery) -> dict[str, Any]:
-    """Return the variables of `result_pair.html.j2`. joint: content of results.json."""
+    """Return the variables of `result_pair.html.j2` from the contents of results.json."""
     cells = [cell | {"pair": f"{cell['first']}, {cell['second']}"} for cell in joint["cells"]]
     cells.sort(key=lambda row: -row["fitted"])
     margins = sorted(joint["margins"], key=lambda row: -row["estimate"])
@@ -218,7 +216,7 @@ def joint_view(joint: dict[str, Any], query: TableQuery) -> dict[str, Any]:
 
 
 def _heat(cells: Sequence[Mapping[str, Any]], which: str) -> dict[str, Any]:
-    """Shares within rows, as a table that is colored."""
+    """Return the shares within rows as a colored table."""
     sums: tuple[dict[str, float], dict[str, float]] = ({}, {})
     for item in cells:
         for side, name in zip(sums, ("first", "second"), strict=True):

@@ -1,4 +1,4 @@
-"""What is asked of counts, what was found in them, its manifest, and what a page shows of it."""
+"""The question asked of counts, the result, its manifest, and the parts of its page."""
 
 import json
 import platform
@@ -21,18 +21,18 @@ from decoder.progress import Note, Progress, quiet, silent
 from decoder.tables.table import Table
 from rappor_core.aggregate import Aggregate
 
-RESULTS, PAGE, MANIFEST = "results.json", "report.html", "manifest.json"  # of every result
+RESULTS, PAGE, MANIFEST = "results.json", "report.html", "manifest.json"  # in every result
 _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of counts. A kind rejects choices that it would have to ignore."""
+    """A question about counts. A kind rejects options that it would have to ignore."""
 
     candidates: CandidateChoice = field(default_factory=CandidateChoice)
     options: DecodeOptions = field(default_factory=DecodeOptions)
     maps: MapOptions = field(default_factory=MapOptions)
-    crowd: int = DEFAULT_CROWD  # The minimum reports of a string that is listed.
+    crowd: int = DEFAULT_CROWD  # For a discovery: the minimum number of reports of a named string
     flows: FlowOptions = field(default_factory=FlowOptions)
     by: str = ""  # The side of a pair that holds the arm of an experiment.
     progress: Progress = silent
@@ -41,40 +41,31 @@ class Question:
 
 @dataclass(frozen=True)
 class Result:
-    """What was found, in memory.
+    """The result of a decoding, in memory."""
 
-    content: of results.json, plain values.  summary: for lists of results, with `headline`,
-    `num_reports` and `warnings`.  tables: the main one first.  manifest: of manifest.json.  notes:
-    what a reader should know, in order of importance.  files: further ones, as functions that write
-    one.  documents: further JSON files, for scripts of pages.  printed: tables for the console,
-    those of the files if empty.
-    """
-
-    content: dict[str, Any]
-    summary: dict[str, Any]
-    tables: tuple[Table, ...]
+    content: dict[str, Any]  # Contents of results.json, as plain values
+    summary: dict[str, Any]  # For lists of results; has `headline`, `num_reports` and `warnings`
+    tables: tuple[Table, ...]  # The main one first
     _: KW_ONLY
-    manifest: dict[str, Any]
-    notes: tuple[str, ...] = ()
+    manifest: dict[str, Any]  # Contents of manifest.json
+    notes: tuple[str, ...] = ()  # Notes for readers, in order of importance
+    # Further files, as functions that write them
     files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
+    # Further JSON files, for scripts of pages
     documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    printed: tuple[Table, ...] = ()
+    printed: tuple[Table, ...] = ()  # Tables for the console; if empty, `tables`
 
 
 @dataclass(frozen=True)
 class StoredResult:
-    """The files of a result, as a page reads them.
-
-    read: the bytes of one.  own: whether the reader may see the whole list of candidates.  address:
-    of the result in a service, "" of a page that is a file.  documents: JSON files in memory.
-    """
+    """The files of a result, as its page reads them."""
 
     operation: str
     files: frozenset[str]
-    read: Callable[[str], bytes]
-    own: bool = False
-    address: str = ""
-    documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    read: Callable[[str], bytes]  # Returns the bytes of a file
+    own: bool = False  # The reader may see the whole list of candidates
+    address: str = ""  # Of the result in a service; "" for a page that is a file
+    documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # JSON files in memory
 
     def json(self, name: str = RESULTS) -> dict[str, Any]:
         """Return the content of a JSON file."""
@@ -86,23 +77,22 @@ class StoredResult:
 
 @dataclass(frozen=True)
 class PageParts:
-    """What the page of a result shows. template: of `decoder/output/templates`.  lead: a sentence
-    below the title.  guarantee: what each device was promised.  map: whether it draws one."""
+    """The parts of a result's page."""
 
-    template: str
+    template: str  # In `decoder/output/templates`
     variables: Mapping[str, Any]
-    lead: str = ""
-    guarantee: str = ""
-    map: bool = False
+    lead: str = ""  # A sentence below the title
+    guarantee: str = ""  # The privacy guarantee of each device
+    map: bool = False  # The page draws a map
 
 
 def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any) -> dict[str, Any]:
-    """Describe counts and options: the contents of manifest.json, without clock or machine.
+    """Return the contents of manifest.json, independent of clock and machine.
 
     Args:
-        counts: that were decoded, or what was made of them.
-        options: of the decoding.
-        **more: what the kind adds, or says otherwise.
+        counts: The decoded counts, or the decoding.
+        options: The options of the decoding.
+        **more: Further entries of the kind, which override others.
     """
     params = counts.params
     cohorts = options.without_cohorts if isinstance(options, DecodeOptions) else ()
@@ -125,7 +115,7 @@ def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that compute."""
+    """Return the versions of Python and of the numeric libraries."""
     result = {}
     for library in _LIBRARIES:
         try:

@@ -1,4 +1,4 @@
-"""From counts to a result and its folder: what the command line and the service both run."""
+"""Decode counts and write the result's folder; the command line and the service use this."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from decoder.progress import Note, Progress
     from rappor_core.aggregate import Aggregate
 
-MAX_PAGE_ROWS = 1_000  # of a page that is a file
+MAX_PAGE_ROWS = 1_000  # in a page that is a file
 
 
 def kind_of(counts: Sequence[Aggregate]) -> KindDecoder:
-    """Return the decoder of counts; of those without a definition, such as google/rappor's, of
-    strings. Raises DecodeError where there are no counts, and for a kind without a decoder."""
+    """Return the decoder of counts; for counts without a definition, the decoder of strings.
+
+    Raises DecodeError if there are no counts, or the kind is unknown."""
     if not counts:
         raise DecodeError("there are no counts to decode; choose other days or files")
     return decoder_of(counts[0].definition.get("kind", "string"))
@@ -46,15 +47,15 @@ def decode_counts(
     progress: Progress,
     note: Note,
 ) -> Result:
-    """Decode by the decoder of the metric's kind. Raises RapporError for what that refuses.
+    """Decode with the decoder of the metric's kind. Raises RapporError for invalid input.
 
     Args:
-        operation: `decode`, of one group of counts; `series`, of one group with an aggregate for
-            each window; `compare`, of the groups of the earlier and the later window.
-        counts: the groups.
-        question: what is wanted.
-        progress: called with (stage, done, total).
-        note: called with a sentence on what was left out or taken.
+        operation: `decode` with one group of counts; `series` with one group that has an aggregate
+            for each window; `compare` with the groups of the earlier and the later window.
+        counts: The groups.
+        question: The question.
+        progress: A callback, called with (stage, done, total).
+        note: A callback, called with a sentence about omitted or used input.
     """
     kind = kind_of(counts[0])
     if operation not in kind.operations:
@@ -78,7 +79,7 @@ def decode_counts(
 
 
 def claim(folder: Path, kind: KindDecoder) -> None:
-    """Make a folder for a result. Raises OutputError for one that holds files of somebody else."""
+    """Create a folder for a result. Raises OutputError if it contains another program's files."""
     names = (
         RESULTS,
         PAGE,
@@ -97,30 +98,30 @@ def write_result(
     progress: Progress,
     tiles: Tiles | None = None,
 ) -> tuple[Path, ...]:
-    """Write the files of a result, all or none; the same input gives the same bytes.
+    """Write all files of a result or none; the same input produces the same bytes.
 
-    Files that an earlier result left there and this one does not have are deleted.
+    Files of an earlier result in the folder that are not in this one are deleted.
 
     Args:
         result: The result.
-        kind: The kind of its metric, which writes the page.
-        operation: The operation that gave it.
+        kind: The kind of its metric, which renders the page.
+        operation: The operation that produced it.
         folder: The folder, created if it does not exist.
-        progress: Called after each file.
-        tiles: Shown behind the maps of the page; none if None.
+        progress: A callback, called after each file.
+        tiles: Tiles behind the maps of the page; None for no tiles.
 
     Returns:
         The paths of the files.
 
     Raises:
-        OutputError: A file cannot be written, or an old one not deleted.
+        OutputError: A file cannot be written, or an old one cannot be deleted.
     """
     stored, files = in_memory(result, operation), _tables(result)
     for name, document in stored.documents.items():
         files[name] = partial(_write_json, document, None if name in result.documents else 2)
     files |= result.files
     files[PAGE] = lambda at: at.write_text(render_page(kind, stored, tiles), encoding="utf-8")
-    try:  # the files of an earlier result, if its manifest says
+    try:  # the files of an earlier result, by its manifest
         before = json.loads((folder / MANIFEST).read_bytes())["files"]
     except (OSError, ValueError, KeyError, TypeError):
         before = []
@@ -131,12 +132,12 @@ def write_result(
             (folder / name).unlink(missing_ok=True)
         except OSError as error:
             why = file_problem(error)
-            raise OutputError(f"{folder / name} of an earlier result stays: {why}") from error
+            raise OutputError(f"{folder / name} of an earlier result remains: {why}") from error
     return paths
 
 
 def in_memory(result: Result, operation: Operation) -> StoredResult:
-    """Return a result as its page reads it, without files."""
+    """Return a result as its page reads it, without writing files."""
     names = frozenset({*_tables(result), *result.documents, *result.files, RESULTS, MANIFEST, PAGE})
     manifest = finite(result.manifest | {"operation": operation, "files": sorted(names)})
     documents = {RESULTS: result.content, MANIFEST: manifest, **result.documents}
@@ -163,7 +164,7 @@ def page_parts(kind: KindDecoder, stored: StoredResult, query: TableQuery) -> Pa
         return replace(parts, guarantee=risk_text(Metric.from_dict(manifest["definition"])))
     epsilons = (manifest[name] for name in ("epsilon_one", "epsilon_infinity"))
     once, ever = (rise_text(math.inf if epsilon is None else epsilon) for epsilon in epsilons)
-    promised = (  # of google/rappor's files, which say no caps
+    promised = (  # for google/rappor's files, which contain no caps
         f"About a device's value, by one report {once}; by everything that it ever sends about one "
         f"value {ever}."
     )
@@ -171,7 +172,7 @@ def page_parts(kind: KindDecoder, stored: StoredResult, query: TableQuery) -> Pa
 
 
 def render_page(kind: KindDecoder, stored: StoredResult, tiles: Tiles | None = None) -> str:
-    """Render report.html: one page, self-contained, that can be shown to a customer."""
+    """Render report.html, one self-contained page that is safe to show to a customer."""
     parts = page_parts(kind, stored, TableQuery(rows=MAX_PAGE_ROWS))
     manifest = stored.json(MANIFEST)
     return page_template("report.html.j2").render(
@@ -188,7 +189,7 @@ def render_page(kind: KindDecoder, stored: StoredResult, tiles: Tiles | None = N
 
 
 def _write_json(content: dict[str, Any], indent: int | None, path: Path) -> None:
-    """Write JSON in ASCII, so that no text of a stranger steers a terminal."""
+    """Write JSON in ASCII, so that untrusted text cannot control a terminal."""
     separators = (",", ":") if indent is None else None
     text = json.dumps(content, indent=indent, separators=separators, allow_nan=False, default=str)
     path.write_text(text.replace("\x7f", "\\u007f") + "\n", encoding="ascii")

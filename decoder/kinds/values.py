@@ -1,4 +1,4 @@
-"""The kinds string, category and boolean: which values of a list are how frequent."""
+"""The kinds string, category and boolean: how frequent the values of a list are."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -45,7 +45,7 @@ DETECTED = TableSchema(
     "Values detected",
     (
         Column("string", ColumnType.TEXT, "The value, as text.", "value", shown=True),
-        Column("estimate", _NUMBER, "Reports that hold the value.", unit="reports"),
+        Column("estimate", _NUMBER, "Reports with the value.", unit="reports"),
         Column("std_error", _NUMBER, "Standard error of `estimate`.", unit="reports"),
         Column("proportion", _SHARE, "Share of the reports, shrunken.", "share", shown=True),
         Column("prop_std_error", _SHARE, "Standard error of `proportion`."),
@@ -55,7 +55,7 @@ DETECTED = TableSchema(
         Column("prop_high_95", _SHARE,
                "Upper end of the interval after selection, at the decoding's level.",
                shown=True),
-        Column("p_value", _P_VALUE, "P-value of the test that nobody holds the value."),
+        Column("p_value", _P_VALUE, "P-value of the test that no one has the value."),
         Column("p_adjusted", _P_VALUE, "The same, corrected for the whole list.",
                "corrected p", shown=True),
     ),
@@ -70,12 +70,12 @@ CANDIDATES = TableSchema(
         Column("low", _SHARE, "Lower end of the interval of the estimate.", shown=True),
         Column("high", _SHARE, "Upper end of the interval of the estimate.", shown=True),
         Column("shrunken", _SHARE, "Posterior mean of the share: the best single guess."),
-        Column("z", _NUMBER, "Score of the test that nobody holds the value."),
-        Column("local_fdr", _P_VALUE, "Probability that nobody holds the value."),
-        Column("p_value", _P_VALUE, "P-value of the test that nobody holds the value."),
+        Column("z", _NUMBER, "Score of the test that no one has the value."),
+        Column("local_fdr", _P_VALUE, "Probability that no one has the value."),
+        Column("p_value", _P_VALUE, "P-value of the test that no one has the value."),
         Column("p_adjusted", _P_VALUE, "The same, corrected for the whole list.",
                "corrected p", shown=True),
-        Column("weight", _NUMBER, "What the p-value was divided by; absent without weights."),
+        Column("weight", _NUMBER, "Divisor of the p-value; absent without weights."),
         Column("detected", ColumnType.FLAG, "Whether the correction detects the value."),
         Column("selected_low", _SHARE,
                "Lower end of the interval after selection; empty if not detected."),
@@ -84,11 +84,11 @@ CANDIDATES = TableSchema(
         Column("same_bits_as", ColumnType.TEXT,
                "The first candidate that sets the same bits; empty if it is this one."),
         Column("forged", _SHARE,
-               "Smallest share of all reports that, forged, would explain the estimate."),
+               "Smallest share of fabricated reports that would explain the estimate."),
         Column("forged_low", _SHARE,
-               "The same, for what of the estimate is above `selected_low`."),
+               "The same, for the part of the estimate above `selected_low`."),
         Column("forged_shift", _SHARE,
-               "Largest change of the estimate by forged reports of 1 %."),
+               "Largest change of the estimate by 1 % of fabricated reports."),
         Column("note", ColumnType.TEXT, "Why the interval of a detected value reaches 0."),
     ),
     exact=True,
@@ -102,7 +102,7 @@ PRINTED = TableSchema(
         *DETECTED.columns[3:],
         Column("found", ColumnType.TEXT, "possible: the interval reaches 0.", shown=True),
         Column("forged", _SHARE,
-               "Forgers who hold this part of the reports could explain the estimate.",
+               "Fabricated reports of this share could explain the estimate.",
                "forgers", shown=True),
         Column("note", ColumnType.TEXT, "Why the interval reaches 0."),
     ),
@@ -122,7 +122,7 @@ class Values(KindDecoder):
 
     def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
-        # The list is in no variable here: it would be held while files are written.
+        # Do not keep the list in a variable: it would stay in memory while files are written.
         window = sum_of(counts)
         return decoding_result(
             decode(window, chosen_candidates(window, question), question.options, question.progress)
@@ -135,7 +135,7 @@ class Values(KindDecoder):
         return values_series(series, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """Detected values with a picture, or every candidate; what the fit says of itself."""
+        """Return detected values with a picture, or every candidate, and the fit's diagnostics."""
         content, manifest = stored.json(), stored.json(MANIFEST)
         if query.all and stored.own:
             named = replace(query, sort=query.sort.replace("share", "estimate"))
@@ -205,7 +205,7 @@ def decoding_result(decoding: Decoding) -> Result:
             decoding,
             options,
             num_candidates=decoding.summary.num_candidates,
-            candidates_sha256=digest.hexdigest(),  # one a line, in their order
+            candidates_sha256=digest.hexdigest(),  # one per line, in list order
             method=decoding.diagnostics.method,
             full_fit=options.full_fit,
             correction=options.correction,
@@ -228,12 +228,12 @@ def decoding_result(decoding: Decoding) -> Result:
 def write_outputs(
     decoding: Decoding, directory: str | Path, progress: Progress = silent
 ) -> tuple[Path, ...]:
-    """Write all files of a decoding, all or none.
+    """Write all files of a decoding or none.
 
     Args:
         decoding: The result of `decode`.
         directory: The folder, created if it does not exist.
-        progress: Called after each file.
+        progress: A callback, called after each file.
 
     Returns:
         The paths of the files.
@@ -245,7 +245,7 @@ def write_outputs(
 
 
 def decoding_content(decoding: Decoding) -> dict[str, Any]:
-    """Return the contents of results.json (NaN and infinity as null)."""
+    """Return the contents of results.json, with NaN and infinity as null."""
     content = {
         "metric": decoding.metric,
         "summary": asdict(decoding.summary),
@@ -259,11 +259,11 @@ def decoding_content(decoding: Decoding) -> dict[str, Any]:
     return {name: finite(value) for name, value in content.items()}
 
 
-_EXACT = ("p_value", "p_adjusted", "weight")  # they may be below what single precision holds
+_EXACT = ("p_value", "p_adjusted", "weight")  # these may be too small for single precision
 
 
 def _candidate_table(decoding: Decoding) -> Table:
-    """Every candidate, in the order of the list; shares to seven significant digits."""
+    """Return every candidate in list order, with shares to seven significant digits."""
     table = decoding.candidates
     columns: dict[str, Any] = {name: getattr(table, name, None) for name in CANDIDATES.names}
     for name, values in columns.items():
@@ -281,7 +281,7 @@ def _candidate_table(decoding: Decoding) -> Table:
 
 
 def chosen_candidates(counts: Aggregate, question: Question) -> Candidates:
-    """Return the list that was chosen, or the metric's own values. Raises CandidatesError."""
+    """Return the chosen list, or the metric's own values. Raises CandidatesError."""
     choice = question.candidates
     if choice.map_file:
         return read_map(choice.map_file, counts.params)

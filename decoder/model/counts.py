@@ -1,9 +1,8 @@
-"""From counts of noisy bits to unbiased shares of set bits, with their noise; how often devices
-report; and which candidates set the same bits. (Erlingsson, Pihur, Korolova 2014,
-arXiv:1407.6981, section 4.)
+"""Unbiased shares of set bits from noisy counts, with their noise, and related counts.
 
-rho = sum r^2 / sum r, if device i sent r_i reports in the window; it never exceeds the largest r.
-"""
+Also how often devices report, and which candidates set the same bits (Erlingsson, Pihur, Korolova
+2014, arXiv:1407.6981, section 4). rho = sum r^2 / sum r, if device i sent r_i reports in the
+window; it never exceeds the largest r."""
 
 from __future__ import annotations
 
@@ -33,29 +32,30 @@ class Observed:
 
     @property
     def centered(self) -> Floats:
-        """y - a, (m, k)."""
+        """y - a, (m, k), where a is the mean of a random string's bit."""
         return self.bit_shares - self.noise.random.mean
 
     @property
     def rows(self) -> int:
-        """Numbers that are free: m k, or m (k - 1) where a cohort's symbols have a known sum."""
+        """The number of free values: m k, or m (k - 1) if a cohort's symbols have a known sum."""
         cohorts, num_bits = self.bit_shares.shape
         return int(cohorts * (num_bits - self.noise.symbols))
 
     def repeated(self, repetition: float) -> Observed:
-        """Return the same, with another repetition rho >= 1 of the reports."""
+        """Return the same counts with another repetition rho >= 1 of the reports."""
         return replace(self, noise=replace(self.noise, repetition=repetition))
 
     def noise_of(self, shares: Floats) -> Floats:
-        """Covariance of each cohort when the candidates hold `shares` (M,): (m, k, k)."""
+        """Return the covariance (m, k, k) of each cohort if the candidates have `shares` (M,)."""
         return self.noise.invertible(self.positions, shares)
 
 
 def observe(
     aggregate: Aggregate, positions: Positions, repeats: float = 1.0, cohorts: Flags | None = None
 ) -> Observed:
-    """Debias the cohorts that have reports, or those of them in `cohorts` (m,). repeats: rho.
-    Raises DecodeError if no cohort has reports."""
+    """Debias the cohorts that have reports, or those among them in `cohorts` (m,).
+
+    `repeats` is rho. Raises DecodeError if no cohort has reports."""
     params = aggregate.params
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
@@ -76,27 +76,31 @@ def observe(
 
 
 def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> Floats:
-    """t_ij / N_j = (c_ij / N_j - p*) / (q* - p*): unbiased shares of set bits, (m, k), of counts
-    (m, k) and reports (m,) above 0. Raises DecodeError where reports hold no information."""
+    """Return the unbiased shares of set bits t_ij / N_j = (c_ij / N_j - p*) / (q* - p*), (m, k).
+
+    The counts are (m, k) and the reports (m,) above 0. Raises DecodeError if reports contain no
+    information."""
     if noise.gap == 0:
         raise DecodeError("q_star = p_star: the reports hold no information (f = 1 or p = q)")
     return unbiased(bit_counts / reports_per_cohort[:, None], noise)
 
 
 def unbiased(frequencies: Floats, noise: BitNoise) -> Floats:
-    """(c / N - p*) / (q* - p*): share of set bits from the frequency of reported ones."""
+    """Convert frequencies of reported bits to shares of set bits: (c / N - p*) / (q* - p*)."""
     return np.asarray((frequencies - noise.p_star) / noise.gap)
 
 
 def repetition(aggregate: Aggregate, repeats: float | None) -> float:
-    """rho >= 1: as the analyst gave it, or the largest that the definition allows: reports a period
-    times the periods that the window touches, and max_reports. 1 without a definition."""
+    """Return rho >= 1, as given, or the maximum that the definition allows.
+
+    The maximum is the reports per period times the periods that the window touches, and at most
+    max_reports; 1 without a definition."""
     if repeats is not None:
         return float(repeats)
     definition = aggregate.definition
     if "max_reports_per_period" not in definition:
         return 1.0
-    periods = 1  # that the window can touch, where its days are known
+    periods = 1  # the number that the window touches, if its days are known
     if aggregate.first_day is not None and aggregate.last_day is not None:
         days = (aggregate.last_day - aggregate.first_day).days + 1
         length = PERIOD_DAYS[str(definition.get("period", "day"))]
@@ -108,8 +112,10 @@ def repetition(aggregate: Aggregate, repeats: float | None) -> float:
 def location_repetition(
     aggregate: Aggregate, metric: Metric, location: Location, repeats: float | None
 ) -> float:
-    """rho of a location metric, as `collected_repetition`; in mode `window` a device sends one in
-    `window` of the reports, or in each block that they can touch."""
+    """Return rho of a location metric, as `collected_repetition` does.
+
+    In mode `window` a device sends one of `window` reports, or one in each block that the periods
+    can touch."""
     if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
         return repetition(aggregate, repeats)
     ends = periods_ended(metric.period, aggregate.first_day, aggregate.last_day)
@@ -118,8 +124,10 @@ def location_repetition(
 
 
 def collected_repetition(aggregate: Aggregate, repeats: float | None) -> float:
-    """rho of a metric that is reported after each period: as given, or one for each last day of a
-    period in the window, and max_reports in all. Of a window without days: `repetition`."""
+    """Return rho of a metric that is reported after each period: as given, or the maximum.
+
+    The maximum is one report for each period that ends in the window, and at most max_reports. For
+    a window without days it is that of `repetition`."""
     if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
         return repetition(aggregate, repeats)
     unit = str(aggregate.definition.get("period", "day"))
@@ -128,8 +136,10 @@ def collected_repetition(aggregate: Aggregate, repeats: float | None) -> float:
 
 
 def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
-    """Build X (m*k, M), 0/1, from the index tensor (M, m, h): X[j*k + b, i] = 1 where candidate i
-    sets bit b in cohort j. The fits use the index tensor instead."""
+    """Build the 0/1 design matrix X (m*k, M) from the index tensor (M, m, h).
+
+    X[j*k + b, i] = 1 if candidate i sets bit b in cohort j. The fits use the index tensor instead.
+    """
     num_candidates, num_cohorts, _ = positions.shape
     offsets = (np.arange(num_cohorts, dtype=np.int32) * num_bits)[:, None]
     set_bits = positions < num_bits
@@ -140,11 +150,10 @@ def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
 
 
 def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
-    """Find for each candidate the first one that sets the same bits in every cohort, (M,).
+    """Return for each candidate (M,) the first one that sets the same bits in every cohort.
 
     Candidates are first compared by a sum of codes of their bits, which is exact in a double
-    whatever the order of the bits; only those of equal sum are compared bit by bit.
-    """
+    whatever the order of the bits. Only candidates with equal sums are compared bit by bit."""
     group = np.arange(len(positions))
     largest = 2**53 // max(positions.shape[1] * positions.shape[2], 1)  # sums stay exact
     codes = np.random.default_rng(0).integers(0, largest, (positions.shape[1], num_bits))

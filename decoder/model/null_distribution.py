@@ -1,10 +1,10 @@
 """The null distribution of a score beyond its variance: exact, or a saddlepoint approximation.
 
-Given the residual u, the score of a string that nobody holds is a sum over cohorts of the entries
-of u at h random positions, each bit counted once. One heavy unlisted value leaves a few large
-entries in u and skews it. Of few cohorts the sets of bits are listed and their distributions
-convolved; otherwise r* of Barndorff-Nielsen (1986) on the cumulants of that sum (docs/method.md).
-"""
+Given the residual u, the score of a string that no one has is a sum over cohorts of the entries of
+u at h random positions, each bit counted once. One heavy unlisted value leaves a few large entries
+in u and skews it. With few cohorts, the sets of bits are enumerated and their distributions
+convolved; otherwise r* of Barndorff-Nielsen (1986) is computed from the cumulants of the sum
+(docs/method.md)."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,21 +17,23 @@ from scipy.special import factorial, ndtri, stirling2
 from decoder.model.noise import RandomString
 from decoder.typing import Floats
 
-FEW_COHORTS = 31  # up to which the distribution is exact; from more cohorts sums are smooth
-_MAX_SETS = 20_000  # of bits that a string may set in a cohort
+FEW_COHORTS = 31  # the maximum for the exact distribution; with more cohorts, sums are smooth
+_MAX_SETS = 20_000  # sets of bits that a string may set in a cohort
 _BINS = 16_384  # of the grid, over the whole range of the score
-_LOST = 1e-11  # below it a chance from a convolution is rounding
-_SAME = 1e-9  # of a score's deviation: sums that are this near are one
+_LOST = 1e-11  # a smaller probability from a convolution is rounding
+_SAME = 1e-9  # sums closer than this, in standard deviations, are equal
 _TILTS = np.geomspace(0.3, 60, 40)
-_ROUNDING = 1e-12  # of the squares of a residual
-_ALMOST_SURE = 1 - 1e-12  # the chance of a score that every string reaches: its deviate is finite
-_MIN_VARIANCE = 0.02  # of the tilted sum: below it the sum is at the end of its range
+_ROUNDING = 1e-12  # relative to the squares of a residual
+_ALMOST_SURE = 1 - 1e-12  # the maximum probability of a score, so that its deviate is finite
+_MIN_VARIANCE = 0.02  # of the tilted sum: with less, the sum is at the end of its range
 
 
 @dataclass(frozen=True)
 class NullTail:
-    """The null distribution as a table of standardized scores and the normal deviates with the same
-    upper tail; both rise, with slope 1 beyond the first and the last point."""
+    """The null distribution: a table of standardized scores and equivalent normal deviates.
+
+    A score and its deviate have the same upper tail. Both increase, with slope 1 beyond the first
+    and the last point."""
 
     scores: Floats
     deviates: Floats
@@ -41,7 +43,7 @@ class NullTail:
         return _extended(z, self.scores, self.deviates)
 
     def score(self, deviate: Floats) -> Floats:
-        """Return the score of a given normal deviate: the inverse of `deviate`."""
+        """Return the scores of normal deviates: the inverse of `deviate`."""
         return _extended(deviate, self.deviates, self.scores)
 
 
@@ -61,14 +63,13 @@ def null_tail(residual: Floats, random: RandomString) -> NullTail:
         return _tail(scores, -ndtri(np.minimum(reached, _ALMOST_SURE)))
     s = np.concatenate([-_TILTS[::-1], _TILTS])
     parts = s, *_cumulants(residual / scale, random, s)
-    # r* = w + log(v / w) / w at x = K'(s); no points where the sum is at the end of its range
+    # r* = w + log(v / w) / w at x = K'(s), without points at the end of the range of the sum
     s, K, x, curvature = (part[parts[3] > _MIN_VARIANCE] for part in parts)
     w, v = np.sign(s) * np.sqrt(2 * (s * x - K)), s * np.sqrt(curvature)
     return _tail(x, w + np.log(v / w) / w)
 
 
 def _tail(scores: Floats, deviates: Floats) -> NullTail:
-    """Return a table that rises, also where neighbors differ by rounding."""
     if len(scores) < 2:
         return NORMAL_TAIL
     rising = np.maximum.accumulate(deviates) + 1e-9 * np.arange(len(scores))
@@ -76,7 +77,6 @@ def _tail(scores: Floats, deviates: Floats) -> NullTail:
 
 
 def _extended(x: Floats, points: Floats, values: Floats) -> Floats:
-    """Interpolate, with slope 1 outside the points."""
     inside = np.interp(x, points, values)
     return np.asarray(inside + np.maximum(x - points[-1], 0) + np.minimum(x - points[0], 0))
 
@@ -84,12 +84,11 @@ def _extended(x: Floats, points: Floats, values: Floats) -> Floats:
 def _cumulants(
     residual: Floats, random: RandomString, tilts: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """K(s) = sum_j log E exp(s z_j' u_j) over the bits of a random string, K' and K'', (T,) each.
+    """Return K(s) = sum_j log E exp(s z_j' u_j) over random strings, K' and K'', (T,) each.
 
     A string sets r given bits and no other with probability p_r = S(h, r) r! / k^h, S the Stirling
     numbers of the second kind: E exp(s x_j' u_j) = sum_r p_r e_r, e_r the elementary symmetric
-    polynomials of exp(s u_jb), relative to the cohort's largest. NaN where no double holds a term.
-    """
+    polynomials of exp(s u_jb), relative to the cohort's largest. NaN if a term underflows."""
     k, h = random.num_bits, random.num_hashes
     sizes = np.arange(1, min(h, k) + 1)
     chances = stirling2(h, sizes) * factorial(sizes) / float(k) ** h
@@ -107,8 +106,9 @@ def _cumulants(
 
 
 def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, Floats, Floats]:
-    """e_0 ... e_(count-1) of `weights` (T, m, k) = exp(s u), and d/ds, d2/ds2, (T, m, count): e_r
-    of the bits up to b is e_r of those before plus w_b e_(r-1) of those before."""
+    """Return e_0 ... e_(count-1) of `weights` (T, m, k) = exp(s u), d/ds and d2/ds2, (T, m, count).
+
+    e_r of the bits up to b is e_r of the earlier bits plus w_b e_(r-1) of the earlier bits."""
     e = np.zeros((*weights.shape[:2], count))
     e[:, :, 0] = 1.0
     first, second = np.zeros_like(e), np.zeros_like(e)
@@ -122,8 +122,9 @@ def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, F
 
 
 def _listed_tail(residual: Floats, random: RandomString) -> tuple[Floats, Floats]:
-    """P(z'u >= x) at all x that occur (one cohort), or at the points of a grid, for u (m, k). On
-    the grid a chance is that of a score lower by 1.7 deviations of what the grid rounds off."""
+    """Return P(z'u >= x) at all possible x (one cohort) or at the points of a grid, for u (m, k).
+
+    On the grid, scores are raised by 1.7 standard deviations of the rounding to the grid."""
     k, h, cohorts = random.num_bits, random.num_hashes, len(residual)
     parts, odds = [], []
     for size in range(1, min(h, k) + 1):
@@ -132,7 +133,7 @@ def _listed_tail(residual: Floats, random: RandomString) -> tuple[Floats, Floats
         odds.append(np.full(len(sets), stirling2(h, size) * factorial(size) / float(k) ** h))
     sums, chances = np.concatenate(parts, axis=1), np.concatenate(odds)
     sums = sums - random.mean * residual.sum(axis=1, keepdims=True)
-    if cohorts == 1:  # at the sums themselves, each counted with those that rounding tells apart
+    if cohorts == 1:  # at the sums themselves, after merging those that differ by rounding
         order = np.argsort(sums[0], kind="stable")
         atoms, chances = sums[0][order], chances[order]
         spread = float(np.sqrt((chances * atoms**2).sum()))

@@ -1,9 +1,9 @@
 """An empirical-Bayes prior for shares: a point mass at 0 and a ladder of bumps above it.
 
 share ~ w_0 delta_0 + sum_g w_g N(gamma_g, (.17 gamma_g)^2). The weights are fitted by expectation
-maximization; the bumps overlap enough (ratio 1.35) to follow any smooth distribution of shares, and
-lie six standard deviations above 0, so that a share below 0 has a chance of 2e-9.
-"""
+maximization (EM). The bumps overlap enough (ratio 1.35) to follow any smooth distribution of
+shares, and their centers are six standard deviations above 0, so a share below 0 has a chance of
+2e-9."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from scipy.special import log_ndtr, ndtr
 
 from decoder.typing import Floats
 
-_FIRST_BUMP = 0.4  # of the median standard error: below it a share cannot be distinguished from 0
+_FIRST_BUMP = 0.4  # of the median standard error; smaller shares cannot be told apart from 0
 _RATIO = 1.35
 _WIDTH = 0.17
-_TOP = 1.1  # of the largest estimate
+_TOP = 1.1  # times the largest estimate
 _MAX_BUMPS = 64
 _TINY = 1e-300
-_SURELY_ABOVE = 6.0  # standard deviations: beyond it the chance of a share below 0 is rounding
-_ROWS = 10_000  # candidates handled at once: bounds memory, and stays in the cache
+_SURELY_ABOVE = 6.0  # standard deviations above which the chance of a share below 0 is rounding
+_ROWS = 10_000  # candidates processed at once, to bound memory and stay in the cache
 
 
 class Posterior(NamedTuple):
-    """Posterior mean, variance and weight of 0 of each candidate's share, (M,) each."""
+    """The posterior mean, variance and probability of 0 of each candidate's share, (M,) each."""
 
     mean: Floats
     variance: Floats
@@ -34,20 +34,20 @@ class Posterior(NamedTuple):
 
 @dataclass(frozen=True)
 class SharePrior:
-    """A prior of shares: weights (G+1,), the first that of 0, and centers (G,) of the bumps."""
+    """A prior of shares."""
 
-    weights: Floats
-    centers: Floats
+    weights: Floats  # (G+1,), the first for 0
+    centers: Floats  # Of the bumps, (G,)
 
     @property
     def spreads(self) -> Floats:
-        """Standard deviations of the bumps, (G,)."""
+        """The standard deviations of the bumps, (G,)."""
         return _WIDTH * self.centers
 
     def posterior(
         self, estimates: Floats, std_errors: Floats, null_z: Floats | None = None
     ) -> Posterior:
-        """Combine the prior with unbiased estimates, (M,). null_z: deviates if the share is 0."""
+        """Combine the prior with unbiased estimates (M,); `null_z` are deviates at a share of 0."""
         null_z = estimates / std_errors if null_z is None else null_z
         parts = []
         for start in range(0, max(len(estimates), 1), _ROWS):
@@ -62,8 +62,9 @@ class SharePrior:
     def held_below(
         self, estimates: Floats, std_errors: Floats, null_z: Floats
     ) -> Callable[[Floats], Floats]:
-        """Return the chance that each share is below a limit >= 0, given that it is not 0, as a
-        function of the limits (M,); arguments as in `posterior`."""
+        """Return a function from limits (M,) >= 0 to the chance that each share is below its limit.
+
+        The chance is conditional on a share above 0. Arguments as in `posterior`."""
         weights = responsibilities(self, estimates, std_errors, null_z)[:, 1:]
         weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), _TINY)
         means, variances = self.given_bumps(estimates, std_errors)
@@ -77,14 +78,14 @@ class SharePrior:
         return below
 
     def given_bumps(self, estimates: Floats, std_errors: Floats) -> tuple[Floats, Floats]:
-        """Posterior means and variances of the shares for each bump of the prior, (M, G) each."""
+        """Return posterior means and variances of the shares for each bump, (M, G) each."""
         noise, spread = std_errors[:, None] ** 2, self.spreads**2
         means = (estimates[:, None] * spread + self.centers * noise) / (spread + noise)
         return means, spread * noise / (spread + noise)
 
 
 def ladder(estimates: Floats, std_errors: Floats) -> Floats:
-    """The centers of the bumps, from .4 of the median standard error up to the largest estimate."""
+    """Return the centers of the bumps, from .4 of the median error to the largest estimate."""
     lowest = lowest_bump(std_errors)
     highest = max(_TOP * float(estimates.max()), 2 * lowest)
     steps = min(int(np.ceil(np.log(highest / lowest) / np.log(_RATIO))), _MAX_BUMPS - 1)
@@ -97,7 +98,7 @@ def lowest_bump(std_errors: Floats) -> float:
 
 
 def flat_prior(centers: Floats) -> SharePrior:
-    """The prior at which fitting the weights starts: 0 and the bumps share the mass equally."""
+    """Return the initial prior of a fit: 0 and the bumps share the mass equally."""
     half = np.full(len(centers), 0.5 / len(centers))
     return SharePrior(np.concatenate([[0.5], half]), centers)
 
@@ -106,15 +107,18 @@ def fit_weights(
     prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats, counts: Floats,
     steps: int
 ) -> SharePrior:  # fmt: skip
-    """Fit the weights of the prior by expectation maximization, with one pseudo-count on 0. counts:
-    (M,), how many candidates each row represents."""
+    """Fit the weights of the prior by EM, with one pseudo-count on 0.
+
+    `counts` (M,) are the numbers of candidates that each row represents."""
     rows = likelihoods(prior, estimates, std_errors, null_z)
     return SharePrior(improved(prior.weights, rows, counts, steps), prior.centers)
 
 
 def improved(weights: Floats, rows: Floats, counts: Floats, steps: int) -> Floats:
-    """Steps of expectation maximization of the weights of one list, (G+1,), or of R, (G+1, R).
-    rows: from `likelihoods`, (M, G+1).  counts: of each row, (M,) or (M, R)."""
+    """Run EM steps on the weights of one list, (G+1,), or of R lists, (G+1, R).
+
+    `rows` are those of `likelihoods`, (M, G+1); `counts` are the counts of each row, (M,) or (M,
+    R)."""
     for _ in range(steps):
         scaled = counts / (rows @ weights)
         weights = weights * (rows.T @ scaled)
@@ -126,21 +130,21 @@ def improved(weights: Floats, rows: Floats, counts: Floats, steps: int) -> Float
 def responsibilities(
     prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats
 ) -> Floats:
-    """Posterior weight of 0 and of each bump for each candidate, (M, G+1); rows sum to 1."""
+    """Return the posterior weights of 0 and of each bump, (M, G+1); rows sum to 1."""
     weighted = likelihoods(prior, estimates, std_errors, null_z) * prior.weights
     return np.asarray(weighted / weighted.sum(axis=1, keepdims=True))
 
 
 def likelihoods(prior: SharePrior, estimates: Floats, std_errors: Floats, null_z: Floats) -> Floats:
-    """Density of each estimate under 0 and each bump, up to a factor for the row: (M, G+1)."""
+    """Return the density of each estimate under 0 and each bump, (M, G+1), up to row factors."""
     means = np.concatenate([[0.0], prior.centers])
     variances = std_errors[:, None] ** 2 + (_WIDTH * means) ** 2
     squares = (estimates[:, None] - means) ** 2 / variances
-    # Where the deviate of the test and estimate / error disagree, the nearer to 0 counts: a bump
-    # below the error would otherwise explain what the test alone finds unusual.
+    # If the deviate of the test and estimate / error disagree, use the one nearer to 0: otherwise
+    # a bump below the error would explain a value that only the test calls unusual.
     squares[:, 0] = np.minimum(null_z**2, squares[:, 0])
     logs = -0.5 * (squares + np.log(variances))
-    # The chance that a share is above 0 given its bump and its estimate: without it a bump far
+    # Include the chance that a share is above 0 given its bump and estimate: otherwise a bump far
     # wider than the error would explain an estimate far below 0 as a negative share.
     below = estimates < 0
     bump_means, variances = prior.given_bumps(estimates[below], std_errors[below])

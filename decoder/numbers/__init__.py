@@ -1,1 +1,1 @@
-"""Metrics of numbers: from counts by cut of the line to a curve, quantiles and a mean."""
+"""Number metrics: curves, quantiles and means from counts at cut points of the number line."""

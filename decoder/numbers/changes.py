@@ -1,9 +1,8 @@
-"""Changes of a metric of numbers from one window to another.
+"""Changes of a number metric from one window to another.
 
-Devices repeat their memoized answers in both windows, which makes a difference quieter; how much,
-the cohorts that ask the same question tell. Without two of them, windows are taken as independent,
-which is on the safe side (docs/method.md, "Numbers").
-"""
+Devices repeat their memoized answers in both windows, which reduces the noise of a difference. The
+factor is estimated from cohorts that ask the same question. Without two such cohorts, windows are
+treated as independent, which is conservative (docs/method.md, "Numbers")."""
 
 import math
 from collections.abc import Sequence
@@ -29,20 +28,19 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
 ANY_DATA = "any data"
-MEAN = "mean"  # begins the names of quantities other than shares
+MEAN = "mean"  # the prefix of the names of quantities other than shares
 
 
 @dataclass(frozen=True)
 class NumberChange(WindowChange):
-    """All differences from one window to another: of the share at or above an edge, of "any data",
-    or of the "mean". p_any: of no change at any edge."""
+    """All changes between two windows: shares at or above an edge, "any data", or "mean"."""
 
-    p_any: float
+    p_any: float  # P-value of no change at any edge
 
 
 @dataclass(frozen=True)
 class NumberSeries:
-    """Decoded windows, oldest first, and the changes to the next, and from first to last."""
+    """Decoded windows, oldest first, with changes to the next one, and from first to last."""
 
     windows: tuple[NumberDecoding, ...]
     changes: tuple[NumberChange, ...]
@@ -55,7 +53,7 @@ def decode_numbers_over_time(
 
     Args:
         aggregates: The windows, oldest first, two or more.
-        options: Significance level and confidence; defaults if None.
+        options: The levels of tests and intervals; None for the defaults.
 
     Returns:
         The windows and their changes, corrected for all comparisons.
@@ -75,12 +73,12 @@ def decode_numbers_over_time(
 def compare_numbers(
     before: Aggregate, after: Aggregate, options: DecodeOptions | None = None
 ) -> NumberChange:
-    """Estimate the changes of the shares at or above each cut, and of a mean that is asked.
+    """Estimate the changes of the shares at or above each cut, and of the mean if it is asked.
 
     Args:
         before: The earlier window.
         after: The later window.
-        options: Significance level and confidence; defaults if None.
+        options: The levels of tests and intervals; None for the defaults.
 
     Returns:
         The changes, later minus earlier, with their standard errors.
@@ -114,13 +112,13 @@ def compare_numbers(
     quantities, changes, spread = zip(*rows, strict=True)
     errors = np.sqrt(np.maximum(spread, 1e-300))
     table = differences(np.array(changes), errors, alpha=options.alpha, freedom=freedom)
-    each = difference**2 / np.maximum(variances, 1e-300)  # their mean is F's
+    each = difference**2 / np.maximum(variances, 1e-300)  # the mean has an F distribution
     p_any = fdtrc(len(each), min(freedom, 1e9), float(each.sum()) / len(each))
     return NumberChange(0, 1, quantities, table, float(p_any))
 
 
 def _parts(counts: CutCounts) -> tuple[Floats, Floats]:
-    """Shares in each cohort, and their variances if reports were independent; (R, K) each."""
+    """Return shares in each cohort, and their variances for independent reports; (R, K) each."""
     n = counts.reports
     rho = counts.rates(1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -135,21 +133,20 @@ def _factor(
     sides: Sequence[tuple[CutCounts, Survival]],
     mechanism: TwoRoundMechanism,
 ) -> tuple[float, float]:
-    """kappa of differences and its freedom: measured, or the bound of the worse window."""
+    """Return kappa of differences and its degrees of freedom: measured, or the larger bound."""
     if max(curve.counts.symbols.shape[1] for _, curve in sides) > 2:
-        return 1.0, math.inf  # one report a device for life: windows share none
+        return 1.0, math.inf  # one report per device lifetime: windows share none
     with np.errstate(divide="ignore"):
         weights = np.where(np.isfinite(variances), 1 / variances, 0.0)
     measured = replicate_factor(differences, weights)
     if measured is None:
         return max(curve.kappa for _, curve in sides), math.inf
-    # what each report draws afresh no repetition takes out of a difference: 1/4 is the most
+    # no repetition removes the noise that each report draws anew; its maximum is 1/4
     least = 4 * mechanism.p2 * mechanism.q2 / PROBABILITY_SCALE**2
     return max(least, measured[0]), measured[1]
 
 
 def _mean_slope(curve: Survival) -> tuple[float, Floats]:
-    """Return the mean of devices with data, and its slope in the shares of a window."""
     weights = strata_weights(curve.counts.number)
     value = float(weights @ curve.shares)
     if curve.counts.number.none != "apart":

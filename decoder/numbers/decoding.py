@@ -1,4 +1,4 @@
-"""`decode_numbers`: from an aggregate of a metric of numbers to curve, quantiles and mean."""
+"""`decode_numbers`: the curve, quantiles and mean from an aggregate of a number metric."""
 
 import math
 from itertools import pairwise
@@ -24,21 +24,23 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.number import Number
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-MANY = 0.01  # of devices, clipped at the top
-STRENGTHS = np.geomspace(0.03, 3e4, 16)  # of the prior: one over the variance
+MANY = 0.01  # warn if a larger part of devices is clipped at the top
+STRENGTHS = np.geomspace(0.03, 3e4, 16)  # of the prior: the inverse variance
 MAX_STEPS = 60
 TOLERANCE = 1e-6
 RIDGE = 1e-4  # of cells outside the chain
 
 
 def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -> NumberDecoding:
-    """Estimate the distribution of the numbers of a window. Raises DecodeError for a metric of
-    another kind, and questions without reports.
+    """Estimate the distribution of the numbers of a window.
 
     Args:
-        aggregate: of a metric of kind `number`, with its definition.
-        options: `level`, `repeats` and `without_cohorts` are used; `alpha` is kept for what is
-            said of changes.
+        aggregate: The aggregate of a metric of kind `number`, with its definition.
+        options: The options; `level`, `repeats` and `without_cohorts` are used, and `alpha` is
+            stored for tests of changes.
+
+    Raises:
+        DecodeError: The metric is of another kind, or questions have no reports.
     """
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
@@ -77,7 +79,7 @@ def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, 
     band_low, band_high = curve.band(level)
     questions = np.eye(size)
     each = [of_those_with_data(curve, question, 0.0, level) for question in questions]
-    if first:  # of those with data: bounds of a quotient, joint by Bonferroni
+    if first:  # among devices with data: intervals of a quotient, joint by Bonferroni
         joint = 1 - (1 - level) / (size - first)
         wide = [of_those_with_data(curve, question, 0.0, joint) for question in questions]
         low, high = np.clip([(interval.low, interval.high) for interval in each], 0, 1).T
@@ -97,7 +99,7 @@ def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, 
 
 
 def _bins(curve: Survival, fitted: Floats, level: float) -> tuple[Bin, ...]:
-    """From each edge to the next, with an open one at either end."""
+    """Return the bins from each edge to the next, with an open bin at either end."""
     number, size = curve.counts.number, len(curve.shares)
     first = first_edge(number)
     whole = 1 - fitted[0] if first else 1.0
@@ -113,7 +115,9 @@ def _bins(curve: Survival, fitted: Floats, level: float) -> tuple[Bin, ...]:
 
 
 def _quantile(curve: Survival, fitted: Floats, share: float, level: float) -> Quantile:
-    """Its interval by tests at the edges; of jittered questions the far end of the stratum."""
+    """Return a quantile with its interval by tests at the edges.
+
+    For jittered questions, the interval ends at the far end of the stratum."""
     number = curve.counts.number
     lower, upper = quantile_ends(curve, share, level)
     low = number.asked[lower] if lower >= first_edge(number) else None
@@ -126,7 +130,7 @@ def _quantile(curve: Survival, fitted: Floats, share: float, level: float) -> Qu
 
 
 def _fitted_quantile(number: Number, fitted: Floats, share: float) -> float | None:
-    """A quantile of the smooth fit, linear within a bin; None outside the edges, and for strata."""
+    """Return a quantile of the smooth fit, linear within a bin; None outside the edges."""
     first = first_edge(number)
     edges = np.array(number.asked[first:])
     inside = fitted[first:] / fitted[first:].sum()
@@ -165,8 +169,10 @@ def _warnings(curve: Survival, clipped: float | bool, bound: float) -> list[str]
 
 
 class SymbolLikelihood:
-    """The likelihood of a window's reports by symbol. cells: which symbol a cell has in each set of
-    cohorts with the same cuts, 0 or 1, (sets, g, cells)."""
+    """The likelihood of a window's reports by symbol.
+
+    `cells` (sets, g, cells) is 1 for the symbol of a cell in each set of cohorts with the same
+    cuts."""
 
     def __init__(self, counts: CutCounts, kappa: float) -> None:
         self.symbols, self.lie, self.kappa = counts.symbols, counts.lie, kappa
@@ -179,12 +185,12 @@ class SymbolLikelihood:
             self.cells[first, symbol, np.arange(size)] = 1.0
 
     def value(self, shares: Floats) -> float:
-        """Logarithm of the likelihood of the cells' shares."""
+        """Return the log-likelihood of the cells' shares."""
         rates = self.lie + self.gap * (self.cells @ shares)
         return float((self.symbols * np.log(rates)).sum()) / self.kappa
 
     def slope(self, shares: Floats) -> tuple[Floats, Floats]:
-        """Gradient of the log-likelihood in the shares, and the Fisher information at them."""
+        """Return the gradient of the log-likelihood in the shares, and the Fisher information."""
         rates = self.lie + self.gap * (self.cells @ shares)
         slope = np.einsum("ksc,ks->c", self.cells, self.symbols / rates) * self.gap
         root = self.cells * np.sqrt(self.symbols.sum(axis=1)[:, None] / rates)[:, :, None]
@@ -193,12 +199,11 @@ class SymbolLikelihood:
 
 
 def fitted_shares(counts: CutCounts, kappa: float = 1.0) -> Floats:
-    """Fit the shares of the K + 1 cells between the questions smoothly, lowest first; sum 1. For
-    pictures: no interval is taken from it.
+    """Fit smooth shares of the K + 1 cells between the questions, lowest first, of sum 1.
 
-    Logarithms of the shares of neighboring cells have second differences that are normal with a
-    variance found by Laplace's approximation of the evidence.
-    """
+    The fit is for pictures; no interval is computed from it. The log shares of neighboring cells
+    have normal second differences, with a variance chosen by Laplace's approximation of the
+    evidence."""
     likelihood = SymbolLikelihood(counts, kappa)
     offset, penalty, rank = _smoothness(counts)
     size = len(offset)
@@ -215,7 +220,7 @@ def fitted_shares(counts: CutCounts, kappa: float = 1.0) -> Floats:
 def _mode(
     likelihood: SymbolLikelihood, logits: Floats, offset: Floats, matrix: Floats
 ) -> tuple[Floats, float, Floats]:
-    """Fisher scoring with halved steps; the mode, the posterior's logarithm and curvature there."""
+    """Return the posterior's mode, log density and curvature, by Fisher scoring."""
 
     def posterior(logits: Floats) -> float:
         shares = _softmax(logits + offset)
@@ -244,8 +249,10 @@ def _mode(
 
 
 def _smoothness(counts: CutCounts) -> tuple[Floats, Floats, int]:
-    """Logarithms of the cells' widths, the penalty of second differences, and its rank; without no
-    data, and a lowest cell that is of another kind than its neighbors."""
+    """Return the log widths of the cells, the penalty of second differences, and its rank.
+
+    The penalty excludes the cell without data, and a lowest cell that differs in kind from the
+    rest."""
     number, size = counts.number, len(counts.offset) + 1
     apart = number.none == "apart"
     edges = np.array(number.asked[1 if apart else 0 :])

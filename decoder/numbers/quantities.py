@@ -1,8 +1,7 @@
-"""`NumberDecoding`: curve, bins, quantiles and mean of a metric of numbers, each with an interval.
+"""`NumberDecoding`: the curve, bins, quantiles and mean of a number metric, with intervals.
 
-All quantities are linear in the shares at or above the cuts, or quotients of such (the interval of
-Fieller), or found by tests at the edges; none uses a smoothed curve.
-"""
+All quantities are linear in the shares at or above the cuts, or quotients of such (Fieller's
+interval), or found by tests at the edges. None uses a smoothed curve."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from decoder.numbers.survival import Survival, first_edge
 from decoder.typing import Floats
 from rappor_core.metrics.number import Number
 
-WINDOWS = (1, 2, 4)  # edges that a test of a quantile pools
+WINDOWS = (1, 2, 4)  # numbers of edges that a test of a quantile pools
 
 
 @dataclass(frozen=True)
@@ -30,23 +29,22 @@ class Interval:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Unbiased share of the devices with data at or above an edge. band_low, band_high: ends that
-    hold for all edges together.  fitted: of the best-fit curve, a guess."""
+    """The unbiased share of the devices with data at or above an edge."""
 
     edge: float
     estimate: float
     std_error: float
     low: float
     high: float
-    band_low: float
+    band_low: float  # Lower end that is valid for all edges together
     band_high: float
-    fitted: float
+    fitted: float  # Of the best-fit curve, a guess
     reports: int
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Share of the devices with data from `lower` to below `upper`, None where it is open."""
+    """The share of the devices with data from `lower` to below `upper` (None if open)."""
 
     lower: float | None
     upper: float | None
@@ -59,62 +57,59 @@ class Bin:
 
 @dataclass(frozen=True)
 class Quantile:
-    """The number below which a share of the devices with data is, low <= quantile < high; None
-    beyond the edges. fitted: of the best-fit curve, a guess."""
+    """The number below which a share of the devices with data is: low <= quantile < high.
+
+    An end is None if it is beyond the edges."""
 
     share: float
     low: float | None
     high: float | None
-    fitted: float | None
+    fitted: float | None  # Of the best-fit curve, a guess
 
 
 @dataclass(frozen=True)
 class Mean:
-    """Mean of the numbers of devices with data, each clipped to `clipped_to`.
+    """The mean of the numbers of devices with data, each clipped to `clipped_to`.
 
-    Where no data is the number zero it is unbiased and may be outside `clipped_to`, by chance.
-    geometric: of logarithms.  least, most: bounds of the estimate, as far as edges leave it open;
-    the estimate is their middle.  at_or_above_top: share that was clipped above.
+    If devices without data count as zero, the mean is unbiased and may by chance be outside
+    `clipped_to`. The edges may leave the mean open; then the estimate is the middle of its bounds.
     """
 
     estimate: float
     std_error: float
     low: float
     high: float
-    least: float
+    least: float  # Lower bound of the estimate
     most: float
-    geometric: bool
+    geometric: bool  # The mean is of logarithms
     clipped_to: tuple[float, float]
-    at_or_above_top: Interval
+    at_or_above_top: Interval  # The share that was clipped at the top
 
 
 @dataclass(frozen=True)
 class NumberDecoding(DecodedWindow):
-    """A window of a metric of numbers.
-
-    with_data: share of devices that had data, where no data is an answer `apart`; all else is of
-    those.  repetition: the bound of it; kappa, freedom: what replicates measured (`Survival`).
-    fitted: shares of all cells, no data first, sum 1.
-    """
+    """A decoded window of a number metric."""
 
     number: Number
     level: float
     alpha: float
-    repetition: float
-    kappa: float
+    repetition: float  # A bound of the repetition
+    kappa: float  # Measured by replicates, as is `freedom` (`Survival`)
     freedom: float
-    with_data: Interval | None
+    with_data: Interval | None  # Set if "no data" is an answer `apart`; all else is of these
     curve: tuple[CurvePoint, ...]
     bins: tuple[Bin, ...]
     quantiles: tuple[Quantile, ...]
     mean: Mean | None
-    fitted: Floats
+    fitted: Floats  # Shares of all cells, no data first, of sum 1
     warnings: tuple[str, ...]
 
 
 def of_those_with_data(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
-    """`constant + weights . shares` among devices with data, with a normal interval (Student's
-    where kappa is measured), or Fieller's where some devices have none."""
+    """Estimate `constant + weights . shares` among devices with data, with an interval.
+
+    The interval is normal (Student's if kappa is measured), or Fieller's if some devices have no
+    data."""
     quantile = curve.quantile((1 - level) / 2)
     if not first_edge(curve.counts.number):
         value = constant + float(weights @ curve.shares)
@@ -129,17 +124,18 @@ def of_those_with_data(curve: Survival, weights: Floats, constant: float, level:
 
 
 def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int]:
-    """Return the last question from below whose cut the quantile of `share` reaches, -1 for none;
-    and the last from above whose cut it does not reach, K for none.
+    """Return the last questions from below and from above that the tests of a quantile reject.
 
-    Going down from the highest question, "no more than `share` is below it" is rejected by the
-    pooled score of it and its lower neighbors, until that fails; and up from the lowest likewise.
-    What is tested is nested, so the sequence needs no correction; the three pools do.
+    The first is the highest question whose cut the quantile reaches, -1 for none; the second is the
+    lowest one whose cut it does not reach, K for none. Going down from the highest question, "no
+    more than `share` is below it" is tested by the pooled score of the question and its lower
+    neighbors, until it is not rejected; going up from the lowest likewise. The tests are nested, so
+    the sequence needs no correction; the three pools do.
 
     Args:
-        curve: of all devices.
-        share: of the quantile among devices with data, in (0, 1).
-        level: of the interval.
+        curve: The curve of all devices.
+        share: The share of devices with data below the quantile, in (0, 1).
+        level: The level of the interval.
     """
     start, size = first_edge(curve.counts.number), len(curve.shares)
     target, factor = 1 - share, (1 - share) * bool(start)
@@ -151,7 +147,7 @@ def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int
     covariance = curve.covariance * scale[:, None] * scale[None, :]
 
     def score(first: int, end: int) -> float:
-        """Return the p-value of "the share at or above is `target`", pooled over questions."""
+        """Return the z-score of "the share at or above is `target`", pooled over questions."""
         weights = np.zeros(size)
         weights[first:end] = curve.reports[first:end] / curve.reports[first:end].sum()
         variance = float(weights @ covariance @ weights)
@@ -168,14 +164,13 @@ def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int
 
 
 def mean_of(curve: Survival, level: float) -> Mean | None:
-    """The mean of clipped numbers among devices with data; None where the edges give no bound.
+    """Estimate the mean of clipped numbers among devices with data; None if edges do not bound it.
 
     With E clip(X) - lo = integral of P(X >= x) from lo to hi, a metric with `ask = "mean"` has an
     unbiased estimate of the integral over each stratum, because each device compares with a
     constant that is uniform in it. A metric of edges has the integrand at the edges alone, which
-    bounds the integral on either side. A sum over all devices is not cut to the range, which would
-    lift the mean of small numbers under strong noise; a quotient and a geometric mean are.
-    """
+    bounds the integral on either side. A sum over all devices is not clipped to the range, which
+    would lift the mean of small numbers under strong noise; a quotient and a geometric mean are."""
     number = curve.counts.number
     first, has_strata, constant = first_edge(number), number.ask == "mean", 0.0
     geometric = has_strata and number.scale == "log"
@@ -213,7 +208,7 @@ def mean_of(curve: Survival, level: float) -> Mean | None:
 
 
 def strata_weights(number: Number) -> Floats:
-    """Widths of the strata on the scale of the mean, 0 for other questions, (K,)."""
+    """Return the widths of the strata on the scale of the mean, 0 for other questions, (K,)."""
     ends = np.log(number.edges) if number.scale == "log" else np.array(number.edges)
     weights = np.zeros(len(number.asked))
     first = first_edge(number)
@@ -222,12 +217,13 @@ def strata_weights(number: Number) -> Floats:
 
 
 def _bounds(curve: Survival, low_end: float) -> tuple[Floats, Floats, float]:
-    """Weights of the least and the most that the integral can be, and a constant of the most: the
-    values at the upper and the lower edges, below the first edge 1."""
+    """Return weights of the minimum and the maximum of the integral, and a constant of the maximum.
+
+    They use the values at the upper and the lower edges, and 1 below the first edge."""
     number = curve.counts.number
     first = first_edge(number)
     widths = np.diff([low_end, *number.asked[first:]])
-    exact = np.where(widths > 0, float(number.whole), 0.0)  # what the upper edge gives exactly
+    exact = np.where(widths > 0, float(number.whole), 0.0)  # the part known from the upper edge
     least, most = np.zeros(len(curve.shares)), np.zeros(len(curve.shares))
     least[first:] = widths
     most[first:] = exact

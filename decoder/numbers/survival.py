@@ -1,10 +1,9 @@
-"""Shares of numbers at or above each cut, unbiased, with their covariance and intervals.
+"""Unbiased shares of numbers at or above each cut, with their covariance and intervals.
 
-A cohort's reports tell how many of its g - 1 cuts are at or below a number (`Number.cuts`). Whether
-a symbol says "at or above cut u" is one binomial trial with probability a_u + d S, S the share
-sought: intervals need no model. Cohorts with the same cuts are replicates, which measure what
-memoized noise does (docs/method.md, "Numbers").
-"""
+A cohort's reports show how many of its g - 1 cuts are at or below a number (`Number.cuts`). That a
+symbol means "at or above cut u" is a binomial trial with probability a_u + d S, where S is the
+share to estimate, so intervals need no model. Cohorts with the same cuts are replicates, which
+measure the effect of memoized noise (docs/method.md, "Numbers")."""
 
 import math
 from dataclasses import dataclass
@@ -18,36 +17,31 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number import Number
 
-ADDED = 4.0  # reports that say either at random, for the variance of few
+ADDED = 4.0  # random reports added for the variance of small counts
 
 
 @dataclass(frozen=True)
 class CutCounts:
-    """Counts of the reports of a window, by replicate and question (K questions of the metric).
-
-    spread: d, how much more often a report is true than any lie.  offset: a_u, how often a
-    report says "at or above" where none is, (K,).  reports, above: of the cohort that asks the
-    question, and those of them that say "at or above", (R, K).  symbols: reports by symbol of each
-    set of cohorts with the same cuts, (sets, g).  lie: P(each other symbol).
-    """
+    """Counts of the reports of a window, by replicate and question (K questions of the metric)."""
 
     number: Number
-    spread: float
-    offset: Floats
-    reports: Floats
-    above: Floats
-    symbols: Floats
-    lie: float
+    spread: float  # d, the excess rate of a true report over any lie
+    offset: Floats  # a_u, the rate of "at or above" if no number is, (K,)
+    reports: Floats  # Of the cohort that asks the question, (R, K)
+    above: Floats  # Of those, the reports "at or above", (R, K)
+    symbols: Floats  # Reports by symbol of each set of cohorts with the same cuts, (sets, g)
+    lie: float  # P(each other symbol)
 
     @property
     def stride(self) -> int:
-        """Number of different sets of cuts."""
+        """The number of different sets of cuts."""
         return len(self.symbols)
 
     def rates(self, repetition: float) -> Floats:
-        """Smoothed probability that a report says "at or above", for variances, (K,): 4 reports,
-        times the repetition, are added to each set of cohorts, alike for all symbols (Agresti and
-        Coull 1998), and no symbol is rarer than a lie."""
+        """Return smoothed probabilities (K,) that a report says "at or above", for variances.
+
+        4 reports, times the repetition, are added to each set of cohorts, evenly over the symbols
+        (Agresti and Coull 1998), and no symbol is rarer than a lie."""
         g, rates = self.symbols.shape[1], np.zeros(len(self.offset))
         chances = self.symbols + ADDED * repetition / g
         beyond = np.maximum(chances / chances.sum(axis=1, keepdims=True) - self.lie, 0.0)
@@ -61,25 +55,21 @@ class CutCounts:
 
 @dataclass(frozen=True)
 class Survival:
-    """Unbiased shares at or above each of K cuts, of all devices, and the reports behind them.
-
-    kappa: how much larger variances are than those of independent reports, as the replicates
-    measure or the definition bounds.  freedom: of that measurement; infinite for a bound.
-    """
+    """Unbiased shares of all devices at or above each of K cuts, and the number of reports."""
 
     counts: CutCounts
     shares: Floats
     covariance: Floats
     reports: Floats
-    kappa: float
-    freedom: float
+    kappa: float  # Variance factor over independent reports, measured by replicates or a bound
+    freedom: float  # Of that measurement; infinite for a bound
 
     def quantile(self, tail: float) -> float:
-        """The upper quantile of (estimate - truth) / standard error, of probability `tail`."""
+        """Return the upper quantile of (estimate - truth) / error for probability `tail`."""
         return float(-(ndtri(tail) if math.isinf(self.freedom) else stdtrit(self.freedom, tail)))
 
     def intervals(self, level: float) -> tuple[Floats, Floats]:
-        """Wilson's intervals of each share, each at the level: (K,), (K,), within [0, 1]."""
+        """Return Wilson's interval of each share at the level: (K,), (K,), within [0, 1]."""
         z, n = self.quantile((1 - level) / 2), self.reports / self.kappa
         rho = np.clip(self.counts.offset + self.counts.spread * self.shares, 0, 1)
         middle = (rho + z**2 / (2 * n)) / (1 + z**2 / n)
@@ -88,27 +78,26 @@ class Survival:
         return np.clip(low / self.counts.spread, 0, 1), np.clip(high / self.counts.spread, 0, 1)
 
     def band(self, level: float) -> tuple[Floats, Floats]:
-        """Simultaneous intervals of all shares at the level, falling as the shares do."""
+        """Return simultaneous intervals of all shares at the level, decreasing like the shares."""
         low, high = self.intervals(1 - (1 - level) / len(self.shares))
         return np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
 
     def variance(self, share: float) -> Floats:
-        """Variance of each estimate if its true share were `share`, (K,)."""
+        """Return the variance of each estimate if its true share were `share`, (K,)."""
         rho = np.clip(self.counts.offset + self.counts.spread * share, 1e-12, 1 - 1e-12)
         v: Floats = self.kappa * rho * (1 - rho) / (self.counts.spread**2 * self.reports)
         return v
 
 
 def first_edge(number: Number) -> int:
-    """Index of the first question that is an edge: before it may be one of having data."""
+    """Return the index of the first question about an edge, 1 if one about having data precedes."""
     return 1 if number.none == "apart" else 0
 
 
 def cut_counts(aggregate: Aggregate) -> CutCounts:
     """Sort an aggregate's counts by question and replicate.
 
-    Raises DecodeError for a metric of another kind, and where a question has no reports.
-    """
+    Raises DecodeError for a metric of another kind, and for a question without reports."""
     params, definition = aggregate.params, aggregate.definition
     number = Metric.from_dict(definition).details if definition else None
     if not isinstance(number, Number):
@@ -135,8 +124,10 @@ def cut_counts(aggregate: Aggregate) -> CutCounts:
 
 
 def survival(counts: CutCounts, repetition: float) -> Survival:
-    """Estimate the share of numbers at or above each cut. repetition: a bound of rho; where it is
-    above 1 and there are replicates, these measure what it does."""
+    """Estimate the share of numbers at or above each cut.
+
+    `repetition` is a bound of rho. If it is above 1 and there are replicates, its effect is
+    measured."""
     reports = counts.reports.sum(axis=0)
     answered = counts.above.sum(axis=0) / reports
     shares = (answered - counts.offset) / counts.spread
@@ -148,7 +139,7 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
         measured = replicate_factor((by_cohort - counts.offset) / counts.spread, weights)
         if measured is not None:
             rates, kappa, freedom = plain, max(1.0, measured[0]), measured[1]
-    # Of independent reports: multinomial within a set of cuts, none between sets.
+    # The covariance of independent reports: multinomial within a set of cuts, 0 between sets.
     questions = np.arange(len(rates))
     later = np.maximum(questions[:, None], questions)  # "above both" is above the later
     covariance = (rates[later] - rates[:, None] * rates[None, :]) / reports[:, None]
@@ -158,11 +149,14 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
 
 
 def replicate_factor(parts: Floats, weights: Floats) -> tuple[float, float] | None:
-    """Estimate how much more replicates vary than independent reports would, and its freedom; None
-    where no question has two cohorts.
+    """Estimate the variance factor of replicates over independent reports, and its freedom.
 
-    parts: an estimate in each cohort, (R, K).  weights: one over its variance if reports were
-    independent, 0 for a cohort without reports, (R, K).
+    Returns None if no question has two cohorts.
+
+    Args:
+        parts: The estimates in each cohort, (R, K).
+        weights: The inverse variances for independent reports, (R, K); 0 for a cohort without
+            reports.
     """
     present = weights > 0
     freedom = float((present.sum(axis=0) - present.any(axis=0)).sum())

@@ -1,6 +1,7 @@
-"""Symmetric matrices of small diagonal blocks with a border, solved by the Schur complement (Golub
-and Van Loan 2013, section 4.3): d unknowns, of which b are the border's, take b (b + d) numbers.
-"""
+"""Symmetric matrices of small diagonal blocks with a border, solved by the Schur complement.
+
+See Golub and Van Loan 2013, section 4.3. With d unknowns, b of them in the border, the storage is b
+(b + d) numbers."""
 
 from functools import cached_property
 from typing import Any
@@ -10,15 +11,14 @@ from scipy import linalg, sparse
 
 from decoder.typing import Floats, Indices
 
-_FULL = 0.2  # part of entries other than 0 from which dense algebra is faster
+_FULL = 0.2  # with a larger part of nonzero entries, dense algebra is faster
 
 
 class Arrowhead:
-    """A regular symmetric matrix (d, d), definite or not.
+    """A regular symmetric matrix (d, d), definite or not, with diagonal blocks and a border.
 
-    matrix: sparse.  blocks: (q, Z) unknowns, a column each block of the diagonal; no entry of the
-    matrix is of two blocks. The b = d - q Z unknowns of no block are the border.
-    """
+    `matrix` is sparse; `blocks` (q, Z) are the unknowns of each block in a column. No matrix entry
+    connects two blocks. The other b = d - q Z unknowns are the border."""
 
     def __init__(self, matrix: Any, blocks: Indices) -> None:
         self.matrix, self.blocks = matrix, blocks
@@ -39,29 +39,27 @@ class Arrowhead:
         self._reach = self._between @ self._block_inverse
 
     def _parts(self, rows: Any) -> tuple[Any, Any]:
-        """Sparse rows (.., d) as the columns of the border (.., b) and of blocks (.., q Z)."""
         return rows[:, self._border], rows[:, self._inner]
 
     @cached_property
     def _factor(self) -> Any:
-        """LU factors of the Schur complement (b, b)."""
         corner = self._corner.toarray() - _product(self._reach, self._between.T)
         return linalg.lu_factor(corner, overwrite_a=True, check_finite=False)
 
     @cached_property
     def _border_inverse(self) -> Floats:
-        """(b, b) part of the inverse: that of the Schur complement."""
+        """The border's part (b, b) of the inverse: the inverse of the Schur complement."""
         eye = np.eye(len(self._border))
         return np.asarray(linalg.lu_solve(self._factor, eye, overwrite_b=True, check_finite=False))
 
     @cached_property
     def _between_inverse(self) -> Floats:
-        """(q Z, b) part of the inverse."""
+        """The part (q Z, b) of the inverse between blocks and border."""
         return -_product(self._reach.T, self._border_inverse)
 
     @cached_property
     def _within_inverse(self) -> Floats:
-        """(q, q, Z) part of the inverse within blocks."""
+        """The part (q, q, Z) of the inverse within blocks."""
         size, count = self.blocks.shape
         inverse = np.array(np.moveaxis(np.linalg.inv(self._block_values), 0, -1), dtype=np.float64)
         reach = self._reach.T.tocsr()
@@ -73,12 +71,12 @@ class Arrowhead:
 
     @property
     def log_determinant(self) -> float:
-        """Logarithm of the absolute determinant."""
+        """The log of the absolute determinant."""
         of_blocks = np.linalg.slogdet(self._block_values)[1].sum()
         return float(of_blocks + np.log(np.abs(np.diag(self._factor[0]))).sum())
 
     def solve(self, values: Floats) -> Floats:
-        """Return the inverse times values (d, ...)."""
+        """Multiply the inverse with values (d, ...)."""
         inner, solved = values[self._inner], np.empty_like(values)
         border = values[self._border] - self._reach @ inner
         border = linalg.lu_solve(self._factor, border, check_finite=False)
@@ -87,8 +85,10 @@ class Arrowhead:
         return solved
 
     def inverse_at(self, rows: Indices, columns: Indices) -> Floats:
-        """(n,) entries of the inverse. Rows are all of blocks or all of the border, so are columns;
-        a row and a column that are both of blocks are of one."""
+        """Return entries (n,) of the inverse.
+
+        The rows must all be in blocks, or all in the border; so must the columns. A row and a
+        column that are both in blocks must be in the same block."""
         place = np.empty(self.matrix.shape[0], dtype=np.intp)
         for part in (self._border, self._inner):
             place[part] = np.arange(len(part))
@@ -102,7 +102,7 @@ class Arrowhead:
         return np.asarray(self._border_inverse[row, column])
 
     def forms(self, left: Any, right: Any) -> tuple[Floats, Floats, Floats]:
-        """(G,) l' M^-1 l, l' M^-1 r and r' M^-1 r for the rows l, r of sparse matrices (G, d)."""
+        """Return l' M^-1 l, l' M^-1 r and r' M^-1 r, (G,) each, for rows l, r of sparse (G, d)."""
         parts = [self._parts(rows) for rows in (left, right)]
         inner = [in_blocks for _, in_blocks in parts]
         border = [rest - in_blocks @ self._reach.T for rest, in_blocks in parts]
@@ -118,7 +118,6 @@ class Arrowhead:
 
 
 def _product(left: Any, right: Any) -> Floats:
-    """Dense product of a sparse matrix with another, or with a dense one."""
     if left.nnz > _FULL * np.prod(left.shape):
         left, right = _dense(left), _dense(right)
     return _dense(left @ right)

@@ -1,10 +1,9 @@
 """The index tensor of the candidates, and the sums over it that every estimator needs.
 
-Instead of the 0/1 matrix X (m*k, M) we hold the tensor of its set bits, `positions` (M, m, h), a
-byte each up to k = 255: at a million candidates 32 MB instead of 400. Where two hashes of a
-candidate fall on the same bit, the second entry is the sentinel k, which addresses a column of
-zeros. Every sum is in a fixed order: the same to the last bit whatever the number of threads.
-"""
+Instead of the 0/1 matrix X (m*k, M) we store the tensor of its set bits, `positions` (M, m, h), one
+byte each up to k = 255: 32 MB instead of 400 MB for a million candidates. If two hashes of a
+candidate set the same bit, the second entry is the sentinel k, which addresses a column of zeros.
+Every sum has a fixed order: it is the same to the last bit whatever the number of threads."""
 
 import math
 import os
@@ -25,24 +24,25 @@ Positions: TypeAlias = NDArray[np.integer[Any]]
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _CHUNKS_PER_THREAD = 4
-_WORTH_A_THREAD = 1 << 18  # look-ups: below, starting threads takes longer than the sums
-_TILE = 8  # rows of a matrix of any size that stay in the cache together
-_PAIRS_A_LOOK_UP = 16  # pairs of set bits that cost as much as one: they stay in the cache
+_WORTH_A_THREAD = 1 << 18  # with fewer look-ups, starting threads takes longer than the sums
+_TILE = 8  # rows of a matrix of any size that fit in the cache together
+_PAIRS_A_LOOK_UP = 16  # cached pairs of set bits that cost as much as one look-up
 
 
 def compiled(kernel: Kernel) -> Kernel:
     """Compile a kernel at its first call; it releases the interpreter's lock."""
     try:
         return cast(Kernel, njit(nogil=True, cache=True)(kernel))
-    except RuntimeError:  # a read-only installation, and no home: compiled by each process
+    except RuntimeError:  # read-only installation without a home: compile in each process
         return cast(Kernel, njit(nogil=True)(kernel))
 
 
 def run_in_chunks(
     kernel: Callable[..., None], total: int, *arguments: Any, work: float = math.inf
 ) -> None:
-    """Call `kernel(low, high, *arguments)`, which writes its own range, over [0, total), on all
-    cores where so many look-ups (`work`) are worth it."""
+    """Call `kernel(low, high, *arguments)`, which writes its own range, over [0, total).
+
+    All cores are used if the number of look-ups (`work`) is worth it."""
     if work < _WORTH_A_THREAD:
         kernel(0, total, *arguments)
         return
@@ -59,12 +59,12 @@ def run_in_chunks(
 
 
 def position_type(num_bits: int) -> np.dtype[Any]:
-    """Return the smallest type that holds 0..k; unsigned, so that no index counts from the end."""
+    """Return the smallest unsigned type for 0..k, so that no index counts from the end."""
     return np.min_scalar_type(num_bits)
 
 
 def mark_repeated(positions: Positions, num_bits: int) -> Positions:
-    """Replace, in place, positions (M, m, h) that repeat an earlier hash by the sentinel k."""
+    """Replace positions (M, m, h) that repeat an earlier hash by the sentinel k, in place."""
     num_hashes = positions.shape[2]
     for later in range(1, num_hashes):
         repeated = positions[:, :, :later] == positions[:, :, later : later + 1]
@@ -73,7 +73,7 @@ def mark_repeated(positions: Positions, num_bits: int) -> Positions:
 
 
 def gather_sums(positions: Positions, values: Floats) -> Floats:
-    """The product X' v: for each candidate the sum of `values` (m, k) over its set bits, (M,)."""
+    """Return X' v: for each candidate the sum of `values` v (m, k) over its set bits, (M,)."""
     num_cohorts, num_bits = values.shape
     padded = np.zeros((num_cohorts, num_bits + 1))
     padded[:, :num_bits] = values
@@ -92,7 +92,7 @@ def dense_columns(positions: Positions, num_bits: int) -> Floats:
 
 
 def scatter_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
-    """X w: for each bit the sum of the `weights` (M,) of candidates that set it, (m, k)."""
+    """Return X w: for each bit the sum of the `weights` (M,) of candidates that set it, (m, k)."""
     padded = np.zeros((positions.shape[1], num_bits + 1))
     _scatter(positions, weights, padded)
     return padded[:, :num_bits]
@@ -119,7 +119,7 @@ def block_pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Flo
 
 
 def quadratic_sums(positions: Positions, matrix: Floats, num_bits: int) -> Floats:
-    """Return the products x_i' W x_i for each candidate, (M,); `matrix` W (m*k, m*k) symmetric."""
+    """Return x_i' W x_i for each candidate, (M,); `matrix` W (m*k, m*k) is symmetric."""
     num_cohorts = positions.shape[1]
     rows, width = _rows(positions, num_bits)
     if width > num_bits:
@@ -133,8 +133,9 @@ def quadratic_sums(positions: Positions, matrix: Floats, num_bits: int) -> Float
 
 
 def _rows(positions: Positions, num_bits: int) -> tuple[Positions, int]:
-    """Each set bit's row in a matrix of all bits, (M, m*h), and the rows that it has a cohort; one
-    hash repeats no bit, so that there is no row for the sentinel."""
+    """Return each set bit's row in a matrix of all bits, (M, m*h), and the rows per cohort.
+
+    With one hash no bit repeats, so there is no row for the sentinel."""
     num_cohorts, num_hashes = positions.shape[1:]
     width = num_bits + (num_hashes > 1)
     first = np.arange(num_cohorts, dtype=np.uint32) * np.uint32(width)
@@ -172,7 +173,7 @@ def _block_scatter(positions: Any, weights: Any, padded: Any) -> None:
 
 @compiled
 def _pair_scatter(low: int, high: int, rows: Any, hashes: int, weights: Any, padded: Any) -> None:
-    """Rows of the cohorts [low, high), columns of the cohorts up to the row's own."""
+    """Fill the rows of cohorts [low, high), with columns of cohorts up to the row's own."""
     for j in range(low, high):
         for i in range(rows.shape[0]):
             bits, weight = rows[i], weights[i]
@@ -184,7 +185,7 @@ def _pair_scatter(low: int, high: int, rows: Any, hashes: int, weights: Any, pad
 
 @compiled
 def mirror(matrix: Any) -> None:
-    """Copy what is below the diagonal of a square matrix above it, in tiles that stay cached."""
+    """Copy the part below the diagonal of a square matrix above it, in tiles that stay cached."""
     for top in range(0, matrix.shape[0], _TILE):
         for left in range(0, top + 1, _TILE):
             for a in range(top, min(top + _TILE, matrix.shape[0])):
@@ -194,7 +195,7 @@ def mirror(matrix: Any) -> None:
 
 @compiled
 def _quadratic(low: int, high: int, rows: Any, matrix: Any, sums: Any) -> None:
-    """Twice the pairs below the diagonal, plus the diagonal; four sums at once, none waits."""
+    """Sum twice the pairs below the diagonal, plus the diagonal, in four independent sums."""
     for i in range(low, high):
         bits, total = rows[i], 0.0
         for j in range(rows.shape[1]):
@@ -214,11 +215,11 @@ def _quadratic(low: int, high: int, rows: Any, matrix: Any, sums: Any) -> None:
 
 
 def one_thread() -> Any:
-    """Make a context in which BLAS and OpenMP use one thread; may be nested."""
+    """Return a context in which BLAS and OpenMP use one thread; it may be nested."""
     return _libraries().limit(limits=1)
 
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Return the loaded libraries; looking for them takes longer than a small fit."""
+    """Return the loaded libraries; cached, since the search takes longer than a small fit."""
     return ThreadpoolController()

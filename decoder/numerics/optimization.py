@@ -1,4 +1,4 @@
-"""L-BFGS from a known metric, and the projection on the simplex."""
+"""L-BFGS from a known metric, and the projection onto the simplex."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import numpy as np
 from decoder.typing import Floats
 
 _MEMORY = 20
-_ENOUGH = 1e-4  # of the decrease that the slope promises (Armijo)
+_ENOUGH = 1e-4  # the required part of the decrease that the slope predicts (Armijo)
 _HALVINGS = 30
 
 
@@ -19,18 +19,20 @@ def descend(
     tolerance: float,
     steps: int,
 ) -> tuple[Floats, float, int]:
-    """Find a minimum by L-BFGS (Nocedal and Wright 2006, section 7.2); SciPy's starts from the
-    identity, and from a good metric a search takes a tenth of the steps.
+    """Find a minimum by L-BFGS (Nocedal and Wright 2006, section 7.2) from a given metric.
+
+    SciPy's version starts from the identity; a good metric needs a tenth of the steps.
 
     Args:
-        objective: value, which may be infinite, and gradient.
-        start: (n,) to begin at.
-        inverse: an approximate inverse Hessian, positive definite, times a vector.
-        tolerance: the search ends where a step promises to lower the value by less.
-        steps: at most.
+        objective: A function that returns the value, which may be infinite, and the gradient.
+        start: The initial point, (n,).
+        inverse: A function that multiplies an approximate, positive definite inverse Hessian with a
+            vector.
+        tolerance: The search ends when the predicted decrease of a step is smaller.
+        steps: The maximum number of steps.
 
     Returns:
-        The place, the value there, and the number of steps taken.
+        The point, the value there, and the number of steps.
     """
     at, (value, slope) = start, objective(start)
     pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
@@ -62,9 +64,8 @@ def descend(
 def project_simplex(values: Floats, total: float = 1.0) -> Floats:
     """Find the nearest point (n,) to `values` (n,) with no negative entry and sum `total` >= 0.
 
-    Clipping and rescaling would keep every positive noise (Duchi, Shalev-Shwartz, Singer, Chandra
-    2008, "Efficient projections onto the l1-ball", figure 1).
-    """
+    Clipping and rescaling instead would keep all positive noise (Duchi, Shalev-Shwartz, Singer,
+    Chandra 2008, "Efficient projections onto the l1-ball", figure 1)."""
     if total <= 0 or not len(values):
         return np.zeros(len(values))
     ordered = np.sort(values)[::-1]

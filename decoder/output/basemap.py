@@ -1,9 +1,8 @@
-"""The ground of a map: coast, borders, water and cities around it from files of this package, the
-file of the user with streets, districts or stations, and places and shares as map.js draws them.
+"""The background of a map: coasts, borders, water, cities, and the user's own file.
 
-Outlines of Natural Earth (public domain) at 1:10 million, a few hundred meters exact, and places of
-GeoNames (CC BY 4.0); docs/tools/make_basemap.py makes the file. Nothing comes from a network.
-"""
+Outlines are from Natural Earth (public domain) at 1:10 million, accurate to a few hundred meters;
+places are from GeoNames (CC BY 4.0). docs/tools/make_basemap.py makes the packaged file; nothing is
+loaded from a network. Places and shares are formatted as map.js draws them."""
 
 import json
 import math
@@ -28,24 +27,24 @@ from rappor_core.grid.box import Point
 
 Line = list[list[float]]
 
-_PLACES = 3  # decimals of a degree: the outlines are not better
+_PLACES = 3  # decimals of a degree, the accuracy of the outlines
 _EARTH_KM = 6371.0
-_PIXELS, _MAX_CITIES = 1_500, 300  # of a view
+_PIXELS, _MAX_CITIES = 1_500, 300  # per view
 _FILLED = ("land", "lakes")
 _LINES = ("coast", "borders", "rivers")
 MAX_CORNERS = 300_000  # about 5 MB of page
 MAX_NAME = 60
-FAR = 60.0  # km: a city that far away says nothing of a cell
+FAR = 60.0  # km: a more distant city does not help to find a cell
 _COMPASS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
             "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
 PLACES = 5  # decimals of a degree: a meter
-UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
-_AROUND = 5.0  # how far the page's land and water go: a map's box fills a fifth of them or more
+UNIT = 1e-7  # shares are whole multiples: a third of the text, a tenth of the time
+_AROUND = 5.0  # width of the drawn land and water over that of the map's cells
 
 
 @dataclass(frozen=True)
 class View:
-    """The visible rectangle of a map, in degrees; longitudes may pass 180."""
+    """The visible rectangle of a map in degrees; longitudes may exceed 180."""
 
     west: float
     south: float
@@ -54,12 +53,12 @@ class View:
 
 
 def bundled_source() -> str:
-    """Attribution of the packaged coast lines and places."""
+    """Return the attribution of the packaged coast lines and places."""
     return str(_bundled()["source"])
 
 
 def surroundings(view: View) -> dict[str, Any]:
-    """The packaged geography within a view, [longitude, latitude], as fine as 1,500 pixels show."""
+    """Return the packaged geography within a view, [longitude, latitude], at 1,500 pixels."""
     shapes: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
     least, most = np.array([view.west, view.south]), np.array([view.east, view.north])
     edges = (0, 1, view.west), (0, -1, view.east), (1, 1, view.south), (1, -1, view.north)
@@ -94,7 +93,6 @@ def num_towns(view: View) -> int:
 
 
 def _places_in(view: View) -> Iterator[tuple[Indices, Floats]]:
-    """Yield the rows of the places within a view, and all places, at each turn of the globe."""
     least, most = np.array([view.west, view.south]), np.array([view.east, view.north])
     for turn in (-360.0, 0.0, 360.0):
         moved = _bundled()["places"] + np.array([turn, 0.0])
@@ -103,14 +101,13 @@ def _places_in(view: View) -> Iterator[tuple[Indices, Floats]]:
 
 @dataclass(frozen=True)
 class _Lines:
-    """Lines of (longitude, latitude), (corners, 2) each. low, high: ends of their boxes."""
+    """Lines of (longitude, latitude), (corners, 2) each."""
 
     lines: list[Floats]
-    low: Floats
+    low: Floats  # Lower corners of their boxes
     high: Floats
 
     def near(self, least: Floats, most: Floats) -> Iterator[Floats]:
-        """Yield the lines of a view, without corners that a picture of it does not show."""
         step = (most[0] - least[0]) / _PIXELS
         meets = ((self.low <= most) & (self.high >= least)).all(axis=1)
         meets &= (self.high - self.low > 2 * step).any(axis=1)
@@ -141,14 +138,16 @@ def _bundled() -> dict[str, Any]:
 
 
 def _directions(places: Floats) -> Floats:
-    """Unit vectors (n, 3) of (longitude, latitude): the nearest is the nearest on the sphere."""
+    """Convert (longitude, latitude) to unit vectors (n, 3), for distances on the sphere."""
     x, y = np.radians(places).T
     return np.column_stack([np.cos(y) * np.cos(x), np.cos(y) * np.sin(x), np.sin(y)])
 
 
 def one_side(ring: Floats, axis: int, sign: int, edge: float) -> Floats:
-    """Keep the part of a ring (corners, 2) on one side of an edge: of x (axis 0) or y (1), above it
-    (sign 1) or below (-1). Sutherland and Hodgman 1974, "Reentrant polygon clipping"."""
+    """Clip a ring (corners, 2) to one side of an edge of x (axis 0) or y (1).
+
+    The kept side is above the edge (sign 1) or below it (-1). Sutherland and Hodgman 1974,
+    "Reentrant polygon clipping"."""
     if not len(ring) or (sign * (ring[:, axis] - edge)).min() >= 0:
         return ring
     ends = np.roll(ring, -1, axis=0)
@@ -162,7 +161,7 @@ def one_side(ring: Floats, axis: int, sign: int, edge: float) -> Floats:
 
 
 def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Distance in km between two points (latitude, longitude), on a sphere."""
+    """Return the distance in km between two points (latitude, longitude), on a sphere."""
     (lat_a, lon_a), (lat_b, lon_b) = (tuple(map(math.radians, point)) for point in (a, b))
     half = math.sin((lat_b - lat_a) / 2) ** 2
     half += math.cos(lat_a) * math.cos(lat_b) * math.sin((lon_b - lon_a) / 2) ** 2
@@ -179,7 +178,7 @@ class BaseLayer:
 
 
 def read_base(path: Path) -> BaseLayer:
-    """Read a vector file of any shapes. Raises DecodeError, naming the file, if it is not one."""
+    """Read a vector file of any shapes. Raises DecodeError, which names the file."""
     layer = BaseLayer()
     with naming(path, DecodeError, "give a vector file, such as GeoJSON"):
         for shape in read_shapes(path)[0]:
@@ -193,15 +192,17 @@ def read_base(path: Path) -> BaseLayer:
 
 
 def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = False) -> str:
-    """The name of the area around a point, else of the user's point within a cell's width, else of
-    the largest packaged place within half of it, else of the nearest one; "" if none is near.
+    """Return a name for a point on a map; "" if nothing is near.
+
+    The name is that of the user's area around it, else of the user's point within a cell's width,
+    else of the largest packaged place within half of it, else of the nearest one.
 
     Args:
-        point: center of a cell.
-        base: areas and points of the user.
-        cell_km: width of a cell.
-        finely: whether the nearest place of any size is named, its distance to 100 meters and its
-            direction to a sixteenth of the compass.
+        point: The center of a cell.
+        base: The areas and points of the user.
+        cell_km: The width of a cell.
+        finely: Whether to name the nearest place of any size, with the distance to 100 meters and
+            the direction to a sixteenth of the compass.
     """
     for name, rings in base.areas:
         if name and sum(_inside(ring, point) for ring in rings) % 2:
@@ -226,7 +227,7 @@ def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = 
 
 
 def _add(layer: BaseLayer, name: str, geometry: Any) -> None:
-    """Add a shapely geometry, part by part; None and empty ones have no corner to draw."""
+    """Add a shapely geometry part by part; None and empty ones have no corner to draw."""
     if not geometry:
         return
     for part in getattr(geometry, "geoms", ()):
@@ -251,12 +252,12 @@ def _inside(ring: Line, point: Point) -> bool:
 def map_ground(
     outlines: Sequence[Sequence[Point]], base: BaseLayer, moved: Callable[[float], float]
 ) -> dict[str, Any]:
-    """Return the cells of a map and what lies around them.
+    """Return the cells of a map and its surroundings.
 
     Args:
-        outlines: latitude and longitude of the corners of each cell.
-        base: streets, districts and stations of the user's.
-        moved: gives a longitude as the map's, which continue beyond 180.
+        outlines: The latitudes and longitudes of the corners of each cell.
+        base: The user's streets, districts and stations.
+        moved: A function that converts a longitude to the map's, which continue beyond 180.
     """
     cells = [[[round(x, PLACES), round(y, PLACES)] for y, x in outline] for outline in outlines]
     corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
@@ -280,7 +281,7 @@ def _shifted(line: Sequence[Sequence[float]], moved: Callable[[float], float]) -
 
 
 def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[Line]]:
-    """The rings of each area, [longitude, latitude]; longitudes may exceed 180 as the map's."""
+    """Return the rings of each area, [longitude, latitude], with the map's longitudes."""
     parts = ([geometry["coordinates"]] if geometry["type"] == "Polygon" else geometry["coordinates"]
              for geometry in areas.geometries)  # fmt: skip
     return [[_shifted(ring, moved) for part in some for ring in part] for some in parts]
@@ -294,6 +295,6 @@ def map_json(data: Mapping[str, Any]) -> str:
 
 
 def counted(shares: Floats) -> list[int]:
-    """Shares as whole multiples of `UNIT`, as the page's script reads them."""
+    """Return shares as whole multiples of `UNIT`, as the page's script reads them."""
     counts: list[int] = np.rint(shares / UNIT).astype(np.int64).tolist()
     return counts

@@ -1,6 +1,6 @@
-"""Geometry of all charts, which templates/pictures.html.j2 and series_chart.html.j2 draw: forest
-plots are placed in percent of the width, other charts in units of a view box.
-"""
+"""The geometry of all charts drawn by templates/pictures.html.j2 and series_chart.html.j2.
+
+Forest plots use percent of the width, other charts units of a view box."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -15,17 +15,17 @@ Shares = tuple[float, float, float]  # share, low, high
 Value = TypeVar("Value")
 
 MAX_SIDE = 20  # values of each side of a heat map
-MAX_LABEL = 300  # letters; the page cuts at the width
-_LABEL_WIDTH = 65  # of one label on an axis of a plot, at least
+MAX_LABEL = 300  # letters; the page truncates at the width
+_LABEL_WIDTH = 65  # minimum width of a label on an axis of a plot
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A tick of an axis: its position, its text, and whether a narrow page leaves it out."""
+    """A tick of an axis."""
 
-    at: float
+    at: float  # Its position
     text: str
-    minor: bool = False
+    minor: bool = False  # Omitted on a narrow page
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Axis:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """Return the place of a value, which is moved onto the axis."""
+        """Return the position of a value, clipped to the axis."""
         inside = min(max(value, self.low), self.high)
         if self.log:
             part = math.log(inside / self.low) / math.log(self.high / self.low)
@@ -60,7 +60,7 @@ class Frame:
     bottom: int
 
     def columns(self, total: int) -> list[float]:
-        """Return the middles of columns of equal width."""
+        """Return the centers of columns of equal width."""
         return [round(self.left + (i + 0.5) * self.step(total), 2) for i in range(total)]
 
     def step(self, total: int) -> float:
@@ -68,8 +68,8 @@ class Frame:
         return (self.right - self.left) / max(total, 1)
 
 
-TIME = Frame(420, 170, left=56, right=410, top=12, bottom=144)  # of windows
-WIDE = Frame(860, 320, left=64, right=844, top=12, bottom=274)  # of a distribution
+TIME = Frame(420, 170, left=56, right=410, top=12, bottom=144)  # for windows
+WIDE = Frame(860, 320, left=64, right=844, top=12, bottom=274)  # for a distribution
 NARROW = Frame(330, 320, left=64, right=314, top=12, bottom=274)  # the same, for phones
 
 
@@ -86,7 +86,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Plot:
-    """A chart of columns. titles: of its marks, empty where the template has them."""
+    """A chart of columns."""
 
     frame: Frame
     up: tuple[Tick, ...]
@@ -96,12 +96,12 @@ class Plot:
     lines: tuple[tuple[Mark, ...], ...] = ()
     bands: tuple[Corners, ...] = ()
     bar_width: float = 0.0
-    titles: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()  # Of its marks; empty if the template has them
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A share of a column: its label on the axis, its title, and one guess at its true value."""
+    """A share in a column: its label on the axis, its title, and a guess at its true value."""
 
     label: str
     title: str
@@ -112,7 +112,7 @@ class Estimate:
 
 
 def share_plot(windows: Sequence[Shares | None]) -> Plot:
-    """Lay out a line of shares within the band of their intervals; None leaves a gap."""
+    """Lay out a line of shares with a band of intervals; None leaves a gap."""
     ends = [end for window in windows if window for end in window]
     axis, ticks = share_axis(max([*ends, 1e-6]), TIME.bottom, TIME.top, most=4)
     lines, bands = line_with_bands(windows, TIME.columns(len(windows)), axis)
@@ -121,7 +121,7 @@ def share_plot(windows: Sequence[Shares | None]) -> Plot:
 
 
 def count_plot(counts: Sequence[float]) -> Plot:
-    """Lay out bars of counts, one a window."""
+    """Lay out bars of counts, one per window."""
 
     def text(number: float, _: float) -> str:  # at most seven letters: 250, 12,500, 1.5 M
         return f"{number:,.0f}" if number < 1e6 else f"{number / 1e6:,g} M"
@@ -138,8 +138,9 @@ def estimate_plots(
     """Lay out shares with their intervals, for wide pages and for phones.
 
     Args:
-        estimates: One for each column.
-        band: Low and high end of each column. With it the guesses are a line, otherwise bars.
+        estimates: One estimate per column.
+        band: The low and high end for each column. With a band the guesses are a line, otherwise
+            bars.
     """
     largest = (
         1.0
@@ -177,7 +178,7 @@ def estimate_plots(
 def line_with_bands(
     shares: Sequence[Shares | None], columns: Sequence[float], axis: Axis
 ) -> tuple[tuple[tuple[Mark, ...], ...], tuple[Corners, ...]]:
-    """Lay out the marks of each run of columns with a share, and the corners of its band."""
+    """Lay out the marks of each run of columns that have a share, and the corners of its band."""
     lines, bands = [], []
     for run in _runs(shares):
         lines.append(tuple(Mark(i, columns[i], axis.at(x[0])) for i, x in run))
@@ -187,20 +188,19 @@ def line_with_bands(
 
 
 def _runs(values: Iterable[Value | None]) -> list[list[tuple[int, Value]]]:
-    """Split values into runs of neighbors that are known, each with its number."""
     groups = groupby(enumerate(values), key=lambda pair: pair[1] is None)
     runs = [[(i, x) for i, x in group if x is not None] for _, group in groups]
     return [run for run in runs if run]
 
 
 def forest(rows: Sequence[tuple[str, float, float, float, float | None]]) -> dict[str, Any]:
-    """Lay out shares with their intervals, one row a value, on a linear axis that starts at 0.
+    """Lay out shares with their intervals, one row per value, on a linear axis that starts at 0.
 
     Args:
-        rows: Label, share, low and high end, and the true share or None.
+        rows: The label, share, low and high end, and the true share or None.
 
     Returns:
-        `rows`, each with its numbers and, in percent of the width, their places; and `ticks`.
+        `rows`, each with its numbers and their positions in percent of the width; and `ticks`.
     """
     largest = max((end for row in rows for end in row[3:] if end is not None), default=0.0)
     axis, ticks = share_axis(largest or 1.0, 0, 100)
@@ -216,9 +216,9 @@ def forest(rows: Sequence[tuple[str, float, float, float, float | None]]) -> dic
 
 @dataclass(frozen=True)
 class Sparkline:
-    """A small line of shares. runs: Corners of each run of windows with a share."""
+    """A small line of shares."""
 
-    runs: tuple[Corners, ...]
+    runs: tuple[Corners, ...]  # Corners of each run of windows with a share
     end: tuple[float, float] | None
     width: int = 110
     height: int = 28
@@ -242,14 +242,14 @@ def share_axis(
     most: int = 8,
     text: Callable[[float, float], str] | None = None,
 ) -> tuple[Axis, tuple[Tick, ...]]:
-    """Return a linear axis from 0 to `largest` or a little more, and its ticks.
+    """Return a linear axis from 0 to `largest` or slightly more, and its ticks.
 
     Args:
         largest: The largest value.
-        start: Place of 0.
-        end: Place of the end of the axis.
-        most: Number of steps, about.
-        text: Formats a value, given the step; as a share by default.
+        start: The position of 0.
+        end: The position of the end of the axis.
+        most: The approximate number of steps.
+        text: A function that formats a value, given the step; by default, as a share.
     """
     step, high = axis_step(largest, most)
     axis, text = Axis(0.0, high, start, end), text or tick_text
@@ -258,7 +258,7 @@ def share_axis(
 
 
 def axis_step(largest: float, most: int = 8) -> tuple[float, float]:
-    """Return the step of an axis, 1, 2 or 5 times a power of ten, and its end from `largest`."""
+    """Return the step of an axis, 1, 2 or 5 times a power of ten, and the end of the axis."""
     rough = largest / most
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
@@ -274,6 +274,6 @@ def tick_text(share: float, step: float) -> str:
 def heat_square(
     share: float, top: float, text: str, title: str, *, detected: bool
 ) -> dict[str, Any]:
-    """Return a square of a heat map, whose strength is from 0 to 9. top: The largest share."""
+    """Return a square of a heat map with strength 0 to 9; `top` is the largest share."""
     strength = min(9, int(10 * math.sqrt(max(share, 0.0) / top)))
     return {"strength": strength, "detected": detected, "text": text, "title": title}

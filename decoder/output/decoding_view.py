@@ -1,4 +1,4 @@
-"""The view of a decoding, from results.json and manifest.json: for report.html and the service."""
+"""The view of a decoding from results.json and manifest.json, for report.html and the service."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from decoder.results.tables import Detected
 from decoder.tables.format import count, fraction, interval, p_text, percent, short
 from decoder.tables.paging import TablePage
 
-MAX_MARKS = 60  # rows of the picture
+MAX_MARKS = 60  # rows in the picture
 
 
 def decoding_view(
@@ -26,10 +26,10 @@ def decoding_view(
     """Return the variables of `result_decode.html.j2`.
 
     Args:
-        content: What results.json holds.
-        manifest: content of manifest.json.
-        table: the rows to show, of `found["detected"]`; where its query asks for all, of the
-            candidates, by the names of `Detected` as far as they are shown.
+        content: The contents of results.json.
+        manifest: The contents of manifest.json.
+        table: The rows to show, of `found["detected"]`; or of all candidates if its query asks for
+            all, with the names of `Detected`.
     """
     detected, listed = (
         [row_of(Detected, row, ("true_share",)) for row in some]
@@ -78,12 +78,11 @@ def decoding_view(
 
 
 def _mark(row: Mapping[str, Any]) -> str:
-    """Return what follows the interval of a row of values found that has a note."""
     return ("possible" if row["low"] <= 0 else "*") if row.get("note") else ""
 
 
 def _row_html(row: Mapping[str, Any], num_reports: int, known: bool) -> str:
-    """Return a row of the table, escaped; by the template ten thousand take five times as long."""
+    """Return a table row, escaped; the template would take five times as long for ten thousand."""
     cells = [
         *([percent(row["true_share"])] if known else ()),
         percent(row["share"]),

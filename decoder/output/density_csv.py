@@ -1,4 +1,4 @@
-"""Rows, shapes and sentences of maps: cells, areas, their GeoJSON, and what to know of them."""
+"""Rows, shapes and sentences about maps: cells, areas, GeoJSON, and notes for readers."""
 
 import math
 import re
@@ -19,14 +19,14 @@ from decoder.typing import Flags, Floats
 from rappor_core.grid.box import Point
 from rappor_core.text import counted
 
-Feature = tuple[Mapping[str, Any], Mapping[str, Any]]  # geometry and properties, of GeoJSON
+Feature = tuple[Mapping[str, Any], Mapping[str, Any]]  # GeoJSON geometry and properties
 
 KM_A_DEGREE = 111.2
 NOT_APART = "not distinguishable from zero"
 NONE_DETECTED = "No cell is detected"
 MAP_APART = "map_share, drawn towards other cells, lies outside the interval"
-_MAX_NAMED = 4  # windows of a warning
-DECIMALS = 6  # of a degree: a tenth of a meter
+_MAX_NAMED = 4  # windows named in a warning
+DECIMALS = 6  # of a degree, a tenth of a meter
 UNLISTED = "unlisted"
 _NUMBERS = ("map_share", "estimate", "std_error", "low", "high")
 _TEXT, _SHARE, _DAY = ColumnType.TEXT, ColumnType.SHARE, ColumnType.DAY
@@ -111,7 +111,7 @@ AREAS = TableSchema(
 
 
 def geometry(outline: Sequence[Point]) -> dict[str, Any]:
-    """The Polygon of a convex outline, counter-clockwise; a MultiPolygon across 180 degrees."""
+    """Return a convex outline as a Polygon, counter-clockwise, or in parts across 180 degrees."""
     parts = []
     for turn in (-360, 0, 360):
         ring = np.array(outline)[:, ::-1] + np.array([turn, 0.0])
@@ -133,7 +133,7 @@ def cell_geometries(maps: Sequence[Density]) -> list[dict[str, Any] | None]:
 
 
 def density_table(maps: Sequence[Density]) -> Any:
-    """Write the table of maps: one row a map and cell, and one for all cells that are not shown."""
+    """Return the table of maps: one row per map and cell, and one for all cells not shown."""
     places = maps[0].places
     centers: list[tuple[float | None, float | None]] = [(None, None)] * len(places.shown)
     if not places.pairs:
@@ -148,7 +148,7 @@ def density_table(maps: Sequence[Density]) -> Any:
 
 
 def _rows(density: Density, cells: dict[str, Any]) -> Any:
-    """Return the rows of a map. cells: the columns that all maps share."""
+    """Return the rows of a map; `cells` are the columns that all maps share."""
     size = len(density.cells)
     of_map = {
         "metric": pa.scalar(density.metric.base_name),
@@ -184,7 +184,7 @@ def _rows(density: Density, cells: dict[str, Any]) -> Any:
 
 
 def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
-    """Yield a GeoJSON feature for each map and cell; shares to 6 digits."""
+    """Yield a GeoJSON feature for each map and cell, with shares to 6 digits."""
     shapes = [shape for shape in cell_geometries(maps[:1]) if shape is not None]
     names = ("slot", "first_day", "last_day", "detectable_share", "reports", "cell",
              *_NUMBERS, "detected", "note")  # fmt: skip
@@ -197,7 +197,7 @@ def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
 
 
 def _six_digits(values: Floats) -> list[float]:
-    """Rounded shares; JSON has no word for one that is not finite."""
+    """Round shares to 6 digits; raise DecodeError for non-finite ones, which JSON lacks."""
     if not np.isfinite(values).all():
         raise DecodeError("a share of the map is not finite; check the counts and parameters")
     size = np.floor(np.log10(np.maximum(np.abs(values), 1e-300)))
@@ -233,7 +233,7 @@ def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dic
 
 
 def window_text(density: Density) -> str:
-    """Return the first and last day of a map as text; "" where it has none."""
+    """Return the first and last day of a map as text; "" if unknown."""
     days = list(dict.fromkeys(str(day) for day in (density.first_day, density.last_day) if day))
     period = density.metric.period
     if period == "day" or not days:
@@ -242,7 +242,7 @@ def window_text(density: Density) -> str:
 
 
 def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[str]:
-    """A note for each row: what is said where it is not detected, and where a guess is outside."""
+    """Return a note for each row: `words` for an undetected row, and for a guess outside."""
     return [
         "; ".join(text for text, fits in zip(words, (not flag, out), strict=True) if fits)
         for flag, out in zip(detected.tolist(), outside.tolist(), strict=True)
@@ -250,22 +250,22 @@ def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[st
 
 
 def visible_text(density: Density) -> str:
-    """Return a sentence on how small a share the map can show, and what would help."""
+    """Return a sentence on the smallest share that the map can show, and on how to improve it."""
     shares = density.shares[: density.num_cells]
     mass = float(shares[shares >= density.detectable_share].sum())
     text = (
         f"A share of {percent(density.detectable_share)} is detected 8 times in 10, a smaller one "
-        f"less often; cells with at least as much hold {percent(mass)} of the map."
+        f"less often; cells with at least that share have {percent(mass)} of the map."
     )
     if density.places.listed is not None:
-        text += f" Cells that are not shown hold {percent(density.unlisted)} of it."
+        text += f" Cells that are not shown have {percent(density.unlisted)} of it."
     if mass < 0.5:
-        text += " To see more of it take a coarser level, more reports, or a larger epsilon."
+        text += " To see more of it, use a coarser level, more reports, or a larger epsilon."
     return text
 
 
 def grouped_warnings(maps: Sequence[Density]) -> list[str]:
-    """Each warning once, whatever its figures, with the slots and windows that it concerns."""
+    """Return each warning once, whatever its numbers, with its slots and windows."""
     groups: dict[str, dict[str, str]] = {}
     for density in maps:
         where = ", ".join(filter(None, (density.slot_text, window_text(density))))
@@ -285,7 +285,7 @@ def grouped_warnings(maps: Sequence[Density]) -> list[str]:
 
 
 def cell_size(density: Density) -> tuple[float, float]:
-    """Kilometers from west to east and from south to north of a cell in the middle of the box."""
+    """Return the width and height in km of a cell in the middle of the box."""
     middle = cell_outline(density.places.grid, density.places.shown_cells[density.num_cells // 2])
     latitudes, longitudes = zip(*middle, strict=True)
     high = (max(latitudes) - min(latitudes)) * KM_A_DEGREE
@@ -294,7 +294,7 @@ def cell_size(density: Density) -> tuple[float, float]:
 
 
 def held_text(density: Density) -> str:
-    """Return a sentence on places that devices hold; "" where they hold none."""
+    """Return a sentence on places that devices store for later answers; "" if they store none."""
     if not density.location.hold:
         return ""
     span = counted(density.location.hold, density.metric.period)

@@ -1,4 +1,4 @@
-"""Maps, and their changes between windows, in one page that needs no network: what map.js draws."""
+"""Maps and their changes between windows in one offline page: the data that map.js draws."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,9 +34,9 @@ from decoder.tables.format import number_text
 from decoder.typing import Flags, Floats
 from rappor_core.grid.box import RESERVED, Point
 
-BUSIEST = 10  # cells of a map that are named, those of the page's table
-MAX_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base
-_DOUBTFUL = 1e-3  # one map in a thousand says so by chance
+BUSIEST = 10  # named cells of a map, those of the page's table
+MAX_NUMBERS = 1_000_000  # cells times window pairs (20 MB); with more, only the first is a base
+_DOUBTFUL = 1e-3  # one map in a thousand has a lower p-value by chance
 _SOURCES = {
     "field": "",
     "series": "pooled over the windows",
@@ -45,7 +45,7 @@ _SOURCES = {
     "projection": "made of the plain estimates alone",
     "simplex": "method simplex",
 }
-_MIN_TOP = 1e-9  # share of the darkest color, also where every cell is empty
+_MIN_TOP = 1e-9  # minimum share of the darkest color, in case every cell is empty
 
 Pair = tuple[Density, Density, Differences]
 
@@ -60,16 +60,16 @@ def map_data(
     """Return the data that map.js draws, as plain values.
 
     Args:
-        maps: of one metric and level, any slots and windows.
-        points: to be marked.
-        notes: further sentences for the reader.
-        base: streets, districts or stations of the user's.
-        areas: shares of named areas in each of the maps, or none.
+        maps: Maps of one metric and level, in any slots and windows.
+        points: Points to mark.
+        notes: Further sentences for the reader.
+        base: The user's streets, districts or stations.
+        areas: The shares of named areas in each of the maps, or none.
     """
     sample, base = maps[0], base or BaseLayer()
     moved = partial(unrolled, sample.places.grid)
-    # first the latest with half as many answers in the box as the most: the last window is often
-    # one that most devices have not answered for yet
+    # start with the latest window that has at least half of the maximum number of answers in the
+    # box: for the last window, most devices have often not answered yet
     inside = [each.num_reports * each.in_box for each in maps]
     latest = max(i for i, number in enumerate(inside) if 2 * number >= max(inside))
     first = window_text(maps[latest])
@@ -117,7 +117,7 @@ def map_data(
 
 
 def _map(density: Density, top: float) -> dict[str, Any]:
-    """What is drawn of a map; changed: of cells that differ from the other windows."""
+    """Return the drawn data of a map; `changed` are cells that differ from the other windows."""
     size, changed = density.num_cells, dict[int, list[float]]()
     if density.changes is not None:
         changes = density.changes
@@ -147,7 +147,7 @@ def _shades(places: Floats) -> list[int]:
 
 
 def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
-    """What the busiest cells of any map are called, more finely where they were called alike."""
+    """Return names of the busiest cells of any map, more precise ones where names repeat."""
     one = maps[0]
     busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
     wide = max(cell_size(one))
@@ -160,8 +160,9 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
 
 
 def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
-    """What map.js draws in place of the maps: one for each slot and pair of windows, of too many
-    each against the first; None where no slot has two windows."""
+    """Return the data of changes that map.js draws, one map per slot and pair of windows.
+
+    With too many, each window is compared with the first only. None if no slot has two windows."""
     pairs = list(_pairs(maps))
     if not pairs:
         return None
@@ -181,7 +182,6 @@ def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
 
 
 def _pairs(maps: Sequence[Density]) -> Iterator[Pair]:
-    """Base, later window and change, by bases and then windows in their order."""
     slots: dict[str, list[Density]] = defaultdict(list)
     for density in maps:
         slots[density.slot_text].append(density)
@@ -192,13 +192,12 @@ def _pairs(maps: Sequence[Density]) -> Iterator[Pair]:
 
 
 def _largest(parts: Iterable[Floats]) -> float:
-    """Return the largest size of any number, above 0."""
     most = max((float(np.abs(part).max()) for part in parts if part.size), default=0.0)
     return max(most, _MIN_TOP)
 
 
 def _change_map(old: Density, new: Density, changes: Differences, top: float) -> dict[str, Any]:
-    """What is drawn of a change between two windows."""
+    """Return the drawn data of a change between two windows."""
     size = new.num_cells
     change, detected = changes.difference[:size], changes.detected[:size]
     return {
@@ -221,7 +220,7 @@ def _change_map(old: Density, new: Density, changes: Differences, top: float) ->
 
 
 def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Prepare `changes_view.html.j2`. data: map.json, with `map_changes` of its maps."""
+    """Return the variables of `changes_view.html.j2` from map.json and its `map_changes`."""
     counts = [
         {"slot": part["slot"], "window": part["window"], "changed": len(part["detected"])}
         for part in data["maps"]
@@ -231,13 +230,13 @@ def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
         "counts": counts,
         "num_cells": len(data["cells"]),
         "reference": data["reference"],
-        "bases": data.get("bases", []),  # of an older result: none but the first
+        "bases": data.get("bases", []),  # an older result has only the first
         "texts": data["texts"],
     }
 
 
 def source_text(map_: Density) -> str:
-    """How the map was made and whether it agrees with its reports; "" for one window's field."""
+    """Return how the map was made, and any disagreement with its reports; "" for a plain field."""
     text = _SOURCES[map_.source]
     if map_.check is not None and map_.check.p_value < _DOUBTFUL:
         text += f"{', ' if text else ''}at odds with its own reports (p = {map_.check.p_value:.2g})"
@@ -255,8 +254,10 @@ def grid_text(density: Density) -> str:
 
 
 def drawn_shares(density: Density) -> Floats:
-    """Return the share that each cell's color represents, (n,): its map share, moved into its
-    interval if it is detected, so that it is never drawn as if it were empty."""
+    """Return the share that each cell's color represents, (n,).
+
+    It is the map share, moved into the interval of a detected cell, so that a detected cell is
+    never drawn as empty."""
     size = density.num_cells
     shares, low, high = density.shares[:size], density.low[:size], density.high[:size]
     inside = np.clip(shares, low, np.maximum(low, high))
@@ -264,7 +265,7 @@ def drawn_shares(density: Density) -> Floats:
 
 
 def positions(density: Density, top: float) -> Floats:
-    """Position of each cell on the color scale, 0 to 1. top: the largest share drawn."""
+    """Return the position of each cell on the color scale, 0 to 1; `top` is the largest share."""
     shares = drawn_shares(density)
     dark = DETECTED_FROM + (1 - DETECTED_FROM) * np.sqrt(np.minimum(shares / top, 1))
     part = np.sqrt(np.minimum(shares / max(density.detectable_share, 1e-12), 1))
@@ -273,8 +274,10 @@ def positions(density: Density, top: float) -> Floats:
 
 
 def change_positions(change: Floats, detected: Flags, top: float) -> Floats:
-    """Position of each cell on the color scale of changes: 0 the largest decrease, 0.5 none, 1
-    the largest increase. top: the largest change drawn."""
+    """Return the position of each cell on the color scale of changes.
+
+    0 is the largest decrease, 0.5 no change, 1 the largest increase; `top` is the largest change.
+    """
     size = np.sqrt(np.minimum(np.abs(change) / top, 1))
     part = np.where(detected, DETECTED_FROM + (1 - DETECTED_FROM) * size, UNDETECTED_TO * size)
     return 0.5 + 0.5 * np.sign(change) * part

@@ -1,6 +1,4 @@
-"""The public dictionary of metrics: what is collected, by whom, until when, and what it can tell
-about a person.
-"""
+"""The public dictionary of metrics: what is collected, by whom, until when, with what risk."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,12 +13,12 @@ from rappor_core.risk import rise_text, risk_of
 from rappor_core.sequence_risk import risk_text
 from rappor_core.text import visible
 
-MAX_LISTED = 12  # answers that are named one by one
+MAX_LISTED = 12  # answers that are named individually
 
 
 @dataclass(frozen=True)
 class DictionaryEntry:
-    """A metric as text, with the epsilon of a report, of one value and of everything for ever."""
+    """A metric as text, with the epsilon of a report, of one value, and of everything ever sent."""
 
     name: str
     description: str
@@ -45,8 +43,9 @@ def entries_of(metrics: Iterable[Metric], today: date) -> list[DictionaryEntry]:
 
 
 def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -> Path:
-    """Write the dictionary as one page that loads nothing, and whom to ask (`contact`); returns its
-    path. Raises OutputError."""
+    """Write the dictionary as one self-contained page with the `contact` to ask; return its path.
+
+    Raises OutputError."""
     make_folder(folder)
     page = page_template("dictionary.html.j2").render(
         entries=list(entries), contact=contact, rise=rise_text
@@ -57,7 +56,7 @@ def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -
 
 
 def _entry(name: str, metric: Metric, today: date) -> DictionaryEntry:
-    """A metric as text; answers that it does not list itself are counted where they are many."""
+    """Return a metric as text; a long list of answers that it does not declare is only counted."""
     risk, kind = risk_of(metric), kind_named(metric.kind)
     what, answers = kind.described(metric)
     if not what:

@@ -103,19 +103,14 @@ NO_CELLS = "other or no_data"
 
 @dataclass(frozen=True)
 class FlowPlaces:
-    """Names and centers of the cells and zones of a metric of flows.
-
-    kilometers: (K + 2, K + 2) between centers, NaN where a side is no cell.  cell_km: about the
-    width of a cell.  cells, zones: centers by code.  cell_names, zone_names: what each side is
-    called, as maps call a cell; "" where nothing is near, and of reserved values.
-    """
+    """Names and centers of the cells and zones of a flow metric."""
 
     base: BaseLayer
-    kilometers: Floats
-    cell_km: float
-    cells: dict[str, Point]
-    zones: dict[str, Point]
-    cell_names: tuple[str, ...]
+    kilometers: Floats  # (K + 2, K + 2) between centers, NaN if a side is not a cell
+    cell_km: float  # The approximate width of a cell
+    cells: dict[str, Point]  # Centers by code
+    zones: dict[str, Point]  # Centers by code
+    cell_names: tuple[str, ...]  # Names of the sides on maps; "" if reserved or nothing is near
     zone_names: tuple[str, ...]
 
     @classmethod
@@ -144,7 +139,7 @@ class FlowPlaces:
 
 
 def flow_tables(decoding: FlowDecoding, places: FlowPlaces) -> tuple[Table, Table, Table, Table]:
-    """The tables of flows, with their lines, of pairs of zones, of cells and of distance bands."""
+    """Return the tables of flows (with their lines), pairs of zones, cells and distance bands."""
     flow, zones = decoding.flow, (*decoding.flow.zones, *RESERVED)
     flows = flow_columns(decoding, places, np.arange(flow.num_sides**2))
     ends = zip(flows["origin"], flows["destination"], strict=True)
@@ -175,7 +170,7 @@ def flow_tables(decoding: FlowDecoding, places: FlowPlaces) -> tuple[Table, Tabl
             for name, values in _share_columns(decoding.net, "net_").items()
         },
     }
-    if flow.lag:  # the matrix of moves is not readable
+    if flow.lag:  # the matrix of moves is too imprecise to read
         lines = []
         flows, of_zones, of_cells = (
             {key: [] for key in columns} for columns in (flows, of_zones, of_cells)
@@ -196,7 +191,7 @@ def flow_tables(decoding: FlowDecoding, places: FlowPlaces) -> tuple[Table, Tabl
 
 
 def flow_columns(decoding: FlowDecoding, places: FlowPlaces, rows: Indices) -> Columns:
-    """Return the columns of flows.csv. rows: indices of pairs, of P = (K + 2)^2."""
+    """Return the columns of flows.csv for the given indices of pairs, of P = (K + 2)^2."""
     flows, guess = decoding.flows.at(rows), decoding.flow_share[rows]
     detected, apart = decoding.detected[rows], (guess < flows.low) | (guess > flows.high)
     return {
@@ -211,7 +206,6 @@ def flow_columns(decoding: FlowDecoding, places: FlowPlaces, rows: Indices) -> C
 
 
 def _ends(pairs: Indices, names: Sequence[str], called: Sequence[str]) -> Columns:
-    """Return the names of both sides of pairs, and what they are called."""
     sides = dict(zip(("origin", "destination"), np.divmod(pairs, len(names)), strict=True))
     return {side: [names[i] for i in at] for side, at in sides.items()} | {
         f"{side}_name": [called[i] for i in at] for side, at in sides.items()
@@ -239,11 +233,12 @@ def flows_content(
     """Return the contents of results.json, as plain values.
 
     Args:
-        decoding: the decoding.
-        places: names and centers.
-        tables: of the decoding.
-        display: which flows are shown, detected first, then by share; flows.csv has all.
-        notes: sentences about the input, which go before the warnings.
+        decoding: The decoding.
+        places: The names and centers.
+        tables: The tables of the decoding.
+        display: The options that select the flows, detected first, then by share; flows.csv has
+            all.
+        notes: Sentences about the input, which precede the warnings.
     """
     definition, base = decoding.definition, places.base
     far = np.nan_to_num(places.kilometers.ravel(), nan=-1.0) >= display.min_km

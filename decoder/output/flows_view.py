@@ -1,4 +1,4 @@
-"""The view of flows, from results.json: page, map and lines, for files and the service."""
+"""The view of flows from results.json: page, map and lines, for files and the service."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,17 +16,17 @@ from decoder.tables.paging import TableQuery, page_of
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.metrics.flow import QUESTIONS, Flow
 
-MIN_TEXT = 0.0005  # a share below that has no number in the matrix
+MIN_TEXT = 0.0005  # smaller shares have no number in the matrix
 THINNEST, WIDEST = 1.0, 12.0  # pixels
 MAX_RING = 17.0  # pixels
 MIN_RING = 1.5
-_MIN_WIDEST = 1e-9  # share of the widest line, also where nobody moves
+_MIN_WIDEST = 1e-9  # minimum share of the widest line, in case no one moves
 
 Row = Mapping[str, Any]
 
 
 def flows_view(content: dict[str, Any], query: TableQuery) -> dict[str, Any]:
-    """The variables of `result_flow.html.j2`, from results.json and the query of its table."""
+    """Return the variables of `result_flow.html.j2` from results.json and the table's query."""
     flow = Flow.from_dict(content["flow"])
     named = [
         row | {"way": f"{_side_text(row, 'origin')} > {_side_text(row, 'destination')}"}
@@ -51,7 +51,7 @@ def flows_view(content: dict[str, Any], query: TableQuery) -> dict[str, Any]:
 
 
 def _zone_heat(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
-    """Return the matrix of the largest zones as a table that is colored. rows: of zones.csv."""
+    """Return the matrix of the largest zones, from rows of zones.csv, as a colored table."""
     if not rows:
         return None
     at = {(row["origin"], row["destination"]): row for row in rows}
@@ -79,12 +79,11 @@ def _zone_heat(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
 
 
 def _plain(name: str) -> str:
-    """Return the name of a reserved value, or of a band with one, for people."""
     return name.replace("_", " ")
 
 
 def _drawn_share(row: Row) -> float:
-    """Return the share that is drawn: `flow_share`, moved into the interval of a detected flow."""
+    """Return the drawn share: `flow_share`, moved into the interval of a detected flow."""
     share = row["flow_share"]
     if row["detected"]:
         share = min(max(share, row["low"]), row["high"])
@@ -92,7 +91,7 @@ def _drawn_share(row: Row) -> float:
 
 
 def _largest(rows: Sequence[Row], *, own: bool) -> float:
-    """The largest share that is drawn, above 0: of flows, or of who stay in their own cell."""
+    """Return the largest drawn share, above 0, of flows or of people who stay in their own cell."""
     shares = (_drawn_share(row) for row in rows if (row["origin"] == row["destination"]) == own)
     return max(_MIN_WIDEST, *shares, 0.0)
 
@@ -100,12 +99,12 @@ def _largest(rows: Sequence[Row], *, own: bool) -> float:
 def placed_flows(
     rows: Sequence[Row], centers: Mapping[str, Point], metric: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield geometry and properties of each flow with two places.
+    """Yield the geometry and properties of each flow with two places.
 
     Args:
-        rows: of flows or of pairs of zones.
-        centers: latitude and longitude of each side by its name.
-        metric: name of the metric, a property of each feature.
+        rows: Flows or pairs of zones.
+        centers: The latitude and longitude of each side by its name.
+        metric: The name of the metric, a property of each feature.
     """
     placed = [row for row in rows if {row["origin"], row["destination"]} <= centers.keys()]
     top = _largest(placed, own=False)
@@ -116,7 +115,7 @@ def placed_flows(
 
 
 def flow_line(start: Point, end: Point) -> dict[str, Any]:
-    """Return a line the short way round the earth, in two parts where it crosses 180 degrees."""
+    """Return a line the short way around the earth, in two parts if it crosses 180 degrees."""
 
     def position(longitude: float, latitude: float) -> list[float]:
         return [round(longitude, DECIMALS), round(latitude, DECIMALS)]
@@ -139,7 +138,7 @@ def flow_line(start: Point, end: Point) -> dict[str, Any]:
 
 
 def _map_data(content: Row, flow: Flow) -> dict[str, Any]:
-    """Return the data that map.js draws: one map, whose marks are flows; shares are of people."""
+    """Return the data that map.js draws: one map, whose marks are flows, with shares of people."""
     rows: Sequence[Row] = content["flows"]
     called = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
     number = {name: place for place, name in enumerate(flow.cells)}
@@ -177,7 +176,7 @@ def _map_data(content: Row, flow: Flow) -> dict[str, Any]:
 
 
 def _sizes(rows: Sequence[Row]) -> list[float]:
-    """Pixels of each flow: width of its line, or radius of a ring, whose area is who stay."""
+    """Return the pixels of each flow: a line's width, or a ring's radius for those who stay."""
     top, stays = _largest(rows, own=False), _largest(rows, own=True)
 
     def size(row: Row) -> float:
@@ -191,13 +190,11 @@ def _sizes(rows: Sequence[Row]) -> list[float]:
 
 
 def _way_text(row: Row) -> str:
-    """From where to where, as text."""
     start, end = (row[f"{side}_name"] or row[side] for side in ("origin", "destination"))
     return f"stay in {start}" if row["origin"] == row["destination"] else f"{start} → {end}"
 
 
 def _title(row: Row, level: float) -> str:
-    """Return a flow as text: from where to where, its interval, whether it is detected."""
     start, end = (_side_text(row, side) for side in ("origin", "destination"))
     way = f"stay in {start}" if row["origin"] == row["destination"] else f"{start} to {end}"
     far = "" if not row["km"] else f", {row['km']:.3g} km"
@@ -208,6 +205,5 @@ def _title(row: Row, level: float) -> str:
 
 
 def _side_text(row: Row, side: str) -> str:
-    """Return a side's name with its code, or the code alone."""
     name = row[f"{side}_name"]
     return f"{name} ({row[side]})" if name else str(row[side])

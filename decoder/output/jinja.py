@@ -1,10 +1,9 @@
-"""The environment of all pages, with their colors, styles and scripts, which are inlined in a page
-that is a file, and linked in one of the service.
+"""The template environment of all pages, with their colors, styles and scripts.
 
-Maps go from paper (nothing) to dark (much), those of changes from blue (less) to orange (more). A
-cell that is not detected takes one of a few pale steps up to `UNDETECTED_TO`, and no cell with
-evidence is paler than `DETECTED_FROM` (Correll, Moritz and Heer 2018).
-"""
+A page that is a file has them inline; a page of the service links to them. Map colors go from paper
+(nothing) to dark (much), those of changes from blue (less) to orange (more). An undetected cell has
+one of a few pale steps up to `UNDETECTED_TO`, and no detected cell is paler than `DETECTED_FROM`
+(Correll, Moritz and Heer 2018)."""
 
 import re
 from collections.abc import Callable
@@ -56,12 +55,11 @@ _FUNCTIONS = ("between", "days", "edge_text", "interval", "number_text", "points
 
 @cache
 def page_environment(assets: str | None = None, *packages: str) -> Environment:
-    """Return a Jinja environment with the templates of `decoder/output/templates`, their filters
-    and functions.
+    """Return a Jinja environment with the templates, filters and functions of all pages.
 
     Args:
-        assets: URL of the folder where style and scripts are served; None puts them into the page.
-        packages: others with a folder `templates`.
+        assets: The URL of the folder where style and scripts are served; None to put them inline.
+        packages: Further packages with a folder `templates`.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "decoder.output")]),
@@ -83,15 +81,16 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
 
 
 def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> Template:
-    """Load a template for a page that holds its own style and scripts; packages: as in
-    `page_environment`, filters: more functions that it may apply."""
+    """Load the template of a page with inline style and scripts.
+
+    `packages` are as in `page_environment`; `filters` are additional filter functions."""
     environment = page_environment(None, *packages)
     environment.filters |= filters
     return environment.get_template(name)
 
 
 def stylesheet() -> str:
-    """The style of every page: colors, then components. `data-theme="light"` asks for light."""
+    """Return the style of every page: colors, then components (`data-theme="light"`: light)."""
     colors = {}
     for theme, palette in THEMES.items():
         named = {name: value for name, value in palette.items() if name != "lines"}
@@ -108,7 +107,7 @@ def stylesheet() -> str:
 
 
 def map_stylesheet() -> str:
-    """Return the style of maps, which other pages do without."""
+    """Return the style that only maps need."""
     return _text("leaflet/leaflet.css") + _text("maps.css")
 
 
@@ -118,13 +117,12 @@ def script(name: str) -> str:
 
 
 def _text(name: str) -> str:
-    """A file without indentation and comments of one line: every page that is a file has it."""
     text = files("decoder.output").joinpath("static", name).read_text(encoding="utf-8")
     return re.sub(r"^\s*(//.*|/\*.*\*/)?\n|^[ \t]+", "", text, flags=re.MULTILINE)
 
 
 def colors(places: Floats, theme: str = "light", scale: str = "stops") -> Floats:
-    """Red, green and blue, from 0 to 1, of positions on a color scale, (n, 3)."""
+    """Return red, green and blue, from 0 to 1, of positions on a color scale, (n, 3)."""
     stops = np.array([rgb(text) for text in THEMES[theme][scale]])
     stop_places = np.linspace(0, 1, len(stops))
     return np.stack([np.interp(places, stop_places, stops[:, c]) for c in range(3)], axis=-1)

@@ -1,4 +1,4 @@
-"""density.svg: a picture for print of the data that map.js draws, one panel a slot."""
+"""density.svg: a picture for print of the data that map.js draws, one panel per slot."""
 
 import math
 from collections import Counter
@@ -15,10 +15,10 @@ from decoder.output.jinja import THEMES, colors, page_template
 from decoder.tables.format import percent
 
 WIDTH = 640  # units of the view box
-STEPS = 20  # colors of the scale, less one
-_SHAPE = (0.45, 1.3)  # least and most height over width
+STEPS = 20  # the number of colors minus one
+_SHAPE = (0.45, 1.3)  # minimum and maximum of height over width
 _MARGIN = 1.05
-_LETTER, _LINE = 8.0, 18.0  # room of a name, in units
+_LETTER, _LINE = 8.0, 18.0  # the size of letters of a name, in units
 _CLOSED = ("land", "water", "area", "district", "box")
 
 Corner = Sequence[float]
@@ -26,7 +26,7 @@ Project = Callable[[Corner], tuple[float, float]]
 
 
 def write_picture(data: Mapping[str, Any], path: Path) -> None:
-    """Draw the window that the page shows first. data: as `density_html.map_data` makes it."""
+    """Draw the window that the page shows first, from the data of `density_html.map_data`."""
     parts = np.rint(255 * colors(np.linspace(0, 1, STEPS + 1))).astype(int).tolist()
     svg = page_template("map_picture.svg.j2").render(
         theme=THEMES["light"],
@@ -37,8 +37,10 @@ def write_picture(data: Mapping[str, Any], path: Path) -> None:
 
 
 def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay out the picture: the variables of `map_picture.svg.j2`, sizes in units, path data of the
-    cells of each panel by the step of their color, and of `ground` and `over` by class."""
+    """Lay out the picture: return the variables of `map_picture.svg.j2`, sizes in units.
+
+    The cells of each panel are path data by color step; `ground` and `over` are path data by class.
+    """
     rings: list[list[Corner]] = data["cells"]
     (west, *_, east), (south, *_, north) = (
         sorted(corner[axis] for ring in rings for corner in ring) for axis in (0, 1)
@@ -81,7 +83,6 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mercator(latitude: float) -> float:
-    """Degrees from the equator in the Mercator projection, in which shapes are true."""
     inside = max(-85.0, min(85.0, latitude))
     return math.degrees(math.log(math.tan(math.pi / 4 + math.radians(inside) / 2)))
 
@@ -110,7 +111,7 @@ def _projection(rings: Sequence[Sequence[Corner]]) -> tuple[View, Project, int]:
 def _layers(
     shapes: Mapping[str, Iterable[Sequence[Corner]]], project: Project
 ) -> tuple[tuple[str, str], ...]:
-    """Path data by class, to whole units, without shapes smaller than a unit."""
+    """Return path data by class, rounded to units, without shapes smaller than a unit."""
     paths: dict[str, str] = {}
     for name, parts in shapes.items():
         for shape in parts:
@@ -125,7 +126,6 @@ def _layers(
 def _shaded(
     rings: Sequence[Sequence[Corner]], drawn: Mapping[str, Any], project: Project
 ) -> tuple[tuple[int, str], ...]:
-    """One path for all cells of a color; a cell is its first corner and short steps."""
     paths: dict[int, list[str]] = {}
     for ring, shade in zip(rings, drawn["shade"], strict=True):
         if shade:
@@ -137,7 +137,6 @@ def _shaded(
 
 
 def _border(rings: Sequence[Sequence[Corner]], project: Project) -> str:
-    """Return the edges that only one of some cells has."""
     edges: Counter[tuple[tuple[float, float], ...]] = Counter()
     for ring in rings:
         corners = [(round(x, 4), round(y, 4)) for x, y in ring]
@@ -154,8 +153,10 @@ def _names(
     project: Project,
     height: int,
 ) -> Iterable[dict[str, Any]]:
-    """Points within the picture, without a name that would lie on another; then the cities of most
-    people that have room for theirs, one for 200 by 200 units."""
+    """Yield the user's points and the largest cities within the picture, with names that fit.
+
+    A name that would overlap another is dropped. A city is shown only with its name, and at most
+    one per 200 by 200 units."""
     boxes: list[tuple[float, float, float, float]] = []
     room = max(4, WIDTH * height // 40_000)
     for is_city, (name, *at) in chain(product([False], points), product([True], cities)):
@@ -185,7 +186,7 @@ def _ruler(view: View) -> tuple[float, str]:
 
 
 def _legend(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What the colors mean: steps of the scale with the texts below them, and of the pale ones."""
+    """Return the legend of the colors: the steps of the scale with texts, and the pale steps."""
     top, scale = data["top"], data["scale"]
     has_detected = any(drawn["detected"] for drawn in data["maps"])
     first, steps = math.ceil(scale["detected_from"] * STEPS), scale["undetected_steps"]

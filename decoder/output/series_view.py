@@ -1,6 +1,6 @@
-"""The views of a series, from the content of results.json: a panel for each value, and the chart of
-several values on one axis of days, linear or logarithmic.
-"""
+"""The views of a series from results.json: panels by value, and a chart of several values.
+
+The chart has one axis of days, and a linear or logarithmic axis of shares."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,13 +25,13 @@ from decoder.tables.format import days, short
 from decoder.tables.paging import TableQuery
 
 MAX_PANELS = 24  # series.csv has all values
-LONGEST = 120  # letters of a value on the page
+LONGEST = 120  # maximum letters of a value on the page
 MAX_LINES = 6  # each has its own color and dash
 SIZES = {
     "page": Frame(960, 360, left=64, right=792, top=14, bottom=326),
     "phone": Frame(480, 340, left=64, right=460, top=14, bottom=306),  # lines are named below
 }
-_NAMES = 168  # room at the right where lines are named
+_NAMES = 168  # room for the names of lines at the right
 _STEPS = (1, 2, 7, 14, 28, 91, 182, 364)  # days between two ticks
 _LABEL_GAP = 16.0
 _MAX_LABEL = 22  # letters alongside a line
@@ -39,20 +39,20 @@ _MAX_LABEL = 22  # letters alongside a line
 
 @dataclass(frozen=True)
 class ValuePanel:
-    """A value over windows, None where it was not found. smallest_p: corrected, of its changes."""
+    """A value over windows, None where it was not found."""
 
     value: str
     plot: Plot
     windows: tuple[Shares | None, ...]
-    smallest_p: float | None
+    smallest_p: float | None  # The smallest corrected p-value of its changes
 
 
 def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
     """Return the variables of `result_series.html.j2`.
 
     Args:
-        content: of results.json.
-        query: text within the values to show.
+        content: The contents of results.json.
+        query: The query, with a text that shown values must contain.
     """
     windows = content["windows"]
     word = query.q.casefold()
@@ -75,7 +75,7 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
 
 
 def latest(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the value with the largest last share, and its last change; None without values."""
+    """Return the value with the largest last share and its last change; None without values."""
     ranked = values_by_share(content)
     if not ranked:
         return None
@@ -104,13 +104,13 @@ def window_reports(content: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def value_panels(content: Mapping[str, Any], values: Sequence[str]) -> tuple[ValuePanel, ...]:
-    """Return a panel for each of some values."""
+    """Return a panel for each of the given values."""
     by_value, smallest = shares_of(content), smallest_p(content)
     return tuple(value_panel(value, by_value[value], smallest.get(value)) for value in values)
 
 
 def smallest_p(content: Mapping[str, Any]) -> dict[str, float]:
-    """Return the smallest corrected p-value of a change of each value that was tested."""
+    """Return the smallest corrected p-value of a change for each tested value."""
     smallest: dict[str, float] = {}
     for change in content["changes"]:
         value = change["string"]
@@ -123,12 +123,12 @@ def value_panel(
     windows: Sequence[Shares | None],
     smallest_p: float | None = None,
 ) -> ValuePanel:
-    """Return a panel of shares and intervals. Arguments as in `ValuePanel`."""
+    """Return a panel of shares and intervals; arguments as in `ValuePanel`."""
     return ValuePanel(short(value, LONGEST), share_plot(windows), tuple(windows), smallest_p)
 
 
 def shares_of(content: Mapping[str, Any]) -> dict[str, list[Shares | None]]:
-    """Share, low and high of each value in each window; None where there is none."""
+    """Return share, low and high of each value in each window; None if absent."""
     number = {_ends(window): i for i, window in enumerate(content["windows"])}
     by_value: dict[str, list[Shares | None]] = {}
     for row in content["rows"]:
@@ -139,7 +139,7 @@ def shares_of(content: Mapping[str, Any]) -> dict[str, list[Shares | None]]:
 
 
 def values_by_share(content: Mapping[str, Any]) -> list[str]:
-    """Return the values of a series, that with the largest share in its last window first."""
+    """Return the values of a series by their share in the last window, largest first."""
     by_value = shares_of(content)
     return sorted(by_value, key=lambda value: -(by_value[value][-1] or (-1.0,))[0])
 
@@ -147,7 +147,7 @@ def values_by_share(content: Mapping[str, Any]) -> list[str]:
 def windows_between(
     content: Mapping[str, Any], first: str, last: str
 ) -> list[tuple[int, dict[str, Any]]]:
-    """The windows, with their numbers, that have a day from `first` to `last`, ISO days or ""."""
+    """Return the windows, with their numbers, that overlap `first` to `last` (ISO days or "")."""
     return [
         (number, window)
         for number, window in enumerate(content["windows"])
@@ -174,24 +174,24 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class SeriesChart:
-    """A chart of several values. windows: names, and the place of each on the axis."""
+    """A chart of several values."""
 
     frame: Frame
     lines: tuple[ChartLine, ...]
     across: tuple[Tick, ...]
     up: tuple[Tick, ...]
-    windows: tuple[tuple[str, float], ...]
+    windows: tuple[tuple[str, float], ...]  # Names, and the position of each on the axis
     log: bool
     level: float
 
     @property
     def letters(self) -> int:
-        """Height of the letters: a wide drawing is made smaller on the page, so is a narrow one."""
+        """The height of the letters; both sizes of drawing are scaled down on the page."""
         return 13 if self.frame == SIZES["page"] else 17
 
     @property
     def named(self) -> bool:
-        """Whether there is room for the names of the lines alongside them."""
+        """Whether there is room for names next to the lines."""
         return self.frame.width - self.frame.right >= _NAMES
 
 
@@ -207,11 +207,12 @@ def series_chart(
     """Lay out some values of a series.
 
     Args:
-        content: of results.json.
-        values: at most `MAX_LINES`.
-        first, last: as of `windows_between`.
-        log: whether the axis of shares is logarithmic; shares of 0 and less are gaps then.
-        size: one of `SIZES`.
+        content: The contents of results.json.
+        values: The values, at most `MAX_LINES`.
+        first: The first ISO day, or "" for no limit.
+        last: The last ISO day, or "" for no limit.
+        log: Whether the axis of shares is logarithmic; shares of 0 or less are then gaps.
+        size: One of `SIZES`.
     """
     frame, chosen, by_value = SIZES[size], windows_between(content, first, last), shares_of(content)
     ordinals = [[date.fromisoformat(day).toordinal() for day in _ends(span)] for _, span in chosen]
@@ -242,7 +243,6 @@ def series_chart(
 
 
 def _axis(shares: Sequence[Shares], frame: Frame, log: bool) -> tuple[Axis, tuple[Tick, ...]]:
-    """Return the axis of shares and its ticks."""
     top = max([*(high for _, _, high in shares), 1e-6])
     if not log:
         return share_axis(top, frame.bottom, frame.top, most=6)
@@ -256,20 +256,20 @@ def _axis(shares: Sequence[Shares], frame: Frame, log: bool) -> tuple[Axis, tupl
 
 
 def _apart(ideal: Sequence[float], bottom: float) -> list[float]:
-    """Places of names that do not cover each other, near the wanted ones."""
+    """Return positions of names that do not overlap, near the wanted ones."""
     order = sorted(range(len(ideal)), key=ideal.__getitem__)
     places, above = list(ideal), -math.inf
     for i in order:
         places[i] = above = max(places[i], above + _LABEL_GAP)
     if above > bottom:
-        for i in reversed(order):  # those that left the axis move the others up
+        for i in reversed(order):  # names below the axis move the others up
             places[i] = min(places[i], bottom)
             bottom = places[i] - _LABEL_GAP
     return [round(place, 2) for place in places]
 
 
 def _day_ticks(axis: Axis) -> Iterator[Tick]:
-    """Ticks of the axis of days, no nearer than their texts allow; weeks begin on Mondays."""
+    """Yield ticks of the axis of days, spaced by their texts; weekly ticks are on Mondays."""
     scale = (axis.end - axis.start) / (axis.high - axis.low)
     step = next((size for size in _STEPS if size * scale >= 64), _STEPS[-1])
     first, last = (date.fromordinal(max(1, number)) for number in

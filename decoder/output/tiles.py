@@ -6,24 +6,17 @@ from urllib.parse import urlsplit
 
 from decoder.errors import DecodeError
 
-_HOST = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:]+\](:\d+)?", re.ASCII)  # it goes into a header
+_HOST = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:]+\](:\d+)?", re.ASCII)  # safe in a header
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Where tiles come from.
+    """The source of map tiles. Raises DecodeError for an invalid address."""
 
-    url: of raster tiles, with {z}, {x} and {y}, or of an archive of vector tiles, which ends in
-        .pmtiles; `https://`, or a path of the server that serves the page.
-
-    Raises DecodeError for another address.
-    """
-
-    url: str
+    url: str  # `https://` or a path: tiles with {z}, {x} and {y}, or a .pmtiles vector archive
     attribution: str = ""
 
     def __post_init__(self) -> None:
-        """Check the address."""
         parts = urlsplit(self.url)
         is_path = not parts.scheme and not parts.netloc and self.url.startswith("/")
         is_known = is_path or (
@@ -37,7 +30,7 @@ class Tiles:
 
     @property
     def is_vector(self) -> bool:
-        """Whether the address is of vector tiles, which another script draws."""
+        """Whether the tiles are vector tiles, which another script draws."""
         return urlsplit(self.url).path.endswith(".pmtiles")
 
     @property

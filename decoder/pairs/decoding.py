@@ -1,5 +1,6 @@
-"""`decode_pairs`: the joint table of a pair metric, with margins, conditional shares and a test
-(docs/method.md, "Two things together")."""
+"""`decode_pairs`: the joint table of a pair metric, with margins, conditional shares and a test.
+
+See docs/method.md, "Two things together"."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -22,11 +23,11 @@ from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.pair_kind import Pair
 
-MAX_CELLS = 4_000  # the covariance of all cells has as many squares
-SUM_WEIGHT = 1e3  # of the equation that all shares add up to 1, in reports
-RANK = 1e-9  # of the largest eigenvalue: smaller ones are unknown directions
+MAX_CELLS = 4_000  # the covariance has the square of this number of entries
+SUM_WEIGHT = 1e3  # the weight of the equation that shares sum to 1, relative to the reports
+RANK = 1e-9  # smaller eigenvalues, relative to the largest, are unknown directions
 MIN_NOISE = 1e-300
-MIN_MARGIN = 1e-3  # of an even margin: where it is 0, a prior needs some width
+MIN_MARGIN = 1e-3  # the minimum width of a prior, relative to an even margin
 TAUS = np.concatenate([[0.0], np.geomspace(1e-12, 1e4, 801)])  # 5 % apart
 
 
@@ -46,27 +47,22 @@ class Independence(NamedTuple):
 
 @dataclass(frozen=True)
 class JointTable(DecodedWindow):
-    """Shares of reports that hold each pair of values, unbiased, (M1, M2).
+    """Unbiased shares of reports with each pair of values, (M1, M2)."""
 
-    of: the names of the two sides.  covariance: of the cells, row by row.  fitted: the nearest
-    table without negative shares, of sum 1.  shrunk: the estimate drawn towards the product of the
-    margins as far as the evidence is weak. No interval is of it.
-    """
-
-    of: tuple[str, str]
+    of: tuple[str, str]  # The names of the two sides
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     estimate: Floats
-    covariance: Floats
-    fitted: Floats
-    shrunk: Floats
+    covariance: Floats  # Of the cells, row by row
+    fitted: Floats  # The nearest table without negative shares, of sum 1
+    shrunk: Floats  # Shrunk toward the product of the margins if evidence is weak
     independence: Independence
     level: float
     warnings: tuple[str, ...] = ()
 
     @property
     def cells(self) -> ShareTable:
-        """Shares of all cells, with intervals."""
+        """The shares of all cells, with intervals."""
         variances = np.maximum(np.diag(self.covariance), 0.0).reshape(self.estimate.shape)
         return self._shares(self.estimate, np.sqrt(variances))
 
@@ -77,8 +73,10 @@ class JointTable(DecodedWindow):
         return self._shares(sums @ self.estimate.ravel(), errors)
 
     def conditional(self, given: int) -> ShareTable:
-        """Share of each cell among the reports with the value of side `given`, with Fieller's
-        interval: from 0 to 1 where the share of the given value is itself not detected."""
+        """Return the share of each cell among the reports with the value of side `given`.
+
+        The intervals are Fieller's, from 0 to 1 if the share of the given value is itself not
+        detected."""
         sums = side_sums(self.estimate.shape, given)
         across = sums @ self.covariance
         place = np.indices(self.estimate.shape)[given].ravel()
@@ -97,12 +95,14 @@ class JointTable(DecodedWindow):
 
 
 def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> JointTable:
-    """Estimate the joint table of a pair metric. Raises DecodeError for another kind, no reports,
-    or more than 4,000 pairs.
+    """Estimate the joint table of a pair metric.
 
     Args:
-        aggregate: of a metric of kind `pair`, with its definition.
-        options: level and repeats and alpha, the level of the test, count.
+        aggregate: The aggregate of a metric of kind `pair`, with its definition.
+        options: The options; `level`, `repeats` and `alpha` (the level of the test) are used.
+
+    Raises:
+        DecodeError: The metric is of another kind, has no reports, or more than 4,000 pairs.
     """
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
@@ -147,7 +147,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Debiased shares (m, k) of cohorts with reports, and 0/1 bits of each pair, (m, k, M)."""
+    """Debiased shares (m, k) of cohorts with reports, and the 0/1 bits of each pair, (m, k, M)."""
 
     shares: Floats
     reports: Floats
@@ -157,14 +157,14 @@ class PairCounts:
     repetition: float = 1.0
 
     def bit_weights(self, design: Floats) -> Floats:
-        """Inverse variance of each debiased bit at the mean share of the pairs, (k,)."""
+        """Return the inverse variance (k,) of each debiased bit at the mean share of the pairs."""
         mean = np.full(len(design), float(design.mean()))
         noise = self.noise.mechanism_variance(mean, self.repetition)
         return np.asarray(1 / (noise + self.repetition * mean * (1 - mean)))
 
 
 def pair_counts(aggregate: Aggregate, pair: Pair, options: DecodeOptions) -> PairCounts:
-    """Return the debiased counts of a window. Raises DecodeError where it has no reports."""
+    """Return the debiased counts of a window. Raises DecodeError if it has no reports."""
     params, reports = aggregate.params, np.array(aggregate.reports_per_cohort, dtype=np.float64)
     present = reports > 0
     if not present.any():
@@ -191,7 +191,7 @@ class PairFit:
         return self.information - SUM_WEIGHT * float(self.counts.reports.sum())
 
     def covariance(self, shares: Floats | None = None) -> Floats:
-        """Covariance of P if devices hold `shares` (M,), or the estimate on the simplex."""
+        """Return the covariance of P at `shares` (M,), or at the estimate on the simplex."""
         table = project_simplex(self.estimate) if shares is None else shares
         inner = np.zeros_like(self.information)
         counts = self.counts
@@ -208,8 +208,9 @@ class PairFit:
 
 
 def fit_pair(counts: PairCounts) -> PairFit:
-    """Fit the shares of the pairs, which add up to 1, to the bit shares by weighted least squares.
-    Raises ImproperError where two pairs have the same bits in every cohort."""
+    """Fit shares of the pairs, of sum 1, to the bit shares by weighted least squares.
+
+    Raises ImproperError if two pairs have the same bits in every cohort."""
     cells = counts.designs.shape[2]
     weight = SUM_WEIGHT * float(counts.reports.sum())
     information, target = np.full((cells, cells), weight), np.full(cells, weight)
@@ -237,11 +238,10 @@ def _factor(information: Floats) -> tuple[Floats, bool]:
 
 
 def pair_independence(fit: PairFit, level: float) -> Independence:
-    """Wald test that the table is the product of its margins, with the covariance under the null.
+    """Test that the table is the product of its margins (Wald, with the null's covariance).
 
-    The departures d = p - r c', less the covariance of the estimated margins, have mean 0 under
-    independence; T = d' Cov(d)^-1 d over their (M1 - 1)(M2 - 1) dimensions.
-    """
+    The departures d = p - r c', minus the covariance of the estimated margins, have mean 0 under
+    independence; T = d' Cov(d)^-1 d over their (M1 - 1)(M2 - 1) dimensions."""
     shape = fit.counts.shape
     table = fit.estimate.reshape(shape)
     rows, columns = margins(table)
@@ -258,8 +258,9 @@ def pair_independence(fit: PairFit, level: float) -> Independence:
 
 
 def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independence:
-    """Wald statistic T = d' V^+ d with its p-value; the degrees of freedom are the rank of V.
-    Raises ImproperError where there is nothing to test."""
+    """Return the Wald statistic T = d' V^+ d with its p-value, with rank V degrees of freedom.
+
+    Raises ImproperError if there is nothing to test."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     is_identified = values > RANK * max(float(values[-1]), 0.0)
     if not is_identified.any():
@@ -271,22 +272,29 @@ def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independ
 
 
 def side_sums(shape: tuple[int, ...], side: int) -> Floats:
-    """Matrix (values of the side, cells) that sums cells to the margin of a side."""
+    """Return the matrix (values of the side, cells) that sums cells to the margin of a side."""
     place = np.indices(shape)[side].ravel()
     return np.asarray((place[None, :] == np.arange(shape[side])[:, None]).astype(np.float64))
 
 
 def margins(table: Floats) -> tuple[Floats, Floats]:
-    """Return the margins of both sides of a table (M1, M2), projected on the simplex."""
+    """Return the margins of both sides of a table (M1, M2), projected onto the simplex."""
     return project_simplex(table.sum(axis=1)), project_simplex(table.sum(axis=0))
 
 
 def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Floats:
-    """The table without negative shares, of sum 1, nearest to an estimate: argmin (q-p)' H (q-p).
+    """Return the table q nearest to an estimate p with q >= 0 and sum 1: argmin (q-p)' H (q-p).
 
-    estimate: (M1, M2).  information: H, symmetric, without a weight on the sum. FISTA with restarts
-    (Beck, Teboulle 2009; O'Donoghue, Candes 2015), until no share moves by more than 1e-9 of the
-    sum: SciPy's nnls takes a minute for 4,000 cells. Raises ConvergenceError.
+    FISTA with restarts (Beck, Teboulle 2009; O'Donoghue, Candes 2015) runs until no share moves by
+    more than 1e-9 of the sum; SciPy's nnls takes a minute for 4,000 cells.
+
+    Args:
+        estimate: The estimate p, (M1, M2).
+        information: The symmetric matrix H, without a weight on the sum.
+        steps: The maximum number of steps.
+
+    Raises:
+        ConvergenceError: The steps do not suffice.
     """
     target, size = estimate.ravel(), estimate.size
 
@@ -294,9 +302,9 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
         moved = information @ (change - change.mean())
         return np.asarray(moved - moved.mean())
 
-    # Tables differ by changes of sum 0 alone, so a step is as long as the curvature of those
-    # allows: that of the sum would leave strong noise far from the nearest table.
-    largest = float(information[0, 0])  # of one cell there are no changes
+    # Tables differ by changes of sum 0 only, so the step length follows their curvature: that of
+    # the sum would stop far from the nearest table if the noise is strong.
+    largest = float(information[0, 0])  # a single cell cannot change
     if size > 1:
         start = np.arange(size) - (size - 1) / 2 + 0.1 * (-1.0) ** np.arange(size)
         operator = LinearOperator((size, size), matvec=centred, dtype=np.float64)
@@ -318,18 +326,21 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
 
 
 def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
-    """The empirical Bayes table: each cell's posterior mean, drawn towards the product of margins.
+    """Return the empirical Bayes table: posterior means, shrunk toward the product of the margins.
 
-    What cells depart by from the product is taken to be normal around 0, with variances of tau
+    The departures of cells from the product are modeled as normal around 0, with variances of tau
     times the product; tau is the most likely one, given the part of the departures that the margins
-    leave free.  estimate: (M1, M2).  covariance: of its cells, (M1 M2, M1 M2).
+    leave free.
+
+    Args:
+        estimate: The estimated table, (M1, M2).
+        covariance: The covariance of its cells, (M1 M2, M1 M2).
     """
     both = margins(estimate)
     product = np.outer(*both)
     (rows, back_rows), (columns, back_columns) = (_unit_contrasts(margin) for margin in both)
 
     def contrasted(cells: Floats) -> Floats:
-        """(rows kron columns)' cells (M1 M2, n), without the Kronecker product."""
         number = cells.shape[1]
         cube = columns.T @ np.tensordot(rows.T, cells.reshape(*estimate.shape, number), 1)
         return np.asarray(cube.reshape(rows.shape[1] * columns.shape[1], number))
@@ -346,8 +357,9 @@ def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
 
 
 def _unit_contrasts(margin: Floats) -> tuple[Floats, Floats]:
-    """Contrasts of variance 1 where departures have variances of the margin (M,), (M, M - 1);
-    and what takes them back to departures of sum 0."""
+    """Return contrasts (M, M - 1) of variance 1 for departures with variances of the margin (M,).
+
+    The second result maps contrasts back to departures of sum 0."""
     basis = helmert(len(margin)).T
     width = np.maximum(margin, MIN_MARGIN / len(margin))
     root = np.linalg.cholesky((basis.T * width) @ basis)

@@ -1,4 +1,4 @@
-"""From the numbers of a decoding to the analyst's terms: table, summary, diagnostics, warnings."""
+"""Build a `Decoding` (table, summary, diagnostics, warnings) from the numbers of its steps."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,11 +16,11 @@ from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summar
 from decoder.results.warnings import StepResults, left_out, plain_warnings, why_nothing
 from decoder.typing import Floats
 
-POWER = 0.8  # of a test to find a share of the size that we call detectable
+POWER = 0.8  # the power of the test at the detectable share
 
 
 def assemble(steps: StepResults) -> Decoding:
-    """Put what the steps gave in the analyst's terms."""
+    """Build the decoding from the results of the steps."""
     aggregate, estimate = steps.aggregate, steps.estimate
     noise = steps.observed.noise_of(estimate.shrunken)
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
@@ -54,10 +54,9 @@ def assemble(steps: StepResults) -> Decoding:
 
 
 def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
-    """A decoding that says which cohorts it was made without, and how unlike the others they are.
+    """Add to a decoding which cohorts it was made without, and how much they differ.
 
-    scores: sizes of the residuals of those cohorts when they took part.
-    """
+    `scores` are the sizes of their residuals when they took part."""
     if not scores:
         return decoding
     cohort_z = decoding.diagnostics.cohort_z.copy()
@@ -68,7 +67,7 @@ def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
 
 
 def notes_of(steps: StepResults) -> NDArray[np.uint8]:
-    """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
+    """Return indices into `NOTES`, (G,), for intervals that reach 0 or exclude their estimate."""
     shares, printed = steps.estimate.shares, steps.estimate.shrunken
     detected = steps.decision.detected
     reaches = detected & ~(steps.intervals[0] > 0)
@@ -102,7 +101,7 @@ def _table(steps: StepResults) -> CandidateTable:
     if decision.weights is not None:
         columns["weight"] = decision.weights
     first = group == np.arange(len(group))
-    if not first.all():  # no copies where all differ
+    if not first.all():  # avoid copies if all differ
         back = (np.cumsum(first) - 1)[group]  # a candidate's group among the groups
         columns = {name: column[back] for name, column in columns.items()}
     values = [value.decode() for value in steps.candidates.values]
@@ -110,11 +109,11 @@ def _table(steps: StepResults) -> CandidateTable:
 
 
 def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floats:
-    """Size of the residual of each cohort that has reports as a normal deviate, (m,).
+    """Return the size of each cohort's residual as a normal deviate, (m,).
 
-    noise: covariance of the cohorts at the shares of the estimate, (m, k, k). The quadratic form is
-    about chi-squared; made normal by Wilson and Hilferty (1931). NaN where the fit leaves nothing.
-    """
+    `noise` is the covariance (m, k, k) of the cohorts at the estimated shares. The quadratic form
+    is about chi-squared, and made normal by Wilson and Hilferty (1931). NaN if the fit leaves no
+    freedom."""
     covariance = noise + estimate.missing * observed.noise.random.covariance_matrix
     residual = observed.bit_shares - estimate.fitted
     scale, freedom = estimate.excess * estimate.unfitted, observed.rows // len(residual)
@@ -129,9 +128,9 @@ def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floa
 def _summary(steps: StepResults, noise: Floats) -> Summary:
     params, observed, estimate = steps.aggregate.params, steps.observed, steps.estimate
     options, decision, random = steps.options, steps.decision, observed.noise.random
-    if observed.noise.symbols:  # without what was added to make it invertible
+    if observed.noise.symbols:  # without the term that makes it invertible
         noise = observed.noise.covariance(observed.positions, estimate.shrunken)
-    # the rule as it came out
+    # the threshold that the rule actually applied
     threshold = options.alpha / decision.listed(np.arange(len(estimate.shares))).sum()
     if options.correction == "none":
         threshold = options.alpha

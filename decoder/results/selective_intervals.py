@@ -1,9 +1,8 @@
-"""What is said of the values detected: intervals after selection, and how far forged reports reach.
+"""Intervals of detected values after selection, and the possible effect of fabricated reports.
 
-A forger sends whatever bits he likes, in whatever cohort: estimates are, to first order, linear in
-the debiased bit shares, so that the best forgery is known bit by bit, and the best choice of
-cohorts is a fractional knapsack (docs/method.md, "Forged reports").
-"""
+An attacker can send any bits in any cohort. Estimates are, to first order, linear in the debiased
+bit shares, so the best attack is known bit by bit, and the best choice of cohorts is a fractional
+knapsack (docs/method.md, "Forged reports")."""
 
 from __future__ import annotations
 
@@ -21,23 +20,22 @@ from decoder.model.noise import BitNoise
 from decoder.options import DecodeOptions
 from decoder.typing import Flags, Floats, Indices
 
-_NO_CUT = 8.0  # standard errors below 0: no estimate is that low
-_FAR = 40.0  # standard errors: beyond any threshold
-_MANY = 1e9  # degrees of freedom: beyond them Student's t is normal
-_MIN_MISSED = 0.2  # of what intervals may miss: for the rightly found, where many are wrong
-EVEN_ODDS = 0.5  # local fdr above which a found value is likelier wrong than right
-MIN_LOW = 1e-9  # where an interval of a detected share begins that reaches down to it
+_NO_CUT = 8.0  # standard errors below 0, lower than any estimate
+_FAR = 40.0  # standard errors, beyond any threshold
+_MANY = 1e9  # degrees of freedom with which Student's t is normal
+_MIN_MISSED = 0.2  # the minimum part of the error level for correctly detected values
+EVEN_ODDS = 0.5  # local fdr above which a detected value is more likely wrong than right
+MIN_LOW = 1e-9  # the minimum lower end of an interval of a detected share that excludes 0
 
 
 def selected_intervals(
     estimate: Estimate, decision: ListDecision, options: DecodeOptions
 ) -> tuple[Floats, Floats]:
-    """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,).
+    """Return intervals of the detected values that allow for their selection; NaN elsewhere, (G,).
 
-    Within 0 and 1; the lower end is raised to what test and prior both exclude. They agree with the
-    decision: where the rule accepts no p-value above (1 - level) / 2, the interval of an accepted
-    candidate excludes 0 (docs/method.md, "Intervals and the printed share").
-    """
+    They are within 0 and 1; the lower end is raised to what test and prior both exclude. They agree
+    with the decision: if the rule accepts no p-value above (1 - level) / 2, the interval of an
+    accepted candidate excludes 0 (docs/method.md, "Intervals and the printed share")."""
     low, high = np.full((2, len(estimate.shares)), np.nan)
     detected = np.flatnonzero(decision.detected)
     if not len(detected):
@@ -47,13 +45,13 @@ def selected_intervals(
     wrong = estimate.local_fdr[detected]
     reaching = wrong > EVEN_ODDS
     told_apart = np.where(reaching, 0.0, wrong)[decision.listed(detected)]
-    # No interval without 0 holds the share of a wrong string. What those miss is taken from what
-    # all may miss, down to a fifth of it.
+    # An interval without 0 misses the share of a wrong string. Subtract those misses from the
+    # error level of all intervals, down to a fifth of it.
     missed = 1 - options.level - (float(told_apart.mean()) if told_apart.size else 0.0)
     level = 1 - max(missed, (1 - options.level) * _MIN_MISSED)
     tail = (1 - level) / 2
     wider = max(float(stdtrit(min(estimate.freedom, _MANY), tail) / ndtri(tail)), 1.0)
-    errors = estimate.std_errors[detected] * wider  # as far as Student's t reaches
+    errors = estimate.std_errors[detected] * wider  # to the quantile of Student's t
     lows, highs = selected_interval(shares, errors, cutoffs, level)
     # The test reaches as far as the rule's cutoff, and no less than a plain interval.
     plain = estimate.tail.score(-ndtri([(1 - options.level) / 2])) * spread
@@ -61,14 +59,16 @@ def selected_intervals(
     lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, detected, tail)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
     lows = np.where(reaching, 0.0, np.minimum(lows, printed))
-    low[detected] = np.where(lows < MIN_LOW, 0.0, lows)  # the row then says why it reaches 0
+    low[detected] = np.where(lows < MIN_LOW, 0.0, lows)  # the row then has a note
     high[detected] = np.clip(np.maximum(highs, printed), 0, 1)
     return low, high
 
 
 def _least_held(estimate: Estimate, indices: Indices, tail: float) -> Floats:
-    """Below it a part `tail` of the posterior lies if somebody holds the candidate, (D,): by the
-    test alone a share far below the cutoff, overestimated, would be outside its interval."""
+    """Return the limit (D,) with a part `tail` of the posterior below it if the value is present.
+
+    With the test alone, an overestimated share far below the cutoff would be outside its interval.
+    """
     if estimate.prior is None:
         return np.full(len(indices), np.inf)
     shares, errors = estimate.shares[indices], estimate.std_errors[indices]
@@ -80,8 +80,9 @@ def _least_held(estimate: Estimate, indices: Indices, tail: float) -> Floats:
 def _cutoffs(
     estimate: Estimate, decision: ListDecision, options: DecodeOptions, indices: Indices
 ) -> tuple[Floats, Floats]:
-    """Return the smallest estimate with which each detected candidate would have been accepted, and
-    what a unit of the test's score is as a share, (D,)."""
+    """Return the smallest estimate at which each detected candidate would be accepted, (D,).
+
+    The second result is the share that corresponds to a unit of the test's score, (D,)."""
     shares, z, errors = (x[indices] for x in (estimate.shares, estimate.z, estimate.std_errors))
     spread = np.divide(shares, z, out=errors.copy(), where=shares * z > 0)
     largest, prior = decision.largest(indices), estimate.prior
@@ -99,14 +100,16 @@ def _cutoffs(
     return np.asarray(cutoffs), np.asarray(spread)
 
 
-PER_CENT = 0.01  # of all reports, whose largest effect is stated
+PER_CENT = 0.01  # the part of fabricated reports whose largest effect is stated
 _AT_ONCE = 128  # candidates
 
 
 def forged(
     observed: Observed, estimate: Estimate, detected: Flags, low: Floats
 ) -> dict[str, Floats]:
-    """The `forged` columns of candidates.csv, (G,), NaN if not detected. low: of the intervals."""
+    """Return the `forged` columns of candidates.csv, (G,), NaN if not detected.
+
+    `low` are the lower ends of the intervals."""
     whole, above_low, shift = (np.full(len(detected), np.nan) for _ in range(3))
     indices = np.flatnonzero(detected)
     for start in range(0, len(indices), _AT_ONCE):
@@ -120,7 +123,7 @@ def forged(
 
 
 def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains:
-    """With the reports of those who do not hold the value in the place of what is forged."""
+    """Return the gains if fabricated reports replace those of devices without the value."""
     assert estimate.directions is not None  # noqa: S101 (every estimator gives them)
     noise, shape = observed.noise, (*observed.bit_shares.shape, len(some))
     directions = estimate.directions(some).reshape(shape)
@@ -135,22 +138,25 @@ def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains:
 
 
 class Gains(NamedTuple):
-    """The largest shifts of B estimates, up and down, if all reports of a cohort are forged,
-    (m, B); weights: part of all reports that the cohort has, (m,)."""
+    """The largest shifts (m, B) of B estimates if all reports of a cohort are fabricated."""
 
     up: Floats
     down: Floats
-    weights: Floats
+    weights: Floats  # Each cohort's part of all reports, (m,)
 
 
 def forgery_gains(
     directions: Floats, honest: Floats, mean: float, noise: BitNoise, reports: Floats, *, one: bool
 ) -> Gains:
-    """Return the largest shifts, up and down, of each estimate by forged reports of each cohort.
+    """Return the largest shifts, up and down, of each estimate by a cohort's fabricated reports.
 
-    directions: g, change of each estimate by each debiased bit share, (m, k, B).  honest: centered
-    bit shares of the reports that would be replaced, (m, k, B).  mean: a, which centers them.
-    reports: N_j, (m,).  one: a report shows exactly one of the k symbols.
+    Args:
+        directions: The derivative g of each estimate in each debiased bit share, (m, k, B).
+        honest: The centered bit shares of the replaced reports, (m, k, B).
+        mean: The value a that centers them.
+        noise: The noise of one bit.
+        reports: The number of reports N_j, (m,).
+        one: Whether a report has exactly one of the k symbols.
     """
     lowest, highest = sorted(((0 - noise.p_star) / noise.gap, (1 - noise.p_star) / noise.gap))
     now = (directions * honest).sum(axis=1)
@@ -167,26 +173,26 @@ def forgery_gains(
 
 
 def smallest_forgery(gains: Gains, shifts: Floats) -> Floats:
-    """The smallest part of all reports that raises each estimate by `shifts` (B,); at most 1."""
+    """Return the smallest part of all reports that raises each estimate by `shifts` (B,)."""
     gained, spent = _filled(gains.up, gains.weights)
     return _interpolated(shifts, gained, spent)
 
 
 def largest_shift(gains: Gains, fraction: float) -> Floats:
-    """Return the largest change of each estimate by a forged `fraction` of all reports, (B,)."""
+    """Return the largest change (B,) of each estimate by a fabricated `fraction` of all reports."""
     at = np.full(gains.up.shape[1], fraction)
     sides = (_filled(side, gains.weights) for side in (gains.up, gains.down))
     return np.maximum(*(_interpolated(at, spent, gained) for gained, spent in sides))
 
 
 def _interpolated(at: Floats, x: Floats, y: Floats) -> Floats:
-    """Return the values of B functions, one a column of x and y, at one place each, (B,)."""
     return np.array([np.interp(*row) for row in zip(at, x.T, y.T, strict=True)], dtype=np.float64)
 
 
 def _filled(gains: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Shift gained and part of the reports spent as cohorts are filled, in the order of what a
-    forged report of theirs gains, (m + 1, B) each."""
+    """Return the cumulative shift and part of reports, filling the most effective cohorts first.
+
+    Both are (m + 1, B)."""
     order = np.argsort(-gains / weights[:, None], axis=0, kind="stable")
     gained = np.cumsum(np.take_along_axis(gains, order, axis=0), axis=0)
     spent = np.cumsum(weights[order], axis=0)

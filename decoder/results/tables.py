@@ -1,4 +1,4 @@
-"""`Decoding`: all results of a decoding, with what is needed to judge them."""
+"""`Decoding`: all results of a decoding, with the information needed to judge them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -21,25 +21,21 @@ NOTES = (
     "the interval reaches 0: the estimate, made with the other values, is weaker than the test, "
     "which was made without the value",
     "the interval reaches 0: the test distinguishes the value from 0, but given the other shares a "
-    "value that nobody holds is the likelier cause of such an estimate",
+    "value that no one has is the likelier cause of such an estimate",
 )  # of a row, by number
 
-MAX_PRINTED = 5  # of what was found, by `print`
-MAX_JOINED = 5  # values of a group that cannot be distinguished, that are named
+MAX_PRINTED = 5  # detected values in `print`
+MAX_JOINED = 5  # named values in a group of indistinguishable ones
 
 
 @dataclass(frozen=True)
 class CandidateTable:
-    """The results for all candidates, (M,) each, in the order of the list; the columns of
-    candidates.csv (docs/results-columns.md), not cut at 0 or 1.
+    """The results for all candidates, (M,) each, in list order.
 
-    group: index of the first candidate that sets the same bits in every cohort.  selected_low,
-    selected_high: within 0 and 1; they and the forged columns are NaN if not detected.  note:
-    number of one of `NOTES`.  weight: of mean 1 over the groups; None where all are 1.
-    """
+    These are the columns of candidates.csv (docs/results-columns.md), not clipped to [0, 1]."""
 
     values: Sequence[str]
-    group: Indices
+    group: Indices  # Index of the first candidate that sets the same bits in every cohort
     estimate: Floats
     std_error: Floats
     low: Floats
@@ -50,13 +46,13 @@ class CandidateTable:
     p_adjusted: Floats
     local_fdr: Floats
     detected: Flags
-    selected_low: Floats
+    selected_low: Floats  # Within 0 and 1; NaN if not detected, like the next four columns
     selected_high: Floats
     forged: Floats
     forged_low: Floats
     forged_shift: Floats
-    note: NDArray[np.uint8]
-    weight: Floats | None = None
+    note: NDArray[np.uint8]  # Index into `NOTES`
+    weight: Floats | None = None  # Of mean 1 over the groups; None if all are 1
 
     @property
     def found(self) -> Indices:
@@ -67,10 +63,9 @@ class CandidateTable:
 
 @dataclass(frozen=True)
 class Detected:
-    """A value that was found: shares in [0, 1], interval after selection, corrected p-value. value:
-    the candidates that set the same bits, joined by " | "."""
+    """A detected value: shares in [0, 1], interval after selection, corrected p-value."""
 
-    value: str
+    value: str  # The candidates that set the same bits, joined by " | "
     share: float
     std_error: float
     low: float
@@ -86,7 +81,7 @@ class Detected:
 
     @property
     def found(self) -> str:
-        """How sure it is that somebody holds the value: "possible" if the interval reaches 0."""
+        """The certainty that the value is present: "possible" if the interval reaches 0."""
         return "yes" if self.low > 0 else "possible"
 
 
@@ -94,10 +89,7 @@ class Detected:
 class Summary:
     """The decoding in numbers. Shares and variances are fractions of 1.
 
-    explained, missing, noise: parts of the variance of the bit shares over rows.  signal_explained:
-    what the fit explains of all but the noise; None where nothing is distinguishable from 0.
-    detectable_share: the smallest share that is found 8 times in 10.  repetition: rho, as used.
-    """
+    `explained`, `missing` and `noise` are parts of the variance of the bit shares over rows."""
 
     num_candidates: int
     num_groups: int
@@ -109,54 +101,44 @@ class Summary:
     explained: float
     missing: float
     noise: float
-    signal_explained: float | None
-    detectable_share: float
+    signal_explained: float | None  # The explained part of all but noise; None without signal
+    detectable_share: float  # The smallest share that is detected 8 times in 10
     epsilon_infinity: float
     epsilon_one: float
-    repetition: float
+    repetition: float  # rho, as used
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Figures that tell whether the model fits the data.
+    """Figures that show whether the model fits the data."""
 
-    method: `cavity`, `lasso` or `direct` (one bit a value).  shrunk: whether a prior was learnt.
-    cohort_z: standardized size of each cohort's residual, about normal when the cohort follows the
-    model, NaN for an empty one, (m,).  unlisted_squared: tau, the sum of squared shares of values
-    that are not on the list.  excess: kappa, 1 when the variance is as modeled.  freedom: of the t
-    distribution of the scores.  left_out: cohorts whose counts were plainly not made as the others
-    were; nothing but their cohort_z is of a fit that saw them.
-    """
-
-    method: str
-    shrunk: bool
-    cohort_z: Floats
-    unlisted_squared: float
+    method: str  # `cavity`, `lasso` or `direct` (one bit per value)
+    shrunk: bool  # A prior was learned
+    cohort_z: Floats  # Standardized residual of each cohort, (m,), about normal; NaN if empty
+    unlisted_squared: float  # tau, the sum of squared shares of unlisted values
     unlisted_error: float
-    excess: float
-    freedom: float
+    excess: float  # kappa, 1 if the variance is as modeled
+    freedom: float  # Of the t distribution of the scores
     iterations: int
     converged: bool
     full_fit: bool
     penalty: float | None
-    left_out: tuple[int, ...] = ()
+    left_out: tuple[int, ...] = ()  # Odd cohorts; only their cohort_z is from a fit with them
 
 
 @dataclass(frozen=True)
 class Decoding(DecodedWindow):
-    """The result of `decode`. warnings: most important first.  reason: why nothing was found, or
-    None.  notes: what was met while the candidates were read."""
+    """The result of `decode`."""
 
     options: DecodeOptions
     candidates: CandidateTable
     summary: Summary
     diagnostics: Diagnostics
-    warnings: tuple[str, ...]
-    reason: str | None
-    notes: str
+    warnings: tuple[str, ...]  # Most important first
+    reason: str | None  # Why nothing was detected, or None
+    notes: str  # Remarks from reading the candidates
 
     def __str__(self) -> str:
-        """In short: metric, days, the largest shares; `detected` holds all that was found."""
         days = "" if self.first_day is None else f", {self.first_day} to {self.last_day}"
         texts = [f"{row.value} {row.share:.1%}" for row in self.detected]
         more = ", ..." if len(texts) > MAX_PRINTED else ""
@@ -165,7 +147,7 @@ class Decoding(DecodedWindow):
 
     @property
     def detected(self) -> tuple[Detected, ...]:
-        """The values found, largest share first; candidates with the same bits are one entry."""
+        """The detected values, largest share first; candidates with the same bits are one entry."""
         table, truth, rows = self.candidates, self.options.true_shares, []
         columns = {"share": "shrunken", "low": "selected_low", "high": "selected_high"}
         names = [column for column in Detected.__annotations__
@@ -183,13 +165,13 @@ class Decoding(DecodedWindow):
         return tuple(rows)
 
     def to_frame(self) -> Any:
-        """`detected` as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
+        """Return `detected` as a pandas.DataFrame. Raises OutputError without pandas."""
         names = [field.name for field in fields(Detected)]
         return to_frame([asdict(row) for row in self.detected], names)
 
 
 def join_group(members: Sequence[str]) -> str:
-    """Name a group of candidates that cannot be distinguished."""
+    """Return a name for a group of indistinguishable candidates."""
     if len(members) <= MAX_JOINED:
         return " | ".join(members)
     return " | ".join(members[:MAX_JOINED]) + f" | ... ({len(members)} values)"

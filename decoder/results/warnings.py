@@ -1,4 +1,4 @@
-"""Warnings in plain words: what an analyst must know before trusting a decoding."""
+"""Plain-language warnings: what an analyst must know before trusting a decoding."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -24,41 +24,38 @@ from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 
 FEW_COHORTS = 32
-MAX_CROWDED_ROWS = 256  # with more rows one fit explains the counts well enough
-FEW_FOUND = 10  # values, among which a wrong one is a large part
-MUCH_EXPLAINED = 0.8  # of the reports, by the values found
-MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
+MAX_CROWDED_ROWS = 256  # with more rows, one fit explains the counts well enough
+FEW_FOUND = 10  # detected values among which a wrong one is a large part
+MUCH_EXPLAINED = 0.8  # the part of the reports that detected values explain
+MUCH_UNLISTED = 0.05  # the share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
-MOSTLY_OVER = 0.7  # of the rows' freedom, left by a fit of probable candidates
+MOSTLY_OVER = 0.7  # the part of the rows' freedom left by a fit of probable candidates
 UNBALANCED = 0.25  # relative distance from the mean
 SUM_TOO_LARGE = 1.1
 _GROUPS_SHOWN = 5
 
 
 class StepResults(NamedTuple):
-    """Inputs of a decoding, and results of its steps for distinguishable candidates, (G,).
-
-    group: the first that sets the same bits, (M,).  intervals: of those detected.
-    """
+    """The inputs of a decoding, and its steps' results for distinguishable candidates, (G,)."""
 
     aggregate: Aggregate
     candidates: Candidates
     options: DecodeOptions
-    group: Indices
+    group: Indices  # The first candidate that sets the same bits, (M,)
     observed: Observed
     estimate: Estimate
     decision: ListDecision
-    intervals: tuple[Floats, Floats]
+    intervals: tuple[Floats, Floats]  # Of the detected values
 
 
 def plain_warnings(steps: StepResults, decoding: Decoding) -> tuple[str, ...]:
-    """All warnings that apply to a decoding, most important first."""
+    """Return all warnings that apply to a decoding, most important first."""
     of_all = (_of_the_fit, _of_the_counts, _of_the_size)
     return tuple(text for about in of_all for text in about(steps, decoding))
 
 
 def why_nothing(summary: Summary) -> str:
-    """Return a line on why a decoding detected no value."""
+    """Return a sentence on why a decoding detected no value."""
     return (
         f"No value was found: {summary.num_reports:,} reports cannot show shares below "
         f"{percent(summary.detectable_share)} among {summary.num_candidates:,} candidates. "
@@ -67,7 +64,7 @@ def why_nothing(summary: Summary) -> str:
 
 
 def left_out(cohorts: Sequence[int], summary: Summary) -> str:
-    """Return the sentence that names the cohorts which were left out, and why."""
+    """Return a sentence that names the omitted cohorts and the reason."""
     named = ", ".join(map(str, cohorts[:10])) + ", ..." * (len(cohorts) > 10)
     single = len(cohorts) == 1
     return (
@@ -81,7 +78,7 @@ def left_out(cohorts: Sequence[int], summary: Summary) -> str:
 
 
 def _of_the_fit(steps: StepResults, decoding: Decoding) -> Iterator[str]:
-    """Yield what is wrong with the fit, or with what it was made of."""
+    """Yield warnings about the fit and its inputs."""
     diagnostics, rows = decoding.diagnostics, steps.observed.rows
     if not diagnostics.converged:
         yield (
@@ -90,8 +87,8 @@ def _of_the_fit(steps: StepResults, decoding: Decoding) -> Iterator[str]:
             "estimates are not to be used. Shorten the list, or use more cohorts, bits or symbols."
         )
     yield from (*_impossible(steps, decoding), *_alike(steps, decoding))
-    # as if errors were independent: of honest draws in seven settings, 400 to 1,500 each, 0 to 1.3
-    # of 1,000 were alarmed
+    # as if errors were independent; in simulations of honest reports (seven settings, 400 to 1,500
+    # draws each), the rate of false alarms was 0 to 1.3 in 1,000
     estimate, detected = steps.estimate, steps.decision.detected
     by_chance = -float(ndtri(ALARM)) * float(np.linalg.norm(estimate.std_errors[detected]))
     total = decoding.summary.allocated_share
@@ -110,7 +107,7 @@ def _of_the_fit(steps: StepResults, decoding: Decoding) -> Iterator[str]:
 
 
 def _of_the_counts(steps: StepResults, decoding: Decoding) -> Iterator[str]:
-    """Yield where the counts, or the list, are not what the model takes them for."""
+    """Yield warnings about counts or lists that deviate from the model."""
     diagnostics, summary = decoding.diagnostics, decoding.summary
     odd = odd_cohorts(diagnostics.cohort_z)
     if len(odd):
@@ -149,8 +146,9 @@ def _of_the_counts(steps: StepResults, decoding: Decoding) -> Iterator[str]:
 
 
 def _missed(steps: StepResults, diagnostics: Diagnostics) -> Iterator[str]:
-    """Yield that the found values leave many reports unexplained, where these are neither noise
-    nor, as far as the list's unbiased sum shows, other values of the list."""
+    """Yield warnings that detected values leave many reports unexplained.
+
+    These reports are neither noise nor, by the list's unbiased sum, other values of the list."""
     largest = float(np.sqrt(diagnostics.unlisted_squared))
     certain = diagnostics.unlisted_squared > 3 * diagnostics.unlisted_error
     estimate, found = steps.estimate, steps.decision.detected
@@ -173,7 +171,7 @@ def _missed(steps: StepResults, diagnostics: Diagnostics) -> Iterator[str]:
 
 
 def _of_the_size(steps: StepResults, decoding: Decoding) -> Iterator[str]:
-    """Yield what so many reports, cohorts and candidates cannot show."""
+    """Yield warnings about what this number of reports, cohorts and candidates cannot show."""
     summary, cohorts_out = decoding.summary, list(steps.options.without_cohorts)
     reports = np.delete(np.array(steps.aggregate.reports_per_cohort, float), cohorts_out)
     if summary.detectable_share >= MUCH_UNLISTED:
@@ -189,7 +187,7 @@ def _of_the_size(steps: StepResults, decoding: Decoding) -> Iterator[str]:
             "treat values with few reports alongside very frequent ones with care."
         )
     listed, complete, rows = summary.num_groups, steps.candidates.complete, steps.observed.rows
-    # of maps, whose lists are complete, `cells` says it
+    # maps, whose lists are complete, have a separate warning (`cell_estimates`)
     crowded = rows <= MAX_CROWDED_ROWS and listed > rows
     if hashed and crowded and not complete:
         caveat = (
@@ -244,7 +242,7 @@ def _impossible(steps: StepResults, decoding: Decoding) -> Iterator[str]:
 
 
 def _alike(steps: StepResults, decoding: Decoding) -> Iterator[str]:
-    """Hashed candidates share more bits than hashing gives."""
+    """Yield a warning if hashed candidates share more bits than random hashing explains."""
     observed = steps.observed
     if steps.candidates.complete or decoding.diagnostics.method == "direct":
         return
@@ -267,7 +265,7 @@ def _alike(steps: StepResults, decoding: Decoding) -> Iterator[str]:
 
 
 def _few_found(steps: StepResults, decoding: Decoding) -> Iterator[str]:
-    """Why intervals of few found values hold less often than their level."""
+    """Yield a warning that intervals of few detected values contain the truth less often."""
     number, options = decoding.summary.num_detected, steps.options
     few = options.correction in FALSE_SHARE and number <= FEW_FOUND
     p = steps.estimate.p_values
@@ -278,7 +276,7 @@ def _few_found(steps: StepResults, decoding: Decoding) -> Iterator[str]:
             "rule used bounds the mean share of wrong ones, and among so few a wrong one weighs "
             "much. In simulations of lists with one to three values to be found .89 to .92 of the "
             "95 % intervals of all found held the truth, .95 to .99 of those of values that "
-            "somebody holds: no interval that excludes 0 holds for a wrong one. Look at local_fdr, "
+            "are present: no interval that excludes 0 is right for a wrong one. Look at local_fdr, "
             "or decide with --correction bonferroni (.93 to .95)."
         )
 
@@ -299,7 +297,7 @@ def _repeats(steps: StepResults, decoding: Decoding) -> Iterator[str]:
         )
     elif used > 1 and declared is None:
         yield (
-            "Devices send repeated reports that nobody declared: the sizes of the cohorts and the "
+            "Devices send repeated reports that are not declared: the sizes of the cohorts and the "
             f"noise between them are those of a repetition of about {used:.3g}, not of values that "
             "the list misses. The intervals allow for it. Declare max_reports_per_period, or give "
             "the number of reports by device (repeats)."

@@ -23,10 +23,10 @@ from rappor_core.params import HashFamily
 
 
 class AggregateSource(Protocol):
-    """A source of aggregates; `note` is called with what is left out."""
+    """A source of aggregates; `note` is called with a sentence about what is left out."""
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Read a window. Raises RapporError where there is none."""
+        """Read a window. Raises RapporError if there is none."""
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
         """Read a series of windows, oldest first; otherwise as `read`."""
@@ -34,35 +34,34 @@ class AggregateSource(Protocol):
 
 @dataclass(frozen=True)
 class AggregateFiles:
-    """Aggregate files; they are added up, or are the windows of a series."""
+    """Aggregate files, which are summed or are the windows of a series."""
 
     paths: tuple[Path, ...]
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Return the files, in their order. Raises CountsError for one that cannot be read."""
-        del note  # of files nothing is left out
+        """Return the aggregates in file order. Raises CountsError for an unreadable file."""
+        del note  # no file is left out
         if not self.paths:
             raise DecodeError("no aggregate file was given; give one or more")
         return list(map(read_aggregate_file, self.paths))
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
-        """Each file as a window. Raises AggregateError for one that does not say its days."""
+        """Return each file as a window. Raises AggregateError for a file without days."""
         return windows_of_files(self.read(note), each)
 
 
 @dataclass(frozen=True)
 class CollectorWindow:
-    """The closed days of a metric, asked of a collector over HTTP. split: of a location, all slots
-    and levels of which are read, how its days are divided."""
+    """The closed days of a metric, requested from a collector over HTTP."""
 
     collector: str
     metric: str
     first: date | None = None
     last: date | None = None
-    split: SplitName | None = None
+    split: SplitName | None = None  # How to divide the days of a location
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """The counts of the window. Raises RemoteError, and DecodeError where nothing is served."""
+        """Read the counts of the window. Raises RemoteError; DecodeError if nothing is served."""
 
         def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
             return fetch_aggregate(self.collector, name, first=first, last=last)
@@ -74,7 +73,7 @@ class CollectorWindow:
         return list(fetch_parts(self.metric, listed, fetch, days, self.split, note))
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
-        """Ask the collector for a series of windows, as `windows_of_collector`."""
+        """Request a series of windows from the collector; see `windows_of_collector`."""
         days = self.first, self.last
         return list(windows_of_collector(self.collector, self.metric, each, *days, note))
 
@@ -86,7 +85,7 @@ def window_of(
     last: date | None,
     split: SplitName = SplitName.WHOLE,
 ) -> CollectorWindow:
-    """The days of a metric, with all slots and levels that are listed. Raises RemoteError."""
+    """Return the days of a metric, with all of its slots and levels. Raises RemoteError."""
     listed = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
     in_parts = any(str(row["name"]).startswith(f"{metric}/") for row in listed)
     return CollectorWindow(collector, metric, first, last, split if in_parts else None)
@@ -106,13 +105,13 @@ class GoogleTables:
         return [read_counts(self.counts, read_params(self.params, self.hash_family))]
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
-        """Raise DecodeError: the tables do not say their days."""
+        """Raise DecodeError, since the tables do not contain their days."""
         del each, note
         raise DecodeError(f"{self.counts}: counts.csv names no days; give aggregate files")
 
 
 def check_metric(counts: Sequence[Aggregate], metric: str) -> None:
-    """Raise DecodeError if counts are of another metric, named without slot and level."""
+    """Raise DecodeError if counts are of another metric (named without slot and level)."""
     for count in counts:
         name = count.metric.partition("/")[0]
         if metric not in (name, count.metric):

@@ -1,4 +1,4 @@
-"""Requests to a collector over HTTP, whose problem documents become one-line errors."""
+"""HTTP requests to a collector, whose problem documents become one-line errors."""
 
 import json
 import os
@@ -21,23 +21,22 @@ from rappor_core.text import visible
 KEY_VARIABLE = "RAPPOR_KEY"
 SERVICE_VARIABLE = "RAPPOR_DECODER_COLLECTOR_KEY"
 _SECONDS = 60.0
-_MAX_BYTES = 1 << 28  # of an answer that is read whole
-_MAX_PROBLEM = 1 << 20  # of a problem document
-_MAX_DETAIL = 2000  # characters of its sentence
+_MAX_BYTES = 1 << 28  # of a response that is read whole
+_MAX_PROBLEM = 1 << 20  # bytes of a problem document
+_MAX_DETAIL = 2000  # characters of its detail
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A handler that follows no redirect: the key would go along to any host."""
+    """A handler that follows no redirect, which would send the key to another host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Return no request, so that a redirect becomes an HTTPError."""
 
 
 def ask(collector: str, path: str, **options: Any) -> bytes:
-    """Send a request and return the body of the answer. Options and errors: see `answer_of`.
+    """Send a request and return the body of the response; for options and errors see `answer_of`.
 
-    Raises RemoteError for an answer of more than 256 MiB, too.
-    """
+    Raises RemoteError also for a response of more than 256 MiB."""
     with answer_of(collector, path, **options) as answer:
         content: bytes = answer.read(_MAX_BYTES + 1)
         length = answer.headers.get("Content-Length", "")
@@ -59,11 +58,10 @@ def answer_of(
     content_type: str = "application/json",
     key: str | None = None,
 ) -> Iterator[HTTPResponse]:
-    """Send a request; yield the answer, to be read while it comes.
+    """Send a request and yield the response for streaming.
 
-    key: of the collector, that of RAPPOR_KEY if None.
-    Raises RemoteError, with what the collector said.
-    """
+    `key` is the collector's key; None for RAPPOR_KEY. Raises RemoteError with the collector's
+    message."""
     url = collector.rstrip("/") + quote(path)
     if not collector.isprintable() or not collector.startswith(("http://", "https://")):
         raise RemoteError(f"collector {collector!r} is not an http:// or https:// URL")
@@ -71,7 +69,7 @@ def answer_of(
     if parameters:
         url += "?" + urlencode(parameters)
     try:
-        urlsplit(url).port  # noqa: B018 (a port above 65535 is another one to a socket)
+        urlsplit(url).port  # noqa: B018 (raises for a port above 65535)
         request = urllib.request.Request(url, body, method=method)  # noqa: S310 (checked above)
     except ValueError as error:
         text = f"collector {collector!r} is not the address of a host: {failure_reason(error)}"
@@ -80,7 +78,7 @@ def answer_of(
         request.add_header("Content-Type", content_type)
     key = (os.environ.get(KEY_VARIABLE, "") if key is None else key).strip()
     if not key.isascii() or not key.isprintable():
-        raise RemoteError(f"{KEY_VARIABLE} holds characters that no key has")
+        raise RemoteError(f"{KEY_VARIABLE} contains characters that no key has")
     if key:
         request.add_header("Authorization", f"Bearer {key}")
     try:
@@ -96,10 +94,9 @@ def answer_of(
 
 
 def ask_json(collector: str, path: str, *members: str, **options: Any) -> dict[str, Any]:
-    """Send a request as `ask` does, and parse the answer as a JSON object.
+    """Send a request as `ask` does, and parse the response as a JSON object.
 
-    members: what it must hold. Raises RemoteError, also for another document.
-    """
+    `members` are required. Raises RemoteError, also for another document."""
     try:
         document = json.loads(ask(collector, path, **options))
     except (ValueError, RecursionError) as error:
@@ -119,7 +116,7 @@ def fetch_aggregate(
     last: date | None = None,
     key: str | None = None,
 ) -> Aggregate:
-    """Return an aggregate from a collector. key: that of RAPPOR_KEY if None. Raises RemoteError."""
+    """Fetch an aggregate from a collector; `key` is RAPPOR_KEY if None. Raises RemoteError."""
     days = {"from": first and first.isoformat(), "to": last and last.isoformat()}
     query = {"params_id": params_id, **days}
     answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query, key=key)
@@ -130,13 +127,12 @@ def fetch_aggregate(
 
 
 def _stranger(collector: str, why: str, problem: dict[str, Any] | None = None) -> RemoteError:
-    """What is said of another server. problem: the document that it sent."""
     hint = "check the address, and any proxy before it"
     return RemoteError(f"what answers at {collector} is not a collector: {why}; {hint}", problem)
 
 
 def _refusal(error: urllib.error.HTTPError, collector: str) -> RemoteError:
-    """Return the detail of a problem document, and how to send a key where one is missing."""
+    """Return the detail of a problem document, with a hint on how to send a missing key."""
     if 300 <= error.code < 400:
         text = "it sends on to another address, which is not followed; name that one as collector"
         return RemoteError(f"the collector answered {error.code}: {text}")

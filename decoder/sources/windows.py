@@ -1,4 +1,4 @@
-"""Windows: of a series, from files or asked of a collector; of a location, by slot and part."""
+"""Windows of a series, from files or a collector; windows of a location, by slot and part."""
 
 from calendar import monthrange
 from collections import defaultdict
@@ -22,15 +22,16 @@ _NOT_YET = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_day
 
 
 class Each(StrEnum):
-    """Length of the windows of a series."""
+    """The length of the windows of a series."""
 
     DAY = "day"
     WEEK = "week"
 
 
 def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggregate]:
-    """Order files by their days, oldest first; weeks add up those of one Monday to Sunday. Raises
-    AggregateError for a file that does not say which days it holds."""
+    """Order files by their days, oldest first; weeks are summed from Monday to Sunday.
+
+    Raises AggregateError for a file without days."""
     for aggregate in aggregates:
         if aggregate.first_day is None:
             raise AggregateError(
@@ -43,7 +44,7 @@ def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggreg
 
 
 def sum_of(aggregates: Iterable[Aggregate]) -> Aggregate:
-    """Add up aggregates, in whatever order they come. Raises AggregateError if they do not fit."""
+    """Sum aggregates given in any order. Raises AggregateError if they do not fit."""
     return reduce(Aggregate.merge, sorted(aggregates, key=_start))
 
 
@@ -55,12 +56,11 @@ def windows_of_collector(
     last: date | None,
     note: Note = quiet,
 ) -> Iterator[Aggregate]:
-    """Ask a collector for each window of a series with reports, oldest first.
+    """Request each window of a series with reports from a collector, oldest first.
 
-    A window that ends in days that the collector has merged for having few reports is made longer.
-    first, last: None for the first or the last day that is served.  note: receives what cannot be
-    served. Raises RemoteError for any other refusal, and where no window is served.
-    """
+    A window that ends within days that the collector has merged for having few reports is extended.
+    `first` and `last` are None for the first or last day that is served; `note` receives what
+    cannot be served. Raises RemoteError for any other error, and if no window is served."""
     if first is None or last is None:
         whole = fetch_aggregate(collector, metric)
         first, last = first or whole.first_day, last or whole.last_day
@@ -74,7 +74,7 @@ def windows_of_collector(
             served = True
         except RemoteError as refusal:
             reason, blocks = refusal.problem.get("reason"), refusal.problem.get("blocks", [])
-            # of each merged block that the window would have cut, oldest first
+            # the merged blocks that the window would have split, oldest first
             cut = [tuple(map(date.fromisoformat, block)) for block in blocks]
             cut = cut if reason == "window_cuts_block" else []
             if cut and cut[0][0] < start:
@@ -101,7 +101,7 @@ def _start(aggregate: Aggregate) -> date:
 
 
 def window_end(start: date, each: str, last: date = date.max) -> date:
-    """The last day, but not past `last`, of the day, week (to its Sunday) or month from `start`."""
+    """Return the last day of the day, week (to Sunday) or month of `start`, at most `last`."""
     month = monthrange(start.year, start.month)[1] - start.day if each == "month" else 0
     days = 6 - start.weekday() if each == "week" else month
     return last if (last - start).days <= days else start + timedelta(days=days)
@@ -114,7 +114,7 @@ Fetch = Callable[[str, date | None, date | None], Aggregate]
 
 
 class SplitName(StrEnum):
-    """Length of the windows into which the days of a map are divided."""
+    """The length of the windows into which the days of a map are divided."""
 
     WHOLE = "whole"
     DAY = "day"
@@ -125,11 +125,16 @@ class SplitName(StrEnum):
 def group_by_slot(
     aggregates: Iterable[Aggregate], metric: str, slots: Sequence[str], note: Note = quiet
 ) -> Groups:
-    """Group the levels with reports of each slot and window: earlier windows first, in each the
-    slots as they are declared.
+    """Group the levels with reports by slot and window: earlier windows first, slots as declared.
 
-    slots: those wanted, none for all.  note: receives windows left out as they lack the finest
-    level. Raises DecodeError for a slot without reports, and for reports that do not go together.
+    Args:
+        aggregates: The aggregates of one metric.
+        metric: The metric's name, for errors.
+        slots: The wanted slots; empty for all.
+        note: A callback, called for windows left out because they lack the finest level.
+
+    Raises:
+        DecodeError: A slot has no reports, or reports do not belong together.
     """
     groups: Groups = defaultdict(list)
     for aggregate in aggregates:
@@ -167,7 +172,7 @@ def group_by_slot(
 
 
 def _finest_level(groups: Groups, metric: str) -> int:
-    """Return the only grid and level of all that was reported, which one table and one map need."""
+    """Return the finest level; raise DecodeError unless all reports use the same grid."""
     parts = [location_of(aggregate) for group in groups.values() for aggregate in group]
     problem = ""
     if len({(place.grid, place.pairs) for _, place in parts}) > 1:
@@ -192,20 +197,23 @@ def fetch_parts(
 ) -> Iterator[Aggregate]:
     """Fetch every sub-metric in each part of the window.
 
-    Days are closed and merged for each slot and level alone, so what is served of a part begins and
-    ends on other days in each. Raises DecodeError where nothing is served, and what `fetch` does.
+    Days are closed and merged separately for each slot and level, so the served days of a part may
+    begin and end differently in each.
 
     Args:
-        metric: the declared name, without slot and level.
-        listed: the collector's metrics, as GET /v1/metrics gives them.
-        fetch: reads one sub-metric in one part.
-        window: first and last day, None for what is served.
-        split: how the window is divided.
-        note: called with a sentence on what is left out.
+        metric: The declared name, without slot and level.
+        listed: The collector's metrics, as returned by GET /v1/metrics.
+        fetch: A function that reads one sub-metric in one part.
+        window: The first and last day; None for all that is served.
+        split: How the window is divided.
+        note: A callback, called with a sentence about what is left out.
+
+    Raises:
+        DecodeError: Nothing is served. Errors of `fetch` are passed on.
     """
     if window[0] and window[1] and window[0] > window[1]:
         raise DecodeError(f"the first day, {window[0]}, is after the last, {window[1]}")
-    rows = {row["name"]: row for row in listed}  # of versions, the last is current
+    rows = {row["name"]: row for row in listed}  # the last version is current
     spans = _served(metric, listed, rows, note)
     earliest, latest = min(s[0] for s in spans.values()), max(s[1] for s in spans.values())
     if (window[0] or earliest) > latest or (window[1] or latest) < earliest:
@@ -217,12 +225,12 @@ def fetch_parts(
     for name, part in product(spans, list(_parts(start, window[1] or end, split))):
         until = part[1] if window[1] else min(part[1], spans[name][1])
         period = rows[name]["definition"]["period"]
-        if until < part[0] or not periods_ended(period, *part):  # a report bears its period's last
+        if until < part[0] or not periods_ended(period, *part):  # a report has its period's last
             continue
         try:
             yield replace(fetch(name, part[0], until), first_day=part[0], last_day=part[1])
         except RapporError as error:
-            # a collector has nothing for this window alone; a wrong key, or none, spoils all
+            # the collector has nothing for this window; other errors, as a wrong key, affect all
             details = getattr(error, "problem", None) or getattr(error, "details", None) or {}
             if split is SplitName.WHOLE or "reason" not in details:
                 raise
@@ -232,7 +240,7 @@ def fetch_parts(
 def _served(
     metric: str, listed: Sequence[dict[str, Any]], rows: Mapping[str, dict[str, Any]], note: Note
 ) -> dict[str, tuple[date, date]]:
-    """First and last day served of each sub-metric; notes how to get at other versions."""
+    """Return the first and last served day of each sub-metric; note how to get other versions."""
     of_metric = {name: row for name, row in rows.items() if name.partition("/")[0] == metric}
     if not of_metric:
         places = {name.partition("/")[0] for name in rows if "/" in name}
@@ -268,7 +276,6 @@ def _served(
 
 
 def _parts(first: date, last: date, split: SplitName) -> Iterator[tuple[date, date]]:
-    """Divide a window; the first and the last part may be short."""
     if split is SplitName.WHOLE:
         yield first, last
         return

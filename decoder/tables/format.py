@@ -1,4 +1,4 @@
-"""Format numbers for people, on pages, terminals and pictures."""
+"""Number formats for people, on pages, terminals and pictures."""
 
 import math
 from datetime import date
@@ -9,7 +9,7 @@ GEOMETRY = "geometry"  # the column of shapes in GeoParquet
 
 
 def fraction(part: float) -> str:
-    """Return a part of the reports; NaN: not known."""
+    """Format a part of the reports; NaN as "not known"."""
     return "not known" if math.isnan(part) else "all" if part >= 1 else percent(part)
 
 
@@ -24,24 +24,24 @@ def count(number: float) -> str:
 
 
 def number_text(value: float) -> str:
-    """Format a number with three significant digits; from 1,000 on, as a whole number."""
+    """Format a number with three significant digits, or as a whole number from 1,000."""
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def edge_text(edge: float) -> str:
-    """Format an edge of a metric of numbers."""
+    """Format an edge of a number metric."""
     return f"{edge:,.6g}"
 
 
 def between(low: float | None, high: float | None) -> str:
-    """Format two edges, None where a bin or quantile is open."""
+    """Format two edges, None if a bin or quantile is open."""
     if low is None:
         return "not known" if high is None else f"below {edge_text(high)}"
     return f"{edge_text(low)} or more" if high is None else f"{edge_text(low)} to {edge_text(high)}"
 
 
 def interval(low: float, high: float) -> str:
-    """Format an interval of two shares, the unit said once."""
+    """Format an interval of two shares with a single unit."""
     return f"{percent(low).removesuffix(' %')} to {percent(high)}"
 
 
@@ -51,14 +51,14 @@ def points_interval(low: float, high: float) -> str:
 
 
 def days(first: date | str | None, last: date | str | None) -> str:
-    """Format a window of days, also of ISO text; ? where it is not known."""
+    """Format a window of days, also from ISO text; ? if unknown."""
     if first is None or last is None:
         return "?"
     return f"{first}" if first == last else f"{first} to {last}"
 
 
 def percent(share: float) -> str:
-    """Format a share as per cent with three significant digits, within 0 and 100 %: 12.3 %."""
+    """Format a share as percent with three significant digits, clipped to 0 to 100 %: 12.3 %."""
     return _digits(min(max(share, 0.0), 1.0)) + " %"
 
 
@@ -68,7 +68,6 @@ def points(difference: float) -> str:
 
 
 def _digits(part: float) -> str:
-    """Format 100 times a part of 1 with three significant digits."""
     size = abs(float(f"{100 * part:.2e}"))  # rounded first: 9.996 is 10.0
     if size < 5e-10:
         return "0"
@@ -76,6 +75,6 @@ def _digits(part: float) -> str:
 
 
 def short(value: str, most: int = 80) -> str:
-    """Format a value for people: long ones are cut visibly, invisible characters are escaped."""
+    """Format a value for people: truncate it visibly, and escape invisible characters."""
     cut = value if len(value) <= most else value[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return visible(cut)

@@ -1,10 +1,8 @@
-"""Files of GIS programs: tables with a place as GeoParquet and GeoJSON; districts, regions and
-streets from vector files.
+"""Files of GIS programs: write GeoParquet and GeoJSON; read districts, regions and streets.
 
-Coordinates are longitude and latitude, WGS 84. Writing needs no library for geometries, reading
-the extra `geo`. GeoJSON is parsed here, since GDAL drops a geometry or a coordinate system that it
-cannot read without an error. Every other format is read by GDAL (pyogrio).
-"""
+Coordinates are longitude and latitude, WGS 84. Writing needs no geometry library; reading needs the
+extra `geo`. GeoJSON is parsed here, since GDAL silently drops a geometry or coordinate system that
+it cannot read. Every other format is read by GDAL (pyogrio)."""
 
 import json
 import struct
@@ -20,10 +18,10 @@ from decoder.errors import DecodeError
 from decoder.tables.format import GEOMETRY
 from rappor_core.errors import shown
 
-Geometry = Mapping[str, Any]  # of GeoJSON
+Geometry = Mapping[str, Any]  # a GeoJSON geometry
 
 MAX_BYTES = 32 * 2**20
-_BLANKS = b"\xef\xbb\xbf \t\r\n"  # a byte order mark among them
+_BLANKS = b"\xef\xbb\xbf \t\r\n"  # including a byte order mark
 _WKB = {"Point": 1, "LineString": 2, "Polygon": 3, "MultiPoint": 4, "MultiLineString": 5,
         "MultiPolygon": 6}  # fmt: skip
 
@@ -55,8 +53,8 @@ def well_known_binary(geometry: Geometry) -> bytes:
 
 
 def write_geoparquet(path: Path, table: Any, geometries: Sequence[Geometry | None]) -> None:
-    """Write a table with its geometries as GeoParquet 1.1; rows without a place have none."""
-    import pyarrow as pa  # GeoJSON needs it not
+    """Write a table with geometries as GeoParquet 1.1; rows without a place have no geometry."""
+    import pyarrow as pa  # GeoJSON does not need it
     from pyarrow import parquet
 
     placed = [geometry for geometry in geometries if geometry is not None]
@@ -86,7 +84,7 @@ def _corners(coordinates: Any) -> Iterator[tuple[float, float]]:
 
 
 def write_geojson(features: Iterable[tuple[Geometry, Mapping[str, Any]]], path: Path) -> None:
-    """Write a GeoJSON FeatureCollection (RFC 7946), a feature a line: geometry and properties."""
+    """Write a GeoJSON FeatureCollection (RFC 7946) of geometries and properties, one per line."""
     with path.open("w", encoding="utf-8") as file:
         file.write('{"type":"FeatureCollection","features":[')
         for number, (geometry, properties) in enumerate(features):
@@ -98,14 +96,14 @@ def write_geojson(features: Iterable[tuple[Geometry, Mapping[str, Any]]], path: 
 
 @dataclass(frozen=True)
 class Shape:
-    """A feature of a file. number: From 1.  geometry: Of shapely, longitude first, or None."""
+    """A feature of a file."""
 
-    number: int
+    number: int  # From 1
     properties: Mapping[str, Any]
-    geometry: Any
+    geometry: Any  # A shapely geometry, longitude first, or None
 
     def text(self, name: str) -> str:
-        """Return a property as printable text, "" where it has none."""
+        """Return a property as printable text, "" if it is missing."""
         value = self.properties.get(name)
         text = "" if value is None or isinstance(value, list | dict) else str(value)
         return "".join(c for c in text if c.isprintable()).strip()
@@ -115,12 +113,11 @@ def read_shapes(path: Path) -> tuple[list[Shape], str]:
     """Read all features of a file.
 
     Returns:
-        The features, and the name of the coordinate system that they were transformed from, "" if
-        they were in WGS 84.
+        The features, and the name of their original coordinate system; "" for WGS 84.
 
     Raises:
-        DecodeError: It is too large, not a vector file, of an unknown or missing coordinate
-            system, or a geometry cannot be read; or the libraries are not installed.
+        DecodeError: The file is too large, not a vector file, or has an unknown or missing
+            coordinate system; a geometry cannot be read; or the libraries are not installed.
     """
     try:
         import pyogrio  # noqa: F401
@@ -133,7 +130,7 @@ def read_shapes(path: Path) -> tuple[list[Shape], str]:
     if path.stat().st_size > MAX_BYTES:
         raise DecodeError(f"it is larger than {MAX_BYTES // 2**20} MB; simplify the outlines")
     content = path.read_bytes().lstrip(_BLANKS)
-    # JSON by its name, which GDAL then never opens: some of its formats name other files or
+    # GDAL never opens a file that is JSON by its name: some GDAL formats refer to other files or
     # addresses, which it would read
     is_json = path.suffix.lower() in (".json", ".geojson") or content.startswith((b"{", b"["))
     rows, system = _geojson(content) if is_json else _other(path)
@@ -174,7 +171,7 @@ def _geojson(content: bytes) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], s
 
 
 def _features(document: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    """Yield properties and geometry of each feature of a GeoJSON object."""
+    """Yield the properties and geometry of each feature of a GeoJSON object."""
     kind = document.get("type") if isinstance(document, Mapping) else None
     if kind == "FeatureCollection" and isinstance(document.get("features"), list):
         for feature in document["features"]:
@@ -192,7 +189,7 @@ def _features(document: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
 
 
 def _other(path: Path) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
-    """Properties and geometry of each feature, and the name of their coordinate system."""
+    """Return the properties and geometry of each feature, and their coordinate system's name."""
     import pyogrio
 
     try:
@@ -216,7 +213,7 @@ def _other(path: Path) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
 
 
 def _to_degrees(system: str) -> tuple[Callable[..., Any] | None, str]:
-    """What transforms x and y to longitude and latitude, None from WGS 84; the system's name."""
+    """Return the transformation to longitude and latitude (None for WGS 84), and the system."""
     import pyproj
 
     try:

@@ -1,4 +1,4 @@
-"""Tables with search, sort and pages, whose state is in the address."""
+"""Tables with search, sorting and pages, whose state is in the URL."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -7,23 +7,22 @@ from typing import Any
 from urllib.parse import urlencode
 
 PAGE = 50
-MAX_ROWS_ASKED = 10_000  # rows of a page
+MAX_ROWS_ASKED = 10_000  # maximum rows per page
 
 
 @dataclass(frozen=True)
 class TableQuery:
-    """The wanted part of a table: text within the values, column to sort by ("-" first:
-    descending), page, and whether all rows are, not the detected alone."""
+    """The requested part of a table."""
 
-    q: str = ""
-    sort: str = ""
+    q: str = ""  # A text within the values
+    sort: str = ""  # The column to sort by; with "-" first, descending
     page: int = 1
     rows: int = PAGE
-    all: bool = False
+    all: bool = False  # Show all rows, instead of the detected ones only
 
     @property
     def column(self) -> str:
-        """Name of the column by which rows are sorted."""
+        """The name of the column by which rows are sorted."""
         return self.sort.removeprefix("-")
 
     @property
@@ -37,12 +36,12 @@ class TableQuery:
         return order if column == self.column else "none"
 
     def by(self, column: str) -> str:
-        """Return the query of the same table sorted by a column, largest first, then turned."""
+        """Return the query sorted by a column, largest first; reversed if it already is."""
         turned = column if self.sort == f"-{column}" else f"-{column}"
         return self.link(sort=turned, page=1)
 
     def link(self, **changed: Any) -> str:
-        """Return the query of an address, with changes."""
+        """Return the query string of this query with changes."""
         plain = vars(TableQuery())
         fields = {n: v for n, v in vars(replace(self, **changed)).items() if v != plain[n]}
         return "?" + urlencode({n: int(v) if v is True else v for n, v in fields.items()})
@@ -64,12 +63,12 @@ class TablePage:
 
     @property
     def pages(self) -> int:
-        """Number of pages that the matching rows fill."""
+        """The number of pages that the matching rows fill."""
         return max(1, -(-self.matching // self.query.rows))
 
 
 def query_of(texts: Mapping[str, str]) -> TableQuery:
-    """Return the query of an address; invalid numbers are left out."""
+    """Parse a query string; invalid numbers are ignored."""
     return TableQuery(
         q=texts.get("q", "")[:200],
         sort=texts.get("sort", "")[:40],
@@ -80,7 +79,7 @@ def query_of(texts: Mapping[str, str]) -> TableQuery:
 
 
 def page_of(rows: Sequence[Mapping[str, Any]], name: str, query: TableQuery) -> TablePage:
-    """Search, sort and cut rows. name: the column that is searched."""
+    """Search (in column `name`), sort and slice rows."""
     word = query.q.casefold()
     matches = [row for row in rows if word in str(row[name]).casefold()] if word else list(rows)
     if matches and query.column in matches[0]:
@@ -94,14 +93,14 @@ def page_of(rows: Sequence[Mapping[str, Any]], name: str, query: TableQuery) -> 
 def page_of_parquet(
     content: bytes, query: TableQuery, names: Sequence[str] | None = None
 ) -> TablePage:
-    """Search, sort and cut the rows of a Parquet file, in columns: a million rows are quick.
+    """Search, sort and slice the rows of a Parquet file, columnwise, fast for a million rows.
 
     Args:
-        content: of the file; its first column is searched.
-        query: the wanted part.
-        names: of the columns to read, all if None.
+        content: The file's bytes. Its first column is searched.
+        query: The requested part.
+        names: The columns to read; None for all.
     """
-    import pyarrow as pa  # a tenth of a second, which other pages need not take
+    import pyarrow as pa  # takes a tenth of a second, which other pages avoid
     import pyarrow.compute as pc
     from pyarrow import parquet
 

@@ -1,8 +1,7 @@
-"""One strict reader of the tables that people give: CSV in UTF-8, gzipped or not.
+"""A strict reader of tables from users: CSV in UTF-8, optionally gzipped.
 
-Nothing is guessed. Columns are separated by the character under which the header has the wanted
-names, or by commas where there is no header. What differs is refused by its line and column.
-"""
+Nothing is guessed. The delimiter is the character for which the header contains the wanted names,
+or a comma without a header. An invalid cell is rejected with its line and column."""
 
 import csv
 import gzip
@@ -20,7 +19,7 @@ from typing import BinaryIO, TypeAlias, cast
 from decoder.errors import MissingColumnError, TableFileError
 from rappor_core.errors import shown
 
-Column: TypeAlias = str | int  # its name, or its number from 1 where there is no header
+Column: TypeAlias = str | int  # its name, or its number from 1 without a header
 
 DELIMITERS = (",", ";", "\t")
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -34,24 +33,22 @@ NOT_UTF8 = "is not UTF-8"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table. line: its last line in the file, from 1.  cells: text by column."""
+    """A row of a table."""
 
-    line: int
-    cells: Mapping[Column, str]
+    line: int  # Its last line in the file, from 1
+    cells: Mapping[Column, str]  # Text by column
 
     def text(self, column: Column, *, strip: bool = False) -> str:
-        """Return a text, "" for an empty cell; strip: without blanks at the ends.
+        """Return a cell's text, "" if it is empty; with `strip`, without blanks at the ends.
 
-        Raises:
-            TableFileError: It is not UTF-8, or begins or ends with an invisible character.
-        """
+        Raises TableFileError if it is not UTF-8, or begins or ends with an invisible character."""
         text = self.cells[column].strip() if strip else self.cells[column]
         if problem := text_problem(text):
             raise self.refused(column, f"{shown(text)} {problem}")
         return text
 
     def raw(self, column: Column) -> str:
-        """Return a text as it is. Raises TableFileError where it is not UTF-8."""
+        """Return a cell's text unchanged. Raises TableFileError if it is not UTF-8."""
         text = self.cells[column]
         if not text.isprintable() and text_problem(text) == NOT_UTF8:
             raise self.refused(column, f"{shown(text)} {NOT_UTF8}")
@@ -79,7 +76,7 @@ class Row:
         return int(text)
 
     def flag(self, column: Column) -> bool:
-        """Return `true` or `false`, in capitals or not. Raises TableFileError."""
+        """Return whether a cell is `true` (or `false`), ignoring case. Raises TableFileError."""
         if self.cells[column].lower() not in ("true", "false"):
             raise self.refused(column, f"{shown(self.cells[column])} is neither true nor false")
         return self.cells[column].lower() == "true"
@@ -91,7 +88,7 @@ class Row:
 
 
 def text_problem(text: str) -> str | None:
-    """Say what is wrong with a text that a device could not have meant; None if nothing is."""
+    """Describe a defect of a text that a device cannot have meant; None if it has none."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         return NOT_UTF8
     if text and {unicodedata.category(end) for end in (text[0], text[-1])} & _INVISIBLE:
@@ -100,15 +97,15 @@ def text_problem(text: str) -> str | None:
 
 
 def read_table(path: Path, columns: Sequence[str], *, every_line: bool = False) -> Iterator[Row]:
-    """Yield the rows under a header that names `columns`; other columns are passed over.
+    """Yield the rows under a header that names `columns`; other columns are ignored.
 
     Args:
-        path: Of the file.
-        columns: Wanted names.
-        every_line: Whether an empty line of a table of one column is refused: it may be a row.
+        path: The file.
+        columns: The wanted names.
+        every_line: Whether to reject an empty line in a table of one column, since it may be a row.
 
     Raises:
-        MissingColumnError: The header lacks one.
+        MissingColumnError: The header lacks a wanted column.
         TableFileError: The file is not such a table.
     """
     with opened(path) as file, _decoded(file) as text:
@@ -134,11 +131,11 @@ def read_table(path: Path, columns: Sequence[str], *, every_line: bool = False) 
 
 
 def read_rows(path: Path, *, delimiter: str = ",", ragged: bool = False) -> Iterator[Row]:
-    """Yield the rows of a table without a header; columns are numbers from 1.
+    """Yield the rows of a table without a header; columns are numbered from 1.
 
     Args:
-        path: Of the file.
-        delimiter: Between columns.
+        path: The file.
+        delimiter: The character between columns.
         ragged: Whether rows may have different numbers of cells.
 
     Raises:
@@ -155,11 +152,9 @@ def read_rows(path: Path, *, delimiter: str = ",", ragged: bool = False) -> Iter
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes, once (it may be a pipe), through gzip where it begins so.
+    """Open a file for reading bytes once (it may be a pipe), through gzip if it is gzipped.
 
-    Raises:
-        TableFileError: The text is UTF-16, or only the name of the file says gzip.
-    """
+    Raises TableFileError if the text is UTF-16, or if only the file's name says gzip."""
     with path.open("rb") as file, ExitStack() as stack:
         content = file
         if file.peek(2)[:2] == _GZIP:
@@ -172,12 +167,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _decoded(file: BinaryIO) -> io.TextIOWrapper:
-    """Text in which bytes that are not UTF-8 are surrogates, which `Row.text` refuses."""
     return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 def _rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each row, none of an empty line, with its line."""
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         for cells in rows:
@@ -189,6 +182,6 @@ def _rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]
 def _check_width(line: int, cells: Sequence[str], width: int) -> None:
     if len(cells) != width:
         raise TableFileError(
-            f"line {line} has {len(cells)} cells, and the first line {width}: quote what holds a "
+            f"line {line} has {len(cells)} cells, and the first line {width}: quote cells with a "
             "comma, and write numbers without one"
         )

@@ -1,6 +1,6 @@
-"""`Table`: a table of results, whose columns are declared once: files, pages, the console and the
-reference page of columns are made from the declaration.
-"""
+"""`Table`: a table of results whose columns are declared once.
+
+Files, pages, console output and the reference page of columns follow from the declaration."""
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from rappor_core.text import FINITE_NUMBER, FORMULA_CHARACTERS, without_formula
 
 
 class ColumnType(StrEnum):
-    """What the values of a column are, which decides how they are stored and printed."""
+    """The type of a column's values, which decides how they are stored and printed."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -30,18 +30,14 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table."""
 
-    name: in files, stable.  meaning: one sentence for the reference page.  title: on pages and on
-    the console, the name if empty.  shown: whether these show the column.
-    """
-
-    name: str
+    name: str  # In files; stable
     type: ColumnType
-    meaning: str
-    title: str = ""
+    meaning: str  # One sentence for the reference page
+    title: str = ""  # On pages and the console; if empty, the name
     unit: str = ""
-    shown: bool = False
+    shown: bool = False  # Pages and the console show the column
 
     @property
     def heading(self) -> str:
@@ -49,7 +45,7 @@ class Column:
         return self.title or self.name.replace("_", " ")
 
     def text(self, value: Any) -> str:
-        """Format a value for people; an unknown one is empty."""
+        """Format a value for people; an unknown value is empty."""
         if value is None or (isinstance(value, float) and not np.isfinite(value)):
             return ""
         return _WRITERS.get(self.type, str)(value)
@@ -67,17 +63,14 @@ _WRITERS: dict[ColumnType, Callable[[Any], str]] = {
 
 @dataclass(frozen=True)
 class Table:
-    """A table of results.
-
-    data: by the name of a column, arrays, sequences or Arrow arrays of one length; None and NaN are
-    unknown.  geometries: of GeoJSON, one a row, where rows have a place.
-    """
+    """A table of results."""
 
     name: str
     title: str
     columns: tuple[Column, ...]
-    data: Mapping[str, Any]
+    data: Mapping[str, Any]  # Arrays, sequences or Arrow arrays, by column; None, NaN: unknown
     exact: bool = False
+    # GeoJSON, one per row, if rows have a place
     geometries: Sequence[Mapping[str, Any] | None] | None = None
 
     def __len__(self) -> int:
@@ -88,11 +81,11 @@ class Table:
         return zip(*(_plain(values) for values in self.data.values()), strict=True)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values by the name of the column, for JSON."""
+        """Return the rows as plain values by column name, for JSON."""
         return [dict(zip(self.data, row, strict=True)) for row in self.rows()]
 
     def shown(self, most: int) -> tuple[list[str], list[tuple[str, ...]]]:
-        """Headings and the first rows, formatted; `low` and `high` are one column, `interval`."""
+        """Return the headings and the first rows, formatted; `low` and `high` become `interval`."""
         headings, cells, before = list[str](), list[list[str]](), ""
         for column in (item for item in self.columns if item.shown):
             texts = [column.text(value) for value in _plain(self.data[column.name][:most])]
@@ -106,8 +99,8 @@ class Table:
         return headings, list(zip(*cells, strict=True))
 
     def to_arrow(self) -> Any:
-        """The table as a pyarrow.Table with types; names, units and meanings are its metadata."""
-        import pyarrow as pa  # a tenth of a second, which a table on the console need not take
+        """Return a typed pyarrow.Table, with names, units and meanings as metadata."""
+        import pyarrow as pa  # takes a tenth of a second, which console tables avoid
 
         fields, arrays = [], []
         for column in self.columns:
@@ -119,8 +112,10 @@ class Table:
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields, {"table": self.title}))
 
     def write_csv(self, path: Path) -> None:
-        """Write UTF-8 with a header; numbers in full, unknown ones as empty cells. Unless the table
-        is `exact`, a text that a spreadsheet would compute gets an apostrophe before it."""
+        """Write UTF-8 with a header, full-precision numbers, and empty cells for unknown values.
+
+        Unless the table is `exact`, a text that a spreadsheet would compute is prefixed with an
+        apostrophe."""
         from pyarrow import csv
 
         table = self.to_arrow() if self.exact else without_formulas(self.to_arrow())
@@ -128,7 +123,7 @@ class Table:
             csv.write_csv(table, file)
 
     def to_parquet(self) -> bytes:
-        """Return the bytes of `write_parquet`, without shapes."""
+        """Return the bytes of `write_parquet`, without geometries."""
         from pyarrow import parquet
 
         buffer = io.BytesIO()
@@ -136,7 +131,7 @@ class Table:
         return buffer.getvalue()
 
     def write_parquet(self, path: Path) -> None:
-        """Write Parquet with types, units and meanings; GeoParquet where rows have a place."""
+        """Write Parquet with types, units and meanings; GeoParquet if rows have a place."""
         from pyarrow import parquet
 
         from decoder.tables.geo_files import write_geoparquet
@@ -149,15 +144,12 @@ class Table:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The declaration of a table: its name in files, a title for people, and its columns.
-
-    exact: texts in its CSV stay as they are, because programs read it again.
-    """
+    """The declaration of a table: its name in files, a title for people, and its columns."""
 
     name: str
     title: str
     columns: tuple[Column, ...]
-    exact: bool = False
+    exact: bool = False  # Texts in its CSV are unchanged, because programs read them again
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,29 +157,28 @@ class TableSchema:
         return tuple(column.name for column in self.columns)
 
     def table(self, data: Mapping[str, Any], title: str = "") -> Table:
-        """Make a table of declared columns by name; one without data is left out."""
+        """Build a table from data by column name; columns without data are left out."""
         declared = {column.name: column for column in self.columns}
         columns = tuple(declared[name] for name in data)
         return Table(self.name, title or self.title, columns, data, self.exact)
 
     def of_records(self, records: Sequence[Mapping[str, Any]], title: str = "") -> Table:
-        """Make a table of rows by the name of the column; what else they hold is passed over."""
+        """Build a table from rows by column name; other members are ignored."""
         return self.table({name: [row[name] for row in records] for name in self.names}, title)
 
     def of_rows(self, rows: Sequence[Sequence[Any]], title: str = "") -> Table:
-        """Make a table of rows, each with a value for every column, in order."""
+        """Build a table from rows with a value for every column, in order."""
         return self.of_records([dict(zip(self.names, row, strict=True)) for row in rows], title)
 
 
 def _between(low: str, high: str) -> str:
-    """Format the ends of an interval, "" where one is open, with their unit once."""
     if low and high:
         return f"{low.removesuffix(' %').removesuffix(' points')} to {high}"
     return f"{low} or more" if low else f"below {high}" if high else ""
 
 
 def columns_of(schema: Any) -> tuple[Column, ...]:
-    """The declared columns of a pyarrow.Schema that `Table.write_parquet` wrote, without shapes."""
+    """Return the columns, without geometries, of a pyarrow.Schema from `Table.write_parquet`."""
     columns = []
     for column in schema:
         if column.name == GEOMETRY:
@@ -200,7 +191,7 @@ def columns_of(schema: Any) -> tuple[Column, ...]:
 
 
 def csv_of_parquet(content: bytes) -> bytes:
-    """Return a Parquet file as CSV in which no text is a formula; without a geometry."""
+    """Convert a Parquet file to CSV in which no text is a formula, without geometries."""
     from pyarrow import parquet
 
     table = parquet.read_table(io.BytesIO(content))
@@ -208,7 +199,7 @@ def csv_of_parquet(content: bytes) -> bytes:
 
 
 def csv_of_texts(content: bytes, num_columns: int) -> bytes:
-    """Return a CSV file of texts, with or without a header, in which no text is a formula."""
+    """Convert a CSV file of texts, with or without a header, to one without formulas."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -223,7 +214,7 @@ def csv_of_texts(content: bytes, num_columns: int) -> bytes:
 
 
 def to_csv(table: Any, *, header: bool = True) -> bytes:
-    """Return the bytes that `Table.write_csv` would write of a pyarrow.Table."""
+    """Return the bytes that `Table.write_csv` would write for a pyarrow.Table."""
     from pyarrow import csv
 
     buffer = io.BytesIO()
@@ -231,7 +222,7 @@ def to_csv(table: Any, *, header: bool = True) -> bytes:
     return buffer.getvalue()
 
 
-# As `rappor_core.text.without_formula` finds them, in the syntax of RE2.
+# The formulas of `rappor_core.text.without_formula`, in the syntax of RE2.
 _COMPUTED = '(^|[;|\\t\\n])[\\s"]*[' + FORMULA_CHARACTERS + "]"
 
 
@@ -266,7 +257,6 @@ def _arrow(values: Any, kind: ColumnType) -> Any:
 
 
 def _plain(values: Any) -> list[Any]:
-    """Values as plain Python objects; None for numbers that are not finite."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     elif hasattr(values, "to_pylist"):

@@ -1,9 +1,7 @@
-"""Find the causes for which alarms send a message when a window is complete; each cause is
-stored once.
+"""Detection of the causes for alarm messages when a window is complete.
 
-The event of a cause is inserted in the transaction that ends its window, under a key that is
-unique for the alarm.
-"""
+Each cause is stored once: its event is inserted in the transaction that ends its window, under a
+key that is unique for the alarm."""
 
 import io
 import json
@@ -37,19 +35,19 @@ from decoder_service.shell.models import (
 )
 from rappor_server.errors import ConflictError
 
-MAX_SHOWN = 20  # values of one event
+MAX_SHOWN = 20  # values in one event
 _CANDIDATES = "candidates.parquet"
 _NUMBERS = ("estimate", "std_error")
-USUAL_WINDOWS = 8  # whose median is what is expected
+USUAL_WINDOWS = 8  # their median number of reports is the expected one
 
 
 @dataclass(frozen=True, slots=True)
 class AlarmEvent:
-    """A cause for a message. values: text of strangers, shown if the alarm says so."""
+    """A cause for a message."""
 
     rule: str
     text: str
-    values: Sequence[str] = ()
+    values: Sequence[str] = ()  # Untrusted text, shown if the alarm allows it
 
 
 @dataclass(frozen=True)
@@ -65,13 +63,12 @@ class WindowTests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowEvents(Operations):
-    """Completes windows of schedules, and stores the messages that their alarms send."""
+    """Operations that complete windows of schedules and store the messages of their alarms."""
 
     def complete(
         self, schedule: ScheduleRow, earlier: list[WindowRow], window: WindowRow, result_id: str
     ) -> WindowRow:
-        """Complete a window whose result exists, unless another process was first; store its
-        events."""
+        """Complete a window with a result, unless another process was first; store its events."""
         now = replace(window, state=WindowState.DONE, result_id=result_id)
         alpha = spec_of_schedule(schedule).options.alpha
         done = [row for row in earlier if row.state == WindowState.DONE]
@@ -79,7 +76,7 @@ class WindowEvents(Operations):
             alarms = load_alarms(db, [schedule.id])
             tests = load_tests(db, [*done[-1:], now])
         mine, before = tests.get(now), tests.get(done[-1]) if done else None
-        with suppress(ConflictError), self.database.writing() as db:  # or a later tick ends it
+        with suppress(ConflictError), self.database.writing() as db:  # a later tick may retry
             if change_window(db, window, state=WindowState.DONE, result_id=result_id):
                 new: list[str] = []
                 if mine is not None:
@@ -89,14 +86,14 @@ class WindowEvents(Operations):
                     rules = Rules.model_validate_json(alarm.rules)
                     events = [*_of_reports(rules, done, now)]
                     if mine is not None:
-                        # of the first window all values are new
+                        # in the first window all values would be new
                         events += _of_values(rules, before, mine, new if done else [], alpha)
                     for event in events:
                         self._store(db, schedule, alarm, event, now)
         return now
 
     def store_failed(self, db: Session, schedule: ScheduleRow, window: WindowRow, why: str) -> None:
-        """Store that a window was given up."""
+        """Store events for a window that was given up."""
         event = AlarmEvent("failed", f"the window could not be decoded: its job {why}")
         for alarm in load_alarms(db, [schedule.id]):
             if Rules.model_validate_json(alarm.rules).failed:
@@ -110,7 +107,7 @@ class WindowEvents(Operations):
         event: AlarmEvent,
         window: WindowRow,
     ) -> None:
-        """Store the message of an alarm, unless it has one of this cause already."""
+        """Store an alarm's message, unless it already has one for this cause."""
         at, event_id = self.now(), self.new_id()
         rule = event.rule.replace("_", "-")
         cause = f"{rule}:{window.params_id}:{window.first_day}"
@@ -173,7 +170,7 @@ def _of_reports(rules: Rules, done: list[WindowRow], window: WindowRow) -> Itera
 def _of_values(
     rules: Rules, before: WindowTests | None, after: WindowTests, new: list[str], alpha: float
 ) -> Iterator[AlarmEvent]:
-    """Yield the events of the values of a window. new: those that no earlier window showed."""
+    """Yield the events of a window's values; `new` are values that no earlier window showed."""
     if rules.new_value and new:
         was = "was" if len(new) == 1 else "were"
         text = f"{_values(new)} {was} found that no earlier window showed"
@@ -181,7 +178,7 @@ def _of_values(
     if rules.cohort and (odd := odd_cohorts(after.cohort_z).tolist()):
         some = ", ".join(map(str, odd[:MAX_SHOWN]))
         text = f"{len(odd)} cohorts do not follow the model, such as {some}"
-        yield AlarmEvent("cohort", f"{text}: their counts may be forged")
+        yield AlarmEvent("cohort", f"{text}: their counts may be fabricated")
     if rules.change and before is not None:
         moved = changed_values(before, after, rules.change, alpha)
         if moved:
@@ -192,13 +189,11 @@ def _of_values(
 def changed_values(
     before: WindowTests, after: WindowTests, bound: float, alpha: float
 ) -> list[str]:
-    """Find the values whose share moved by more than a bound, at a family-wise level over the
-    values.
+    """Return the values whose share changed by more than a bound, at a family-wise level.
 
-    Tested are those that one of the windows detected, each against a change of at most `bound`,
-    with Bonferroni's correction. The errors of the windows are taken as independent; devices that
-    repeat their permanent responses make their difference smaller, not larger.
-    """
+    Values that one of the windows detected are each tested against a change of at most `bound`,
+    with Bonferroni's correction. The errors of the windows are treated as independent; devices that
+    repeat their permanent responses make their difference smaller, not larger."""
     places = {value: i for i, value in enumerate(before.values)}
     pairs = [(places[value], i) for i, value in enumerate(after.values) if value in places]
     pairs = [(i, j) for i, j in pairs if before.detected[i] or after.detected[j]]

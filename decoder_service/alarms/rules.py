@@ -1,7 +1,7 @@
-"""Alarms of people's schedules: their rules, and their messages (events), sent through Apprise.
+"""Alarms on schedules: their rules, and their messages (events), sent through Apprise.
 
-At least once: an event is due again unless its sending was stored. Its id is the same in each try.
-"""
+Delivery is at least once: an event is due again unless its sending was stored. Its id is the same
+in each attempt."""
 
 import json
 import logging
@@ -28,13 +28,12 @@ from rappor_core.text import visible
 from rappor_server.errors import NotFoundError, RequestError, SettingsError
 
 _SECONDS = 60.0
-_CAUSE = "Socket Exception: "  # before the text of an exception in what Apprise logs
-_MIN_SECRET = 4  # characters of a part of a URL that is hidden in messages
+_CAUSE = "Socket Exception: "  # the prefix of an exception's text in Apprise's log
+_MIN_SECRET = 4  # minimum characters of a part of a URL to hide in messages
 
 
 def check_url(name: str, url: str) -> None:
-    """Raises SettingsError for a URL that Apprise cannot use; it may hold secrets, and is not
-    repeated."""
+    """Raise SettingsError for a URL that Apprise cannot use, without repeating its secrets."""
     if not _target(url):
         raise SettingsError(
             f"setting alarm_urls: the URL of {name!r} is not one of Apprise; "
@@ -46,12 +45,12 @@ def send(url: str, body: str, link: str) -> None:
     """Send a message once.
 
     Args:
-        url: the Apprise URL.
-        body: the event, JSON.
-        link: address of the result, or "".
+        url: The Apprise URL.
+        body: The event as JSON.
+        link: The address of the result, or "".
 
     Raises:
-        UnavailableError: it was not accepted; the message says why, without secrets of the URL.
+        UnavailableError: The message was not accepted. The error gives the reason, without secrets.
     """
     title, text = compose(body, link)
     result = _target(url).notify(
@@ -60,7 +59,7 @@ def send(url: str, body: str, link: str) -> None:
         notify_type=NotifyType.WARNING,
         body_format=NotifyFormat.TEXT,
         timeout=_SECONDS,
-        log_level=logging.DEBUG,  # at which Apprise names the cause of a failure
+        log_level=logging.DEBUG,  # the level at which Apprise logs the cause of a failure
     )
     if result:
         return
@@ -74,7 +73,7 @@ def send(url: str, body: str, link: str) -> None:
 
 
 def compose(body: str, link: str) -> tuple[str, str]:
-    """Return the title and the text of an event's message. Arguments as `send`."""
+    """Return the title and the text of an event's message; arguments as in `send`."""
     event = json.loads(body)
     schedule = event["schedule"]
     title = f"[rappor] {visible(schedule['name'])}: {event['rule'].replace('_', ' ')}"
@@ -86,7 +85,7 @@ def compose(body: str, link: str) -> tuple[str, str]:
 
 
 def without_secrets(text: str, url: str) -> str:
-    """A text without the parts of a URL after its scheme: of many services the host is a token."""
+    """Return a text without the parts of a URL after its scheme; the host may be a token."""
     parts = {unquote(part) for part in re.split(r"[\s/:@?&=,]+", url.partition("://")[2])}
     forms = {form for part in parts for form in (part, quote(part), quote(part, safe=""))}
     longest = sorted((form for form in forms if len(form) >= _MIN_SECRET), key=len, reverse=True)
@@ -95,10 +94,10 @@ def without_secrets(text: str, url: str) -> str:
 
 
 def _target(url: str) -> Apprise:
-    """Apprise with one URL; empty if it cannot be used. Nothing is written to its own log."""
+    """Return Apprise with one URL, empty if it cannot be used, and with its own log silenced."""
     logger = logging.getLogger("apprise")
-    logger.propagate = False  # what it logs may hold secrets of the URL
-    logger.setLevel(logging.DEBUG)  # so that the result has it
+    logger.propagate = False  # its log may contain secrets of the URL
+    logger.setLevel(logging.DEBUG)  # so that the result contains the log
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
     target = Apprise(asset=AppriseAsset(app_id="rappor-decoder", secure_logging=True))
@@ -107,52 +106,43 @@ def _target(url: str) -> Apprise:
 
 
 MAX_ALARMS = 20  # of a schedule
-MAX_SECONDS = 60.0  # of one tick, after which no other message is begun
-HOLD_SECONDS = 120.0  # longer than any try takes
-PAUSES = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)  # seconds before the next try
+MAX_SECONDS = 60.0  # per tick, after which no other message is started
+HOLD_SECONDS = 120.0  # longer than any attempt takes
+PAUSES = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)  # seconds before the next attempt
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class Rules(StrictModel):
-    """The causes for which an alarm sends a message. None and False: not for this one.
+    """The causes for which an alarm sends a message; None and False disable a cause."""
 
-    new_value: a value that no earlier window showed.  change: a share that moved by more than
-    this since the window before.  fewer_reports: less than this share of the median of the windows
-    before.  cohort: a cohort that does not follow the model.  failed: a window that could not be
-    decoded.
-    """
-
-    new_value: bool = False
-    change: Share | None = None
-    fewer_reports: Share | None = None
-    cohort: bool = False
-    failed: bool = True
+    new_value: bool = False  # A value that no earlier window showed
+    change: Share | None = None  # A share that changed by more than this since the last window
+    fewer_reports: Share | None = None  # Less than this part of the earlier windows' median
+    cohort: bool = False  # A cohort that does not follow the model
+    failed: bool = True  # A window that could not be decoded
 
 
 class NewAlarm(StrictModel):
-    """The request for an alarm on a schedule.
-
-    target: of its messages, one that an operator set up.  show_values: whether values, which are
-    sensitive, leave the service.
-    """
+    """The request for an alarm on a schedule."""
 
     name: Name
+    # Of its messages, set up by an operator
     target: Annotated[str, StringConstraints(max_length=1000)]
     rules: Rules = Rules()
-    show_values: bool = False
+    show_values: bool = False  # Sensitive values may leave the service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarms(AuditedOperations):
-    """Operations on the alarms of a person's schedules. Each checks the person's role. urls: of
-    Apprise, by the targets that an operator set up."""
+    """Operations on the alarms of a person's schedules. Each checks the person's role."""
 
     schedules: Schedules
-    urls: Mapping[str, str]
+    urls: Mapping[str, str]  # Apprise URLs, by the targets that an operator set up
 
     def create(self, person: Person, schedule_id: str, spec: NewAlarm) -> AlarmRow:
-        """Set an alarm on a schedule of the person. Raises RoleError, NotFoundError, QuotaError,
-        and RequestError for an unknown target."""
+        """Create an alarm on a schedule of the person.
+
+        Raises RoleError, NotFoundError, QuotaError, and RequestError for an unknown target."""
         require(person, Act.ANALYZE)
         if spec.target not in self.urls:
             names = ", ".join(sorted(self.urls)) or "none yet"
@@ -172,7 +162,7 @@ class Alarms(AuditedOperations):
         with self.database.writing() as db:
             self.schedules.one(db, person, schedule_id)
             if len(load_alarms(db, [schedule_id])) >= MAX_ALARMS:
-                raise QuotaError(f"the schedule has {MAX_ALARMS} alarms, as many as one may have")
+                raise QuotaError(f"the schedule has {MAX_ALARMS} alarms, the maximum")
             save(db, row)
             self.access.note(db, person, "create-alarm", alarm=row.id, target=row.target)
         return row
@@ -184,7 +174,7 @@ class Alarms(AuditedOperations):
             return load_alarms(db, [schedule_id])
 
     def events(self, person: Person, schedule_id: str, limit: int = 100) -> list[EventRow]:
-        """The messages of a schedule's alarms, newest first. Raises RoleError, NotFoundError."""
+        """Return a schedule's alarm messages, newest first. Raises RoleError, NotFoundError."""
         self.schedules.get(person, schedule_id)
         query = select(EventRow).where(EventRow.alarm.has(AlarmRow.schedule_id == schedule_id))
         with self.database.reading() as db:
@@ -206,10 +196,10 @@ class Alarms(AuditedOperations):
             self.access.note(db, person, "delete-alarm", alarm=alarm_id)
 
     def send_due(self) -> tuple[int, int]:
-        """Send what is due: how many were sent, and how many tries failed. Raises StorageError.
+        """Send due messages; return how many were sent, and how many attempts failed.
 
-        A target that hangs does not stop the schedules: other messages wait for the next tick.
-        """
+        A target that hangs does not block the schedules: other messages wait for the next tick.
+        Raises StorageError."""
         tries = []
         end = monotonic() + MAX_SECONDS
         while monotonic() < end:
@@ -222,7 +212,7 @@ class Alarms(AuditedOperations):
         return sum(tries), len(tries) - sum(tries)
 
     def _try(self, event: EventRow) -> bool:
-        """Send a message and store the outcome, unless another process did; whether it was sent."""
+        """Send a message and store whether it was sent, unless another process was first."""
         values: dict[str, Any]
         target, pages = event.alarm.target, (self.settings.public_url or "").rstrip("/")
         result = json.loads(event.body)["window"]["result_id"]
@@ -235,7 +225,7 @@ class Alarms(AuditedOperations):
             send(self.urls[target], event.body, link)
         except UnavailableError as error:
             values = {"reason": str(error)[:500], "state": EventState.FAILED, "due": self.now()}
-            if event.tries <= len(PAUSES):  # of which this was one
+            if event.tries <= len(PAUSES):  # including this attempt
                 values |= {"state": EventState.WAITING}
                 values["due"] += PAUSES[event.tries - 1]
         else:
@@ -253,8 +243,9 @@ def load_alarms(db: Session, schedule_ids: Collection[str]) -> list[AlarmRow]:
 
 
 def take_event(db: Session, at: float, until: float) -> EventRow | None:
-    """Take the event that is longest due, and hold it until a time; it is due again if its end
-    is not stored by then."""
+    """Take the event that has been due longest, and hold it until a time.
+
+    It is due again if its outcome is not stored by then."""
     due = select(EventRow).where(EventRow.state == EventState.WAITING, EventRow.due <= at)
     first = due.order_by(EventRow.due, EventRow.id).limit(1)
     row = db.scalar(first.with_for_update(of=EventRow, skip_locked=True))

@@ -1,4 +1,4 @@
-"""The form of a job as a specification."""
+"""Conversion of a submitted form to a job specification."""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -25,17 +25,17 @@ LABELS = {  # of the fields of forms, by their names in a specification
     "policy": "Policy",
 }  # fmt: skip
 Known = TypeVar("Known", bound=BaseModel)
-LEVELS, PERCENT = ("alpha", "level"), "_percent"  # fields of the form in per cent
+LEVELS, PERCENT = ("alpha", "level"), "_percent"  # fields of the form in percent
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
 
 def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
-    """Make a job specification from a submitted form. Raises RequestError.
+    """Build a job specification from a submitted form. Raises RequestError.
 
     Args:
-        operation: of the job.
-        kind: the decoder of the metric's kind, whose fields the form has.
-        form: as it was posted.
+        operation: The operation of the job.
+        kind: The decoder of the metric's kind, whose fields the form has.
+        form: The form as posted.
     """
     source: dict[str, Any] = {}
     if aggregates := form.all("aggregates"):
@@ -60,8 +60,7 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
 
 
 def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values of the form that give the members of a specification again, but its
-    counts."""
+    """Return names and values of form fields that reproduce a specification, except its counts."""
     options, choices = spec["options"], spec["map"]
     fields = [("crowd", spec["crowd"]), ("map_method", choices["method"])]
     fields += [("split", choices["split"]), *(("slots", slot) for slot in choices["slots"])]
@@ -79,7 +78,7 @@ def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def parsed_in_labels(model: type[Known], values: dict[str, Any]) -> Known:
-    """Validate a form. Raises RequestError under the labels of the form."""
+    """Validate a form. Raises RequestError with the labels of the form."""
     try:
         return parsed(model, values)
     except RequestError as error:
@@ -87,7 +86,7 @@ def parsed_in_labels(model: type[Known], values: dict[str, Any]) -> Known:
 
 
 def in_labels(error: RequestError) -> RequestError:
-    """Return an error under the labels of a form: a FieldError where it is of one field."""
+    """Return an error with the labels of a form: a FieldError if it concerns one field."""
     name, colon, message = str(error).partition(": ")
     field = next((part for part in reversed(name.split(".")) if part in LABELS), "")
     if not colon or not field:
@@ -98,7 +97,7 @@ def in_labels(error: RequestError) -> RequestError:
 
 
 def choices_of_form(form: Posted) -> dict[str, str]:
-    """Return the options of a decoding that were given, levels also in per cent."""
+    """Return the given options of a decoding; levels may be in percent."""
     levels = {name: share_of_percent(form, name + PERCENT, LABELS[name]) for name in LEVELS
               if form.text(name + PERCENT)}  # fmt: skip
     return _given(form, *_CHOICES) | levels
@@ -126,7 +125,7 @@ def _given(form: Posted, *names: str) -> dict[str, Any]:
 
 
 def share_of_percent(form: Posted, field: str, label: str, unit: str = "per cent") -> str:
-    """What was given in per cent, as a share. Raises FieldError, which names the label."""
+    """Convert a field in percent to a share. Raises FieldError, which names the label."""
     typed = form.text(field)
     try:
         share = Decimal(typed.removesuffix("%").strip().replace(",", ".")) / 100
@@ -140,7 +139,7 @@ def share_of_percent(form: Posted, field: str, label: str, unit: str = "per cent
 
 
 def percent_of_share(text: str) -> str:
-    """Return a level as the form shows it, 0.05 as 5; other text as it is."""
+    """Return a level as the form shows it, 0.05 as 5; other text unchanged."""
     try:
         return f"{Decimal(text) * 100:f}".rstrip("0").rstrip(".") if "." in text else text
     except InvalidOperation:

@@ -36,7 +36,7 @@ api = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
 
 @pages.get("/jobs")
 def index(visit: Visit, state: JobState | None = None, page: PageNumber = 1) -> Response:
-    """The page of one's own jobs; for an admin of all jobs."""
+    """Show the page of your jobs; for an admin, of all jobs."""
     content = visit.rows(visit.service.jobs, page, *matching(JobRow, state=state))
     return visit.render(
         "jobs.html.j2",
@@ -50,7 +50,7 @@ def index(visit: Visit, state: JobState | None = None, page: PageNumber = 1) -> 
 
 @pages.get("/jobs/new")
 def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> Response:
-    """The page with the form for a new job: with the fields of the metric's kind, and its days."""
+    """Show the form for a new job, with the fields of the metric's kind, and its days."""
     require(visit.person, Act.ANALYZE)
     if operation == "compare":
         return redirect("/compare")
@@ -64,7 +64,7 @@ def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> 
 
 @pages.post("/jobs")
 def post_job(visit: Visit, form: Form) -> Response:
-    """Queue a job; what is wrong is said above the form, which keeps what was typed."""
+    """Queue a job; show errors above the form, which keeps its contents."""
     metric = "" if form.all("aggregates") else form.text("metric")
     kind = _kind_of(known_metric(visit, metric)) or form.text("kind") or "string"
     task = Asked(form.text("operation") or "decode", kind)
@@ -80,7 +80,7 @@ def post_job(visit: Visit, form: Form) -> Response:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a form is for: an operation on counts of a kind of metric. Raises RequestError."""
+    """The purpose of a form: an operation on a kind of metric. Raises RequestError."""
 
     operation: str
     kind: str
@@ -99,10 +99,9 @@ class Asked:
 
 
 def known_metric(visit: Visit, name: str) -> dict[str, Any]:
-    """Return the current version of a metric as the collector lists it; empty where it does not.
+    """Return the current version of a metric as the collector lists it; empty if it does not.
 
-    name: of a location that of the whole.
-    """
+    For a location, `name` is that of the whole."""
     listed = sorted(visit.service.metrics.latest()[0], key=lambda row: str(row["name"]))
     mine = [row for row in listed if name in (row["name"], row["name"].partition("/")[0])]
     current = [row for row in mine if row["state"] == "current"]
@@ -115,7 +114,7 @@ def _kind_of(listed: dict[str, Any]) -> str:
 
 @pages.get("/jobs/{job_id}")
 def one(visit: Visit, job_id: str) -> Response:
-    """The page of a job: state, progress, outcome."""
+    """Show the page of a job: state, progress, outcome."""
     service = visit.service
     row = service.jobs.get(visit.person, job_id)
     return visit.render(
@@ -129,7 +128,7 @@ def one(visit: Visit, job_id: str) -> Response:
 
 
 def said(spec: str, *names: str) -> str:
-    """A specification, given as JSON, or some parts of it, without what is as usual, to be read."""
+    """Return a specification, given as JSON, or parts of it, without defaults, in readable form."""
     job = JobSpec.model_validate_json(spec)
     options = job.options.model_dump(mode="json", exclude_none=True)
     parts = {"operation": job.operation, **job.model_dump(mode="json", exclude_defaults=True)}
@@ -138,14 +137,14 @@ def said(spec: str, *names: str) -> str:
 
 
 def percent_done(row: JobRow) -> int | None:
-    """Progress of the present stage in per cent; None where it is not known."""
+    """Return the progress of the current stage in percent; None if unknown."""
     return round(100 * min(row.done / row.total, 1)) if row.total > 0 else None
 
 
 def _form(visit: Visit, task: Asked, texts: Posted, error: ServiceError | None = None) -> Response:
     service, metric = visit.service, texts.text("metric")
     entry, aggregates = known_metric(visit, metric), service.aggregates.all(visit.person)
-    # What the metric, or some metric, can be asked; kinds with one decoder are one.
+    # The possible operations of the metric, or of any; kinds with the same decoder are merged.
     alike = {id(decoder_of(name)): name for name in reversed(DECODERS)}
     kinds = [task.kind] if entry else reversed(alike.values())
     return visit.render_form(
@@ -178,7 +177,6 @@ def _form(visit: Visit, task: Asked, texts: Posted, error: ServiceError | None =
 
 
 def _workers(visit: Visit) -> bool:
-    """Return whether a worker lives."""
     try:
         return bool(visit.service.check_ready())
     except ServiceError:
@@ -187,7 +185,7 @@ def _workers(visit: Visit) -> bool:
 
 @api.post("", operation_id="submitJob", status_code=202)
 def submit(service: Service, person: Me, body: JobSpec) -> dict[str, Any]:
-    """Queue a job. While an equal one of yours waits or runs, that one is answered."""
+    """Queue a job. If you have an equal one that is queued or running, it is returned."""
     return shown_job(service.jobs.submit(person, body))
 
 
@@ -195,20 +193,20 @@ def submit(service: Service, person: Me, body: JobSpec) -> dict[str, Any]:
 def list_jobs(
     service: Service, person: Me, paging: Paging, state: JobState | None = None
 ) -> dict[str, Any]:
-    """Your jobs, newest first; all of them for an admin."""
+    """List your jobs, newest first; for an admin, all jobs."""
     rows = service.jobs.all(person, *matching(JobRow, state=state), **paging)
     return {"jobs": [shown_job(row) for row in rows]}
 
 
 @api.get("/{job_id}", operation_id="getJob")
 def get_job(service: Service, person: Me, job_id: str) -> dict[str, Any]:
-    """A job: its state, progress, and how it ended."""
+    """Return a job: its state, progress, and outcome."""
     return shown_job(service.jobs.get(person, job_id))
 
 
 @api.post("/{job_id}/cancel", operation_id="cancelJob")
 def cancel(service: Service, person: Me, job_id: str) -> dict[str, Any]:
-    """Ask for the end of a job; one that is over stays as it is."""
+    """Request the end of a job; one that has ended does not change."""
     return shown_job(service.jobs.cancel(person, job_id))
 
 
@@ -216,7 +214,7 @@ add_form(pages, "/jobs/{job_id}/cancel", cancel, back="/jobs/{job_id}")
 
 
 def shown_job(row: JobRow) -> dict[str, Any]:
-    """The properties of a job that its owner sees; the worker that holds it is not among them."""
+    """Return the properties of a job that its owner may see, without the worker that holds it."""
     public = shown(
         row,
         "id operation metric state stage done total attempt max_attempts reason result_id "

@@ -1,9 +1,7 @@
-"""Jobs: what people may do with them, and the statements by which workers take and end them.
+"""Operations of people on jobs, and the statements by which workers take and end them.
 
-A held job has a token, an attempt and a lease. Every change names token and attempt, so that a
-worker that comes late changes nothing of a job that another one took. Leases are by the clock of
-the database.
-"""
+A held job has a token, an attempt and a lease. Every change names token and attempt, so that a late
+worker cannot change a job that another one took. Leases use the clock of the database."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ _HOLDS = {
     ListKind.FLOWS: "it holds known flows: name it under known",
     ListKind.AREAS: "it holds named areas: name it under areas",
 }
-LISTS = {  # members of a specification that name a list, and what that holds
+LISTS = {  # members of a specification that name a list, and the list's kind
     "candidates": ListKind.CANDIDATES,
     "weights": ListKind.WEIGHTS,
     "known": ListKind.FLOWS,
@@ -65,21 +63,21 @@ LISTS = {  # members of a specification that name a list, and what that holds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs(Resources[JobRow]):
-    """What people may do with jobs. Each call asks for the role, and sees what it may."""
+    """Operations of people on jobs. Each checks the person's role and shows only visible jobs."""
 
     model = JobRow
     visible = own_rows(JobRow.owner)
     order = (JobRow.created.desc(), JobRow.id)
 
     def submit(self, person: Person, spec: JobSpec) -> JobRow:
-        """Queue a job. While an equal one of the same person is live, that one is returned.
+        """Queue a job. If the same person has an equal live one, that one is returned.
 
         Args:
-            person: its owner.
-            spec: what is wanted; lists and aggregates must be visible to the person.
+            person: The owner.
+            spec: The specification; its lists and aggregates must be visible to the person.
 
         Returns:
-            The job, queued.
+            The queued job.
 
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError.
@@ -88,7 +86,7 @@ class Jobs(Resources[JobRow]):
             return self.submit_in(db, person, spec)
 
     def submit_in(self, db: Session, person: Person, spec: JobSpec) -> JobRow:
-        """Queue a job like `submit`, in a transaction of the caller."""
+        """Queue a job like `submit`, in the caller's transaction."""
         require(person, Act.ANALYZE)
         check_room(db, self.settings, person.id)
         resolved = self.resolve(db, person, spec)
@@ -100,7 +98,7 @@ class Jobs(Resources[JobRow]):
             return twin
         most = self.settings.max_jobs_of_person
         if count_live(db, person.id) >= most:
-            raise QuotaError(f"you have {most} jobs that wait or run, as many as one may have")
+            raise QuotaError(f"you have {most} queued or running jobs, the maximum")
         row = JobRow(
             id=self.new_id(),
             operation=spec.operation,
@@ -117,8 +115,7 @@ class Jobs(Resources[JobRow]):
         return self.one(db, person, row.id)
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
-        """Ask for the end of a job: one that waits ends at once, one that is over stays as it is.
-        Raises as `get`."""
+        """End a queued job at once or a running one soon; leave ended ones. Raises as `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self.one(db, person, job_id)
@@ -127,9 +124,10 @@ class Jobs(Resources[JobRow]):
             return self.one(db, person, job_id)
 
     def resolve(self, db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
-        """Return the specification with the numbers of its lists' versions, the latest where none
-        is named, and their digests. Raises NotFoundError, UnavailableError for what is not there
-        for this person; RequestError for a list of another kind."""
+        """Return the specification with list versions (the latest by default) and their digests.
+
+        Raises NotFoundError or UnavailableError for anything that this person cannot use, and
+        RequestError for a list of another kind."""
         for source in spec.sources:
             if source.collector is not None and self.settings.collector is None:
                 raise UnavailableError("no collector is set up here; an operator sets `collector`")
@@ -156,24 +154,21 @@ class Jobs(Resources[JobRow]):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSpec:
-    """A specification whose lists have the numbers of their versions.
-
-    sha256: of their contents, by the members that name a list.
-    """
+    """A specification whose lists have version numbers."""
 
     spec: JobSpec
-    sha256: Mapping[str, str]
+    sha256: Mapping[str, str]  # Of the lists' contents, by member
 
     @property
     def digests(self) -> tuple[str | None, ...]:
-        """Digests of the lists' versions, as they enter the digest of a specification."""
+        """Digests of the lists' versions, as part of the digest of a specification."""
         more = (self.sha256[name] for name in LISTS if name in self.sha256)
         return tuple(more) if "candidates" in self.sha256 else (None, *more)
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A worker's claim on a job, named in every change of the job."""
+    """A worker's claim on a job, which every change of the job names."""
 
     job_id: str
     token: str
@@ -188,26 +183,26 @@ class Hold:
         )
 
     def change(self, db: Session, *states: JobState, **values: Any) -> bool:
-        """Change the job; return False if the claim is over, or the job in another state."""
+        """Change the job; return False if the claim is over, or the job is in another state."""
         where = self.where() & JobRow.state.in_(states)
         return changed(db, update(JobRow).where(where).values(values)) == 1
 
 
 def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
-    """Take the next job: of the owner with the fewest held jobs, who has waited longest.
+    """Take the next job: from the owner with the fewest held jobs who has waited longest.
 
-    Not one whose specification is being computed already: its result will be there.
+    A job is skipped if its specification is already being computed: its result will exist.
 
     Args:
-        db: a transaction that writes.
-        worker: id of the worker.
-        token: new, random.
-        lease: seconds.
+        db: A writing transaction.
+        worker: The id of the worker.
+        token: A new random token.
+        lease: The lease in seconds.
 
     Returns:
-        The hold, None where nothing is to be done.
+        The hold; None if there is no job.
     """
-    # two claims at once might take two jobs of one specification
+    # two concurrent claims could take two jobs with the same specification
     check_commits(db.connection(), f"pg_advisory_xact_lock({CLAIM_LOCK})")
     job_id = db.execute(_next()).scalar()
     if job_id is None:
@@ -223,7 +218,7 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
         "worker": worker,
         "token": token,
         "lease": at + lease,
-        "started": max(at, latest + _MIN_STEP),  # turns go by it, also where the clock was set back
+        "started": max(at, latest + _MIN_STEP),  # orders the owners, even if the clock goes back
     }
     queued = (JobRow.id == job_id) & (JobRow.state == JobState.QUEUED)
     if changed(db, update(JobRow).where(queued).values(values)) != 1:
@@ -233,7 +228,7 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
 
 
 def _next() -> Any:
-    """Return the id of the job to take, locked against others."""
+    """Return a query for the id of the job to take, which locks it."""
     other = aliased(JobRow)
     num_held = (
         select(func.count())
@@ -261,7 +256,7 @@ def load_held(db: Session, hold: Hold) -> JobRow | None:
 
 
 def states_of(db: Session, holds: Collection[Hold]) -> dict[Hold, JobState]:
-    """Return the states of the jobs whose claims still hold."""
+    """Return the states of the jobs whose claims are still valid."""
     jobs = select(JobRow).where(JobRow.id.in_([hold.job_id for hold in holds]))
     states = {
         Hold(row.id, row.token, row.attempt): JobState(row.state)
@@ -272,8 +267,7 @@ def states_of(db: Session, holds: Collection[Hold]) -> dict[Hold, JobState]:
 
 
 def renew(db: Session, hold: Hold, lease: float) -> bool:
-    """Extend the lease of a claim; return False if the claim is over, so that the work must
-    stop."""
+    """Extend the lease of a claim; return False if the claim is over, so the work must stop."""
     return hold.change(db, *HELD, lease=now(db) + lease)
 
 
@@ -285,15 +279,15 @@ def save_progress(db: Session, hold: Hold, stage: str, done: int, total: int) ->
 def end(
     db: Session, hold: Hold, state: JobState, reason: str = "", result: str | None = None
 ) -> bool:
-    """End a job. A cancelled one was being cancelled; any other end needs that it was running.
-    Returns False where the job is no more held, or in another state: nothing was changed."""
+    """End a job; return False, without a change, if it is not held or in another state.
+
+    A cancelled job must have been cancelling; for any other end it must have been running."""
     before = JobState.CANCELLING if state is JobState.CANCELLED else JobState.RUNNING
     values = {"state": state, "reason": _storable(reason)[:2000], "result_id": result}
     return hold.change(db, before, **values, ended=now(db), token=None, lease=None)
 
 
 def _storable(text: str) -> str:
-    """Return a text from elsewhere, such as a collector's, as every database takes it."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
 
 
@@ -304,8 +298,9 @@ def give_back(db: Session, hold: Hold) -> bool:
 
 
 def cancel_job(db: Session, job_id: str, at: float) -> JobState | None:
-    """Cancel a job: one that waits ends at once, one that runs becomes `cancelling`. Returns the
-    state after it, None for a job that was over."""
+    """Cancel a job: a queued one ends at once, a running one becomes `cancelling`.
+
+    Returns the new state; None for a job that has ended."""
     queued = update(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.QUEUED)
     ended = {"state": JobState.CANCELLED, "ended": at, "reason": "cancelled before it started"}
     if changed(db, queued.values(ended)):
@@ -317,7 +312,7 @@ def cancel_job(db: Session, job_id: str, at: float) -> JobState | None:
 
 
 def take_over(db: Session) -> int:
-    """End or queue again the jobs whose lease is over: their workers are dead. Returns how many."""
+    """End or requeue jobs with an expired lease, whose workers are dead; return their number."""
     why = "its workers died while it ran"
     return free(db, JobRow.lease < now(db), why, "cancelled; its worker was gone")
 
@@ -325,9 +320,13 @@ def take_over(db: Session) -> int:
 def free(
     db: Session, which: ColumnElement[bool], lost: str, cancelled: str = "cancelled while it ran"
 ) -> int:
-    """Queue jobs again that nobody holds any more, or end them; return their number.
+    """Requeue or end jobs that are no longer held; return their number.
 
-    lost: the reason of those with no attempt left.  cancelled: of those that were cancelling.
+    Args:
+        db: A writing transaction.
+        which: The condition for the jobs.
+        lost: The reason for jobs without an attempt left.
+        cancelled: The reason for jobs that were cancelling.
     """
     freed: dict[str, Any] = {"token": None, "lease": None}
     over, total = freed | {"ended": now(db)}, 0
@@ -344,7 +343,7 @@ def free(
 
 
 def see_worker(db: Session, row: WorkerRow, seconds: float) -> None:
-    """Store a sign of life, and delete the workers that were not seen for so many seconds."""
+    """Store a sign of life, and delete the workers that were not seen for this many seconds."""
     at = now(db)
     if not changed(db, update(WorkerRow).where(WorkerRow.id == row.id).values(seen=at)):
         save(db, replace(row, started=at, seen=at))

@@ -1,4 +1,4 @@
-"""What a job is to do, as it comes in, is stored, and reaches the process that does it."""
+"""The specification of a job, as submitted, stored, and passed to the process that runs it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_AGGREGATES = 1000
 MAX_ENTRIES = 10_000
 LARGEST = 10**15
 MAX_POLICY = 64 << 10  # characters of a release.toml
-MAX_RESULTS = 100  # of a release
+MAX_RESULTS = 100  # in a release
 
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -66,13 +66,13 @@ Repeats = Annotated[float, Field(ge=1, le=LARGEST, allow_inf_nan=False)]
 
 
 class StrictModel(BaseModel):
-    """Strict: an unknown key is an error."""
+    """A model that rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class WindowSpec(StrictModel):
-    """Closed days of a metric, asked of the collector; without days all that it serves."""
+    """Closed days of a metric from the collector; without days, all that it serves."""
 
     metric: MetricName
     first: date | None = None
@@ -80,7 +80,7 @@ class WindowSpec(StrictModel):
 
 
 class CountSource(StrictModel):
-    """Where the counts come from: a collector, or uploads by digest."""
+    """The source of the counts: a collector, or uploads by digest."""
 
     collector: WindowSpec | None = None
     aggregates: Annotated[list[Digest], Field(max_length=MAX_AGGREGATES)] = []
@@ -93,16 +93,14 @@ class CountSource(StrictModel):
 
 
 class CandidateSpec(StrictModel):
-    """Which values to look for: one of a list, numbers and dates, or else the metric's own.
+    """The values to look for: a list, numbers or dates, or else the metric's own values."""
 
-    list: id of a list, with the number of a version, the latest by default.  numbers: first, last
-    and perhaps a step.  dates: first and last.
-    """
-
-    list: Id | None = None
+    list: Id | None = None  # The id of a list
+    # Of the list; the latest by default
     version: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    # First, last, and optionally a step
     numbers: Annotated[tuple[WholeNumber, ...], Field(min_length=2, max_length=3)] | None = None
-    dates: tuple[date, date] | None = None
+    dates: tuple[date, date] | None = None  # First and last
 
     @model_validator(mode="after")
     def _one(self) -> CandidateSpec:
@@ -121,8 +119,9 @@ class ListSpec(StrictModel):
 
 
 class Choices(StrictModel):
-    """Options of a decoding; see `decoder.options.DecodeOptions`. A kind of metric refuses those
-    that it has no use for."""
+    """Options of a decoding; see `decoder.options.DecodeOptions`.
+
+    A kind of metric rejects options that it does not use."""
 
     method: Method = DEFAULT_METHOD
     correction: Correction = DEFAULT_CORRECTION
@@ -141,47 +140,42 @@ class Choices(StrictModel):
 
 
 class MapChoices(StrictModel):
-    """How a location is mapped; see `decoder.options.MapOptions`. split: of a collector's days."""
+    """Options of a location map; see `decoder.options.MapOptions`."""
 
     method: MapMethod = DEFAULT_MAP_METHOD
     slots: Annotated[tuple[MetricName, ...], Field(max_length=1000)] = ()
-    split: SplitName = SplitName.WHOLE
+    split: SplitName = SplitName.WHOLE  # Of a collector's days
 
 
 class FlowChoices(StrictModel):
-    """Which flows are shown; see `decoder.options.FlowOptions`."""
+    """Options of the flows to show; see `decoder.options.FlowOptions`."""
 
     min_km: Annotated[float, Field(ge=0, le=50_000, allow_inf_nan=False)] = DEFAULT_MIN_KM
     top: Annotated[int, Field(ge=0, le=MAX_ENTRIES)] = DEFAULT_TOP
 
 
 class JobSpec(StrictModel):
-    """A job: an operation on the counts of a metric, decoded by the decoder of its kind.
+    """A job: an operation on the counts of a metric, by the decoder of its kind.
 
-    source: the counts; of a comparison the later window.  before: the earlier one.  each: length of
-    a window of a series.
-    Of some kinds of metric only: candidates, weights (string, category, boolean), map, areas
-    (location), crowd (discover), flows, known (flow).
-    weights: how the level is divided among the candidates.  known: a matrix of flows, such as the
-    last census.  areas: whose shares a map gives, too.
-    """
+    Only some kinds accept candidates and weights (string, category, boolean), map and areas
+    (location), crowd (discover), or flows and known (flow)."""
 
     operation: Operation = "decode"
-    source: CountSource
-    before: CountSource | None = None
+    source: CountSource  # The counts; in a comparison, of the later window
+    before: CountSource | None = None  # The earlier window of a comparison
     candidates: CandidateSpec = CandidateSpec()
-    weights: ListSpec | None = None
+    weights: ListSpec | None = None  # How to divide the level among the candidates
     options: Choices = Choices()
     map: MapChoices = MapChoices()
-    areas: ListSpec | None = None
-    each: Each = Each.DAY
+    areas: ListSpec | None = None  # Areas whose shares are estimated for each map
+    each: Each = Each.DAY  # The length of a window of a series
     crowd: Annotated[int, Field(ge=1, le=LARGEST)] = DEFAULT_CROWD
     flows: FlowChoices = FlowChoices()
-    known: ListSpec | None = None
+    known: ListSpec | None = None  # A matrix of flows, such as the last census
 
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:
-        """Refuse what would be ignored, whatever the kind of the metric."""
+        """Reject members that would be ignored for any kind of metric."""
         if (self.before is not None) != (self.operation == "compare"):
             raise ValueError("before: of a comparison, and of no other operation")
         if self.each is not Each.DAY and self.operation != "series":
@@ -190,35 +184,37 @@ class JobSpec(StrictModel):
 
     @property
     def sources(self) -> tuple[CountSource, ...]:
-        """Where its counts come from, the earlier window of a comparison first."""
+        """The sources of the counts, the earlier window of a comparison first."""
         return (self.source,) if self.before is None else (self.before, self.source)
 
     def to_json(self) -> str:
-        """One text for one specification."""
+        """Return the canonical text of the specification."""
         return canonical(self.model_dump(mode="json"))
 
 
 class ReleaseSource(StrictModel):
-    """A result whose tables are to be published. strata: what its reports were filtered by."""
+    """A result whose tables are to be published."""
 
     result: Id
+    # The filters of its reports
     strata: Annotated[dict[StratumText, StratumText], Field(max_length=20)] = {}
 
 
 class NewRelease(StrictModel):
-    """A release as it is proposed. policy: text of release.toml.  note: for who approves it."""
+    """A proposed release."""
 
     name: Name
+    # Text of release.toml
     policy: Annotated[str, StringConstraints(min_length=1, max_length=MAX_POLICY)]
     sources: Annotated[list[ReleaseSource], Field(min_length=1, max_length=MAX_RESULTS)]
-    note: Note = ""
+    note: Note = ""  # For the person who approves it
 
 
 def canonical(value: object) -> str:
-    """JSON with sorted keys and without spaces."""
+    """Return JSON with sorted keys and without spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def digest(*values: object) -> str:
-    """SHA-256 of the canonical JSON of values, 64 hexadecimal digits."""
+    """Return the SHA-256 digest of the canonical JSON of values, 64 hexadecimal digits."""
     return sha256(canonical(values).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Lists of values, weights, known flows and areas: upload, versions, share; uploaded counts."""
+"""Pages and routes of lists (upload, versions, share), and of uploaded counts."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -19,7 +19,7 @@ from rappor_server.errors import RequestError
 
 pages = page_router()
 api = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
-VERSION = "list_id number sha256 entries size created"  # what is shown of one
+VERSION = "list_id number sha256 entries size created"  # the public properties of a version
 AGGREGATE = "sha256 metric params_id first_day last_day num_reports kind created"
 Text = Annotated[str, StringConstraints(max_length=1000)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
@@ -34,7 +34,7 @@ _FILE: dict[str, Any] = {
 
 @pages.get("/lists")
 def index(visit: Visit) -> Response:
-    """The page of own and shared lists and of uploaded counts, with the forms to send more."""
+    """Show the page of own and shared lists and of uploaded counts, with upload forms."""
     service = visit.service
     return visit.render(
         "lists.html.j2",
@@ -46,7 +46,7 @@ def index(visit: Visit) -> Response:
 @pages.post("/lists")
 @takes_file
 def create(service: Service, person: Me, form: Form) -> Response:
-    """Store a list from a file or from what was typed."""
+    """Store a list from a file or from typed values."""
     content, suffix = _values(form)
     fields = {name: form.text(name) for name in ("name", "source", "shared", "column", "kind")}
     flags = {"shared": bool(fields["shared"]), "format": suffix}
@@ -67,7 +67,7 @@ def post_aggregate(service: Service, person: Me, form: Form) -> Response:
 
 @pages.get("/lists/{list_id}")
 def one(visit: Visit, list_id: str) -> Response:
-    """The page of a list and its versions."""
+    """Show the page of a list and its versions."""
     row = visit.service.lists.get(visit.person, list_id)
     is_own = row.owner == visit.person.id or visit.person.is_admin
     return visit.render(
@@ -92,25 +92,24 @@ def post_version(service: Service, person: Me, list_id: str, form: Form) -> Resp
 
 
 def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
-    """The lists that a form offers: `lists` of candidates, `weights`, `known_flows`, `areas`."""
+    """Return a form's choices: `lists` (of candidates), `weights`, `known_flows`, `areas`."""
     names = zip(("lists", "weights", "known_flows", "areas"), ListKind, strict=True)
     return {name: [row for row in rows if row.kind == kind] for name, kind in names}
 
 
 def _values(form: Posted) -> tuple[bytes, str]:
-    """Return the content of a list and its format."""
     if "file" in form.files:
         name, content = form.files["file"]
         return content, "csv" if name.lower().endswith(".csv") else "txt"
     typed = form.text("values")
     if not typed:
-        raise RequestError("choose a file, or type the values, one a line")
+        raise RequestError("choose a file, or type the values, one per line")
     return typed.replace("\r\n", "\n").encode("utf-8", "surrogatepass"), "txt"
 
 
 @api.get("/lists", operation_id="listLists")
 def list_lists(service: Service, person: Me) -> dict[str, Any]:
-    """Your lists and shared ones, with their latest versions."""
+    """List your lists and shared ones, with their latest versions."""
     return {"lists": [shown_list(row) for row in service.lists.all(person)]}
 
 
@@ -119,12 +118,11 @@ def list_lists(service: Service, person: Me) -> dict[str, Any]:
 async def create_list(
     request: Request, service: Service, person: Me, asked: Annotated[NewList, Query()]
 ) -> dict[str, Any]:
-    """Store a list: the body is a file with a value a line, or a csv.
+    """Store a list: the body is a file with one value per line, or a CSV.
 
-    Of kind weights it is a csv of `value,weight`; a line without a value is of all others. Of kind
-    flows it is a csv of `origin,destination,count`, a known matrix. Of kind areas it is a GeoJSON
-    FeatureCollection of polygons, whose names are in the property `column`, "name" by default.
-    """
+    Kind weights is a CSV of `value,weight`; a line without a value weighs all others. Kind flows is
+    a CSV of `origin,destination,count`, a known matrix. Kind areas is a GeoJSON FeatureCollection
+    of polygons, whose names are in the property `column`, "name" by default."""
     content = await request.body()
     row = await run_in_threadpool(service.lists.create, person, asked, content)
     return shown_list(row)
@@ -132,7 +130,7 @@ async def create_list(
 
 @api.get("/lists/{list_id}", operation_id="getList")
 def get_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
-    """A list and its versions."""
+    """Return a list and its versions."""
     row = service.lists.get(person, list_id)
     return shown_list(row) | {"versions": [shown(version, VERSION) for version in row.versions]}
 
@@ -145,11 +143,10 @@ def get_content(
     version: Number | None = None,
     exact: bool = False,
 ) -> Response:
-    """The values of a version, one a line, the latest by default.
+    """Return the values of a version, one per line, the latest by default.
 
-    Of weights a CSV of `value,weight`, of known flows one of `origin,destination,count`, without
-    formulas of spreadsheets, or exact: as stored. Of areas GeoJSON.
-    """
+    Weights are a CSV of `value,weight`, known flows one of `origin,destination,count`, without
+    spreadsheet formulas, or unchanged if `exact`. Areas are GeoJSON."""
     row = service.lists.get(person, list_id)
     number = row.version(version).number
     content = service.lists.content(person, list_id, number)
@@ -168,7 +165,7 @@ def get_content(
 async def add_version(
     request: Request, person: Me, list_id: str, suffix: Suffix = "txt", column: Text | None = None
 ) -> dict[str, Any]:
-    """Store a new version of a list of yours; the same content gives no new one."""
+    """Store a new version of your list; the same content creates no new one."""
     add, content = service_of(request).lists.add_version, await request.body()
     row = await run_in_threadpool(add, person, list_id, content, suffix=suffix, column=column)
     return shown(row, VERSION)
@@ -176,21 +173,21 @@ async def add_version(
 
 @api.post("/lists/{list_id}/share", operation_id="shareList")
 def share(service: Service, person: Me, list_id: str, shared: Flag) -> dict[str, Any]:
-    """Show a list of yours to other analysts, or to yourself alone."""
+    """Share your list with other analysts, or make it private."""
     service.lists.share(person, list_id, shared)
     return shown_list(service.lists.get(person, list_id))
 
 
 @api.delete("/lists/{list_id}", operation_id="deleteList")
 def delete_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
-    """Delete a list of yours and its values; results keep its digest."""
+    """Delete your list and its values; results keep its digest."""
     service.lists.delete(person, list_id)
     return {"deleted": list_id}
 
 
 @api.get("/aggregates", operation_id="listAggregates")
 def list_aggregates(service: Service, person: Me) -> dict[str, Any]:
-    """Aggregates that you uploaded or that jobs of yours have read, newest first."""
+    """List aggregates that you uploaded or that your jobs have read, newest first."""
     rows = service.aggregates.all(person)
     return {"aggregates": [shown(row, AGGREGATE) for row in rows]}
 
@@ -198,7 +195,7 @@ def list_aggregates(service: Service, person: Me) -> dict[str, Any]:
 @api.post("/aggregates", operation_id="uploadAggregate", status_code=201, openapi_extra=_FILE)
 @takes_file
 async def upload(request: Request, person: Me) -> dict[str, Any]:
-    """Store an aggregate file, for jobs to name by its digest."""
+    """Store an aggregate file, which jobs name by its digest."""
     content = await request.body()
     row = await run_in_threadpool(service_of(request).aggregates.upload, person, content)
     return shown(row, AGGREGATE)
@@ -210,7 +207,7 @@ add_form(
     "/lists/{list_id}/delete",
     delete_list,
     back="/lists",
-    sure="Delete: the values are gone permanently",
+    sure="Delete: the values are deleted permanently",
 )
 
 

@@ -1,5 +1,6 @@
-"""Lists of candidates, weights, known flows and areas: named, versioned, stored by content, which
-is read, checked and brought into a canonical form."""
+"""Lists of candidates, weights, known flows and areas: named, versioned, stored by content.
+
+Their content is read, validated and stored in a canonical form."""
 
 import json
 import tempfile
@@ -56,7 +57,7 @@ from rappor_server.errors import ConflictError, NotFoundError, RequestError
 
 _GZIP = b"\x1f\x8b"
 _ENDS = ("\n", "\r")
-_FIXED = {  # columns of tables
+_FIXED = {  # kinds with fixed columns
     ListKind.WEIGHTS: "weights have two columns, value and weight",
     ListKind.FLOWS: "known flows have columns origin, destination and count",
 }
@@ -65,12 +66,12 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class ListFile:
-    """How a kind of list is downloaded. columns: of a CSV; 0: it is none."""
+    """The file format in which a kind of list is downloaded."""
 
     stem: str
     suffix: str
     media_type: str
-    columns: int = 0
+    columns: int = 0  # Of a CSV; 0 for other formats
 
 
 FILES = {
@@ -84,22 +85,24 @@ FILES = {
 def content_of(
     content: bytes, kind: ListKind, suffix: str, column: str | None
 ) -> tuple[bytes, int]:
-    """Return the content as it is stored, and how many distinct values it has.
+    """Return the content as it is stored, and its number of distinct values.
 
-    Candidates are stored a value a line, in their order; weights as `Weights.to_csv`, known flows
-    as `flow_counts_csv`, so that the same ones in another order are the same content; areas as
-    `outlines_json`, in their order.
+    Candidates are stored one per line, in order; weights as `Weights.to_csv` and known flows as
+    `flow_counts_csv`, so that another order is the same content; areas as `outlines_json`, in
+    order.
 
     Args:
-        content: a file.
-        kind: what it holds.
-        suffix: of a file of candidates: txt (a value a line) or csv; others have one form.
-        column: of a table of candidates; of areas the property that names them, "name" if None.
+        content: The file.
+        kind: The kind of list.
+        suffix: The format of candidates, txt (one value per line) or csv; other kinds have one
+            format.
+        column: The column of a table of candidates; for areas, the property with their names,
+            "name" if None.
 
     Raises:
         RequestError, CandidatesError, CountsError, DecodeError.
     """
-    if content.startswith(_GZIP):  # what a file takes in memory is bounded by its bytes
+    if content.startswith(_GZIP):  # so that the size of a file bounds its memory
         raise RequestError("the list is gzip; send it unpacked")
     of = _FIXED.get(kind)
     if of is not None and column is not None:
@@ -113,13 +116,13 @@ def content_of(
     if kind == ListKind.WEIGHTS:
         weights = _read(content, "csv", read_weights)
         if not weights.of:
-            raise RequestError("no value has a weight; give a value and its weight a line")
+            raise RequestError("no value has a weight; give one value and weight per line")
         if any(end in value for value in weights.of for end in _ENDS):
-            raise RequestError("a value holds a line break; no list of candidates has such a value")
+            raise RequestError("a value contains a line break, which candidates cannot have")
         return weights.to_csv().encode(), len(weights.of)
     values = _read(content, suffix, lambda path: Candidates.from_file(path, column)).values
     if any(b"\n" in value or b"\r" in value for value in values):
-        raise RequestError("a value holds a line break; a list has a value a line")
+        raise RequestError("a value contains a line break; a list has one value per line")
     return b"".join(value + b"\n" for value in values), len(values)
 
 
@@ -134,25 +137,20 @@ def _read(content: bytes, suffix: str, read: Callable[[Path], Read]) -> Read:
 
 
 class NewList(StrictModel):
-    """The request for a list.
-
-    source: where it comes from, as text.  format: of a file of candidates: txt (a value a line)
-    or csv; others have one form.  column: of a table; of areas the property that names them.
-    shared: whether other analysts see it.  kind: what it holds permanently.
-    """
+    """The request for a list."""
 
     name: Name
-    source: Note = ""
-    format: Literal["txt", "csv"] = "txt"
+    source: Note = ""  # Its origin, as text
+    format: Literal["txt", "csv"] = "txt"  # Of candidates: txt (one value per line) or csv
+    # Of a table; for areas, the name property
     column: Annotated[str, StringConstraints(max_length=1000)] | None = None
-    shared: bool = False
-    kind: ListKind = ListKind.CANDIDATES
+    shared: bool = False  # Other analysts may see it
+    kind: ListKind = ListKind.CANDIDATES  # Cannot be changed later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lists(Resources[ListRow]):
-    """Operations on lists. Each checks the person's role, and shows only what the person may
-    see."""
+    """Operations on lists. Each checks the person's role, and shows only visible lists."""
 
     model = ListRow
     visible = visible_lists
@@ -160,8 +158,9 @@ class Lists(Resources[ListRow]):
     reader: Reader
 
     def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
-        """Return the content of a version as it is stored (`content_of`), the latest by default;
-        the read is audited. Raises RoleError, NotFoundError."""
+        """Return a version's stored content (`content_of`), the latest by default; audited.
+
+        Raises RoleError, NotFoundError."""
         version = self.get(person, list_id).version(number)
         with self.database.writing() as db:
             content = load_content(db, version.sha256)
@@ -174,13 +173,13 @@ class Lists(Resources[ListRow]):
         """Store a new list.
 
         Args:
-            person: its owner.
-            spec: its name, new among the owner's lists, and what it holds.
-            content: a file of values, of values with weights, of known flows, or of areas.
+            person: The owner.
+            spec: The name, new among the owner's lists, and the kind.
+            content: A file of values, weights, known flows, or areas.
 
         Raises:
             RoleError, RequestError, ConflictError, QuotaError, CandidatesError, CountsError,
-            DecodeError.
+                DecodeError.
         """
         require(person, Act.ANALYZE)
         choices = (content, spec.kind, spec.format, spec.column)
@@ -212,7 +211,8 @@ class Lists(Resources[ListRow]):
         suffix: str = "txt",
         column: str | None = None,
     ) -> ListVersionRow:
-        """Store a new version of an own list, of its kind; the same content gives no new one.
+        """Store a new version of an own list, of its kind; the same content creates no new one.
+
         Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError."""
         require(person, Act.ANALYZE)
         with self.database.reading() as db:
@@ -234,8 +234,9 @@ class Lists(Resources[ListRow]):
             self.access.note(db, person, "share-list", list=list_id, shared=shared)
 
     def delete(self, person: Person, list_id: str) -> None:
-        """Delete an own list and contents that no other list has; results keep its digest.
-        Raises as `get`."""
+        """Delete an own list and contents of no other list; results keep its digest.
+
+        Raises the errors of `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self._own(db, person, list_id)
@@ -269,14 +270,13 @@ class Lists(Resources[ListRow]):
 
 
 def load_content(db: Session, sha: str) -> bytes | None:
-    """Return the bytes of a digest: values, one a line."""
+    """Return the stored content with a digest: values, one per line."""
     return db.scalar(select(list_contents.c.content).where(list_contents.c.sha256 == sha))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregates(Resources[Any]):
-    """Operations on uploaded aggregates, which are known by their digest. Each checks the
-    person's role."""
+    """Operations on uploaded aggregates, identified by digest. Each checks the person's role."""
 
     model = AggregateRow
     visible = visible_aggregates
@@ -284,8 +284,7 @@ class Aggregates(Resources[Any]):
     reader: Reader
 
     def upload(self, person: Person, content: bytes) -> AggregateRow:
-        """Store an aggregate file. Raises RoleError, QuotaError, and RapporError if it is no
-        aggregate file."""
+        """Store an aggregate file. Raises RoleError, QuotaError, and RapporError if invalid."""
         require(person, Act.ANALYZE)
         row = self.reader.read(described, content, self.now())
         with self.database.writing() as db:
@@ -306,9 +305,10 @@ def save_aggregate(db: Session, row: AggregateRow, person: str) -> None:
 
 
 def delete_unused_aggregates(db: Session, before: float) -> int:
-    """Delete aggregates from before a time that no result was made of and no live job names.
-    Returns how many. On SQLite the transaction keeps others from queueing meanwhile; on PostgreSQL
-    a job that is queued at the same time fails and says why."""
+    """Delete old aggregates that no result and no live job uses; return their number.
+
+    They are from before the given time. On SQLite the transaction blocks other submissions; on
+    PostgreSQL a job that is queued at the same time fails with a reason."""
     unused = set(db.scalars(select(AggregateRow.sha256).where(AggregateRow.created < before)))
     if not unused:
         return 0
@@ -326,11 +326,12 @@ def delete_unused_aggregates(db: Session, before: float) -> int:
 
 
 def described(content: bytes | str, at: float) -> AggregateRow:
-    """Return the row of an aggregate file, with its bytes in the canonical form that digests are
-    made of. Raises AggregateError, WireFormatError."""
+    """Return the row of an aggregate file, with its bytes in the canonical form for digests.
+
+    Raises AggregateError, WireFormatError."""
     try:
         aggregate = Aggregate.from_json(content)
-    except (ParameterError, MetricsFileError) as error:  # of its parameters, its definition
+    except (ParameterError, MetricsFileError) as error:  # in its parameters or its definition
         raise AggregateError(str(error)) from error
     text = aggregate.to_json().encode()
     return AggregateRow(

@@ -1,1 +1,1 @@
-"""The metrics that the collector declares, and what is known of each."""
+"""The metrics that the collector declares, and the results of each."""

@@ -1,4 +1,4 @@
-"""Metrics: the list with search and state, one metric over its windows, and its chart."""
+"""Pages of metrics: the list with search and state, one metric over time, and its chart."""
 
 from __future__ import annotations
 
@@ -41,30 +41,29 @@ from rappor_core.text import visible
 from rappor_server.errors import AuthenticationError, NotFoundError, RequestError
 
 RANGES = ("7", "14", "30", "90")  # days up to the last
-FIRST_LINES = 3  # drawn where the address names no value
-OFFERED = 12  # values with a box to tick; others are typed
-MAX_LISTED = 500  # values that the page completes
+FIRST_LINES = 3  # lines drawn if the URL names no value
+OFFERED = 12  # values with a checkbox; others are typed
+MAX_LISTED = 500  # values offered for autocompletion
 pages = page_router()
 
 
 class ChartQuery(BaseModel):
-    """What the address of a page asks of its chart. more: a value that was typed.  first, last:
-    days, or "": no end."""
+    """The chart parameters in a page's URL."""
 
     value: list[str] = []
-    more: str = ""
+    more: str = ""  # A typed value
     days: Literal["", "7", "14", "30", "90"] = ""
-    first: date | Literal[""] = Field("", alias="from")
+    first: date | Literal[""] = Field("", alias="from")  # A day, or "" for no limit
     last: date | Literal[""] = Field("", alias="to")
     scale: Literal["", "linear", "log"] = ""
 
     @property
     def values(self) -> list[str]:
-        """Those that are asked for, each once."""
+        """The requested values, each once."""
         return list(dict.fromkeys(text for text in (*self.value, self.more.strip()) if text))
 
     def of(self, content: Mapping[str, Any]) -> ChartQuery:
-        """With the values and days that a series has; by default those of the largest shares."""
+        """Return the query with values and days that a series has; by default, the largest."""
         names = values_by_share(content)
         values = [value for value in self.values if value in names] or names[:FIRST_LINES]
         first, last = str(self.first), str(self.last)
@@ -75,7 +74,7 @@ class ChartQuery(BaseModel):
         return self.model_copy(update=chosen)
 
     def address(self, path: str) -> str:
-        """Return the address of this chart below a path."""
+        """Return the URL of this chart below a path."""
         ends = {} if self.days else {"from": self.first, "to": self.last}
         scale = "log" if self.scale == "log" else ""
         return address(path, value=self.value, days=self.days, **ends, scale=scale)
@@ -85,12 +84,11 @@ Asked = Annotated[ChartQuery, Query()]
 
 
 def chart_of(visit: Visit, row: ResultRow | None, choice: ChartQuery) -> dict[str, Any] | None:
-    """The chart of a series, for the templates; None without one, or where nothing was found in it.
+    """Return the template variables of a series' chart; None if there is nothing to draw.
 
-    phone: the same for a narrow page.  offered: values with a box.  names: values that are
-    completed.  unknown: values of the address that the series has not found.  rows: name, places
-    in both drawings and shares of each window.
-    """
+    `phone` is the chart for a narrow page; `offered` values have a checkbox, `names` are completed,
+    `unknown` ones are in the URL but not in the series; `rows` are name, positions in both drawings
+    and shares of each window."""
     if row is None:
         return None
     content = _content(visit, row)
@@ -140,10 +138,10 @@ def _series_of(visit: Visit, name: str) -> ResultRow:
 
 @pages.get("/metrics/{name}/chart.svg")
 def picture(visit: Visit, name: str, asked: Asked) -> Response:
-    """The chart as a separate picture, for light paper."""
+    """Return the chart as a separate picture, for light paper."""
     view = chart_of(visit, _series_of(visit, name), asked)
     if view is None:
-        raise NotFoundError("nothing was found in the series, so that there is no chart")
+        raise NotFoundError("nothing was found in the series, so there is no chart")
     chart = view["chart"]
     label = f"Shares of {name[:80]} by day, {100 * chart.level:g} % intervals"
     template = environment().get_template("series_chart.svg.j2")
@@ -153,7 +151,7 @@ def picture(visit: Visit, name: str, asked: Asked) -> Response:
 
 @pages.get("/metrics/{name}/chart.csv")
 def numbers(visit: Visit, name: str, asked: Asked) -> Response:
-    """The numbers of the chart."""
+    """Return the numbers of the chart as CSV."""
     content = _content(visit, _series_of(visit, name))
     query = asked.of(content)
     text = chart_csv(content, query.values, str(query.first), str(query.last))
@@ -167,14 +165,14 @@ _UNREAD = "not all of what is collected can be shown: {}"
 
 @api.get("/metrics", operation_id="listMetrics")
 def list_metrics(service: Service, person: Me) -> dict[str, Any]:
-    """Every version of every metric: what the collector declares, and how many results."""
+    """List every version of every metric with the collector's declaration and result count."""
     views, problem = service.metrics.all(person)
     return {"metrics": [asdict(view) for view in views], "problem": problem}
 
 
 @pages.get("/metrics")
 def index(visit: Visit, q: str = "") -> Response:
-    """The page of all metrics that the collector lists, or that a result is of."""
+    """Show the page of all metrics that the collector lists, or that have a result."""
     listed, problem = visit.service.metrics.all(visit.person)
     by_name: dict[str, list[MetricView]] = defaultdict(list)
     for view in listed:
@@ -191,7 +189,7 @@ def index(visit: Visit, q: str = "") -> Response:
 
 @pages.get("/metrics/{name}")
 def one(visit: Visit, name: str, asked: Asked) -> Response:
-    """The page of a metric: its chart over time, and for each version its results."""
+    """Show the page of a metric: its chart over time, and the results of each version."""
     service = visit.service
     listed, problem = service.metrics.all(visit.person)
     views = [view for view in listed if view.name.partition("/")[0] == name]
@@ -209,7 +207,7 @@ def one(visit: Visit, name: str, asked: Asked) -> Response:
         for params_id in dict.fromkeys([*(v.params_id for v in views if v.results or v.listed),
                                         *(row.params_id for row in results)])
     ]  # fmt: skip
-    if any("/" in view.name for view in views):  # slots and levels of places: those with results
+    if any("/" in view.name for view in views):  # of slots and levels, show those with results
         versions = [version for version in versions if version["results"]] or versions[:1]
     series = next((row for row in results if row.operation == "series"), None)
     return visit.render(
@@ -226,11 +224,11 @@ def one(visit: Visit, name: str, asked: Asked) -> Response:
 def _metric(
     name: str, views: Sequence[MetricView], series: ResultRow | None = None, kind: str = ""
 ) -> dict[str, Any]:
-    """A declared metric at the collector, over all its slots and versions, for the templates.
+    """Return the template variables of a declared metric, over all its slots and versions.
 
-    closed_through: the last day that is closed in all of them.  has_series: whether it is decoded
-    over time, too.  last: the largest value of its newest series, with shares and last change.
-    """
+    `closed_through` is the last day that is closed in all of them; `has_series` is whether it can
+    be decoded over time; `last` is the largest value of its newest series, with shares and last
+    change."""
     listed = [view.listed for view in views if view.listed]
     definition = listed[-1].get("definition", {}) if listed else {}
     closed = [str(row["closed_through"]) for row in listed if row.get("closed_through")]
@@ -255,7 +253,7 @@ def _metric(
 @pages.get("/dictionary")
 @without_key
 def public_dictionary(request: Request) -> Response:
-    """What is collected now."""
+    """Show the public page of what is collected now."""
     service, person = service_of(request), None
     with suppress(AuthenticationError):
         person = current_person(request)
@@ -272,9 +270,8 @@ def public_dictionary(request: Request) -> Response:
     )
 
 
-@lru_cache(maxsize=1)  # anyone may ask for the page, which changes with the day at most
+@lru_cache(maxsize=1)  # the page is public, and changes once a day at most
 def _entries(definitions: str, today: date) -> tuple[list[DictionaryEntry], str]:
-    """Return the entries of metrics, given as JSON, and what could not be read first, or ""."""
     metrics, problem = list[Metric](), ""
     for definition in json.loads(definitions):
         try:

@@ -30,13 +30,13 @@ NO_COLLECTOR = (
 _DEFECT = "the collector could not be asked; an operator finds the reason in the log"
 
 _MAX_NAMED = 20  # metrics in a message
-_YEARS = range(1970, 9000)  # of days: what a month can be added to
+_YEARS = range(1970, 9000)  # of days, so that a month can be added
 
 Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
 
 
 def _check_day(text: str) -> str:
-    """Return a day as it is compared and shown: 2026-11-01, not 20261101 or 2026-W45-7."""
+    """Return a day if it is in canonical form: 2026-11-01, not 20261101 or 2026-W45-7."""
     day = date.fromisoformat(text)
     if day.year not in _YEARS or text != day.isoformat():
         raise ValueError("not a day")
@@ -62,7 +62,7 @@ class _Waiting(_Strict):
 
 
 class _Listed(_Strict):
-    """A version of a metric, as pages show it."""
+    """A version of a metric, with the properties that pages show."""
 
     name: str
     params_id: Word
@@ -76,20 +76,17 @@ class _Listed(_Strict):
 
 @dataclass(frozen=True, slots=True)
 class MetricView:
-    """A version of a metric. `listed`: as the collector lists it, empty where it does not.
-
-    results: how many of its results the reader may see.  latest_day: the last day of these.
-    """
+    """A version of a metric."""
 
     name: str
     params_id: str
-    listed: dict[str, Any]
-    results: int
-    latest_day: str | None
+    listed: dict[str, Any]  # The collector's entry; empty if it has none
+    results: int  # Number of results that the reader may see
+    latest_day: str | None  # The last day of these results
 
 
 class Metrics:
-    """The metrics of a collector, as it listed them last: one that hangs holds no page."""
+    """The metrics that the collector last listed, so that a hanging collector blocks no page."""
 
     def __init__(self, database: ServiceDatabase, ask: Ask | None) -> None:
         self._database = database
@@ -99,7 +96,7 @@ class Metrics:
         self._answered = time.monotonic()
 
     def refresh(self) -> None:
-        """Ask the collector, for the pages to come; a chore of every `REFRESH_SECONDS`."""
+        """Request the list from the collector, for later pages; called every `REFRESH_SECONDS`."""
         if self._ask is None:
             return
         problem = _DEFECT
@@ -111,8 +108,9 @@ class Metrics:
             self._problem, self._answered = problem, time.monotonic()
 
     def all(self, person: Person) -> tuple[list[MetricView], str]:
-        """Every version of every metric, by name, and why the collector's part may be missing or
-        old, or "". Raises RoleError."""
+        """Return every version of every metric by name, and a problem with the collector, or "".
+
+        The problem is why the collector's part may be missing or old. Raises RoleError."""
         require(person, Act.READ)
         listed, problem = self.latest()
         by_key = {(row["name"], row["params_id"]): row for row in listed}
@@ -124,15 +122,16 @@ class Metrics:
         return sorted(views, key=lambda view: view.name), problem
 
     def public(self) -> tuple[list[dict[str, Any]], str]:
-        """Return the definitions of the metrics that are collected now, for everyone, and why some
-        may be missing, or ""; no address of the collector is named."""
+        """Return the definitions of all current metrics for everyone, and why some may be missing.
+
+        The second text is "" without a problem, and never contains the collector's address."""
         listed, problem = self.latest()
         why = "the collector does not answer now, so this may be old or not all" if problem else ""
         current = [row["definition"] for row in listed if row["state"] == "current"]
         return current, why if self._ask else NO_COLLECTOR
 
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
-        """By name and params_id: how many results one may see, and the last day of them."""
+        """Return by name and params_id the number of visible results, and their last day."""
         columns = (ResultRow.metric, ResultRow.params_id)
         statement = (
             select(*columns, func.count(), func.max(ResultRow.last_day))
@@ -143,7 +142,7 @@ class Metrics:
             return {(r[0], r[1]): (int(r[2]), r[3]) for r in db.execute(statement)}
 
     def latest(self) -> tuple[list[dict[str, Any]], str]:
-        """What the collector listed last, and why it may be old or missing, or ""."""
+        """Return the collector's last list, and why it may be old or missing, or ""."""
         if self._ask is None:
             return [], NO_COLLECTOR
         seconds = time.monotonic() - self._answered
@@ -156,10 +155,10 @@ class Metrics:
 
 
 def checked(listed: Any) -> list[dict[str, Any]]:
-    """Check that a collector's answer is a list of metrics, and return it. Raises RemoteError."""
+    """Validate and return a collector's response, a list of metrics. Raises RemoteError."""
     try:
         TypeAdapter(list[_Listed]).validate_python(listed)
-        json.dumps(listed, ensure_ascii=False).encode()  # no lone surrogates, which no page holds
+        json.dumps(listed, ensure_ascii=False).encode()  # rejects lone surrogates
     except (ValueError, TypeError, RecursionError):
         text = visible(reprlib.repr(listed)[:60])
         raise RemoteError(f"what answers is not a collector: {text}; check its address") from None
@@ -167,7 +166,7 @@ def checked(listed: Any) -> list[dict[str, Any]]:
 
 
 def has_own_values(definition: Mapping[str, Any]) -> bool:
-    """Return whether a metric's definition, perhaps of another version, lists its values."""
+    """Return whether a metric's definition, possibly of another version, lists its values."""
     try:
         params = RapporParams.from_dict(definition["params"])
         return bool(own_names(params, definition))
@@ -176,7 +175,7 @@ def has_own_values(definition: Mapping[str, Any]) -> bool:
 
 
 def unknown_metric(name: str, others: list[str]) -> str:
-    """The sentence that the collector has no metric of this name, with the names that it has."""
+    """Return a sentence that the collector has no such metric, with the names that it has."""
     named = ", ".join(ascii(other) for other in others[:_MAX_NAMED]) or "none yet"
     more = f" and {len(others) - _MAX_NAMED} more" if len(others) > _MAX_NAMED else ""
     return (
@@ -186,10 +185,9 @@ def unknown_metric(name: str, others: list[str]) -> str:
 
 
 def days_held(version: Mapping[str, Any], last: date | None) -> str:
-    """Return a sentence on which days of a metric the collector has, and when they will be served.
+    """Return a sentence on which days of a metric the collector has, and when they are served.
 
-    version: as the collector lists it.  last: of the window that is waited for, None if none is.
-    """
+    `version` is the collector's entry; `last` is the last day of the awaited window, if any."""
     waiting, closed = version["waiting"], version["closed_through"]
     few = (
         f"; its days from {waiting['first_day']} on are closed and have too few reports "
@@ -205,10 +203,10 @@ def days_held(version: Mapping[str, Any], last: date | None) -> str:
 
 @dataclass(frozen=True)
 class RemoteCollector:
-    """A collector over HTTP. Every method raises RemoteError. `key`: of scope aggregate."""
+    """A collector over HTTP. Every method raises RemoteError."""
 
     url: str
-    key: str
+    key: str  # Of scope aggregate
 
     def metrics(self) -> list[dict[str, Any]]:
         """List every version of every metric, with the served days."""

@@ -1,9 +1,8 @@
-"""Keys, sessions of browsers, and the audit log.
+"""Keys, browser sessions, and the audit log.
 
 A key is `rd_` + role + `_` + 16 hexadecimal digits (its id) + `_` + 43 characters of secret. The
-secret has 256 random bits, so a plain SHA-256 of it cannot be searched. So has the token of a
-session.
-"""
+secret has 256 random bits, so its plain SHA-256 cannot be reversed by search. The same is true for
+the token of a session."""
 
 import json
 import re
@@ -46,7 +45,7 @@ COMMAND_LINE = Person("", "command-line", Role.ADMIN)
 SERVICE = Person(SERVICE_ID, "decoder-service", Role.ADMIN)  # without a key
 _RESERVED = (COMMAND_LINE.name, SERVICE.name)
 MAX_NAME = 200
-MAX_SESSIONS = 20  # of a person; the oldest ends
+MAX_SESSIONS = 20  # per person; the oldest one ends
 _KEY = re.compile(rf"rd_({'|'.join(Role)})_([0-9a-f]{{16}})_([A-Za-z0-9_-]{{43}})", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _UNKNOWN = (
@@ -57,7 +56,7 @@ _UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A new key, whose text is shown once. `text` is secret; everything else is not."""
+    """A new key, whose secret `text` is shown once."""
 
     key_id: str
     name: str
@@ -67,10 +66,10 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access(Operations):
-    """Identifies people by keys and sessions, and keeps the audit log."""
+    """Identification of people by keys and sessions, and the audit log."""
 
     def person_of_key(self, text: str) -> Person:
-        """Raises AuthenticationError without a key that holds. The key is in no message."""
+        """Return the person of a valid key. Raises AuthenticationError, without the key."""
         match = _KEY.fullmatch(text.strip())
         with self.database.reading() as db:
             row = db.get(KeyRow, match[2]) if match else None
@@ -81,7 +80,7 @@ class Access(Operations):
         return Person(row.person_id, row.person.name, Role(row.role), row.key_id)
 
     def person_of_session(self, token: str) -> Person:
-        """Raises AuthenticationError for a session that is unknown or over."""
+        """Return the person of a session. Raises AuthenticationError if it is unknown or over."""
         row = None
         if _TOKEN.fullmatch(token):
             with self.database.reading() as db:
@@ -91,21 +90,24 @@ class Access(Operations):
         return Person(row.person_id, row.person.name, Role(row.role), row.key_id or "")
 
     def sign_in(self, key: str) -> str:
-        """Make a session for the person of a key: the token for the browser's cookie. Raises
-        AuthenticationError."""
+        """Create a session for the person of a key; return the token for the browser's cookie.
+
+        Raises AuthenticationError."""
         person = self.person_of_key(key)
         with self.database.writing() as db:
             return self._session(db, person, {})
 
     def sign_in_claimed(self, issuer: str, claimed: Claimed) -> tuple[Person, str]:
-        """Make a session for a person whom the identity provider identified; the first sign-in
-        creates the person. Sessions of another role, which the provider gave before, end.
+        """Create a session for a person whom the identity provider identified.
+
+        The first sign-in creates the person. Sessions with a role that the provider assigned
+        earlier end.
 
         Returns:
             The person, and the token for the browser's cookie.
 
         Raises:
-            AuthenticationError: an admin keeps this person out.
+            AuthenticationError: An admin has locked this person out.
         """
         with self.database.writing() as db:
             row = db.get(IdentityRow, (issuer, claimed.subject))
@@ -123,7 +125,7 @@ class Access(Operations):
             return person, self._session(db, person, {"issuer": issuer})
 
     def forget_role(self, issuer: str, subject: str) -> None:
-        """End the sessions and the role of who a provider names no group of any more."""
+        """End the sessions and the role of a person without a provider group."""
         with self.database.writing() as db:
             row = db.get(IdentityRow, (issuer, subject))
             if row is not None:
@@ -131,8 +133,7 @@ class Access(Operations):
                 _end_sessions(db, row.person_id)
 
     def _new_identity(self, db: Session, issuer: str, claimed: Claimed) -> IdentityRow:
-        """Store a person of the provider. Its subject is the person; a name that another person
-        has is changed."""
+        """Store a person of the provider, identified by subject; change a name that is taken."""
         at, person, name = self.now(), self.new_id(), claimed.name
         if name in _RESERVED or _person_named(db, name) is not None:
             name = f"{name} ({person[:8]})"
@@ -174,8 +175,9 @@ class Access(Operations):
             self.note(db, person, "sign-out")
 
     def create_key(self, person: Person, name: str, role: Role, label: str = "") -> NewKey:
-        """Make a key for a person, who is created with the first one. The key's text is returned
-        here and never again. Raises RoleError, RequestError."""
+        """Create a key for a person, who is created with the first one.
+
+        The key's text is returned here and never again. Raises RoleError, RequestError."""
         require(person, Act.ADMINISTER)
         for what, text in (("name", name), ("label", label)):
             if len(text) > MAX_NAME or not text.isprintable() or text != text.strip():
@@ -201,21 +203,20 @@ class Access(Operations):
         return NewKey(key_id, name, role, f"rd_{role.value}_{key_id}_{secret}")
 
     def list_identities(self, person: Person) -> list[IdentityRow]:
-        """The people who sign in through the identity provider, by name. Raises RoleError."""
+        """List the people who sign in through the identity provider, by name. Raises RoleError."""
         require(person, Act.ADMINISTER)
         people = select(IdentityRow).join(PersonRow, PersonRow.id == IdentityRow.person_id)
         with self.database.reading() as db:
             return list(db.scalars(people.order_by(PersonRow.name)))
 
     def keep_out(self, person: Person, person_id: str, out: bool) -> None:
-        """Keep a person of the provider out and end their sessions, or let them in again.
+        """Lock a person of the provider out and end their sessions, or let them in again.
 
-        Their keys stay: revoke them separately.  Raises RoleError, NotFoundError.
-        """
+        Their keys stay valid: revoke them separately. Raises RoleError, NotFoundError."""
         require(person, Act.ADMINISTER)
         with self.database.writing() as db:
             query = select(IdentityRow).where(IdentityRow.person_id == person_id)
-            row = db.scalar(query.with_for_update(of=IdentityRow))  # of two admins one decides
+            row = db.scalar(query.with_for_update(of=IdentityRow))  # serializes two admins
             if row is None or (row.revoked is not None) == out:
                 raise NotFoundError(
                     f"there is no person {person_id[:40]!a} to whom that applies; "
@@ -226,8 +227,7 @@ class Access(Operations):
             self.note(db, person, "keep-out", kept=person_id, out=out)
 
     def person_of_id(self, db: Session, person_id: str) -> Person | None:
-        """Return a person with the highest role of the keys that hold, and of a sign-in lately;
-        None without one."""
+        """Return a person with the highest role of valid keys and a recent sign-in, or None."""
         if person_id == SERVICE.id:
             return SERVICE
         since = self.now() - self.settings.oidc_role_days * DAY_SECONDS
@@ -243,8 +243,9 @@ class Access(Operations):
         return next((roles[role] for role in reversed(Role) if role in roles), None)
 
     def check_holds(self, db: Session, person: Person) -> None:
-        """Raise AuthenticationError if the asker's key or identity was revoked since the request
-        came; for use in a transaction."""
+        """Raise AuthenticationError if the person's key or identity was revoked during the request.
+
+        Use this in a transaction."""
         signed_in = select(IdentityRow).where(IdentityRow.person_id == person.id)
         row = db.get(KeyRow, person.key_id) if person.key_id else db.scalar(signed_in)
         if person != COMMAND_LINE and (row is None or row.revoked is not None):
@@ -270,7 +271,7 @@ class Access(Operations):
             self.note(db, person, "revoke-key", key=key_id)
 
     def usage(self, person: Person) -> dict[str, dict[str, int]]:
-        """What a person has stored, and the limits of the role (`usage_of`). Raises RoleError."""
+        """Return what a person has stored, and the role's limits (`usage_of`). Raises RoleError."""
         require(person, Act.ANALYZE)
         with self.database.reading() as db:
             return usage_of(db, self.settings, person)
@@ -292,7 +293,7 @@ class Access(Operations):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedOperations(Operations):
-    """Operations of people, which are in the audit log."""
+    """Operations of people that are recorded in the audit log."""
 
     access: Access
 
@@ -302,16 +303,12 @@ Row = TypeVar("Row", bound=Identified)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources(AuditedOperations, Generic[Row]):
-    """Operations on the rows of a table, of which each person sees some.
+    """Operations on the rows of a table, of which each person sees some."""
 
-    model: of the table.  visible: the rows that a person sees.  act: needs a role that allows it.
-    order: in which they are listed.
-    """
-
-    model: ClassVar[type[Any]]
-    visible: ClassVar[Callable[[Person], ColumnElement[bool]]]
-    act: ClassVar[Act] = Act.ANALYZE
-    order: ClassVar[tuple[Any, ...]]
+    model: ClassVar[type[Any]]  # Of the table
+    visible: ClassVar[Callable[[Person], ColumnElement[bool]]]  # The rows that a person may see
+    act: ClassVar[Act] = Act.ANALYZE  # The act that a role must allow
+    order: ClassVar[tuple[Any, ...]]  # In which rows are listed
 
     def all(
         self,
@@ -333,24 +330,24 @@ class Resources(AuditedOperations, Generic[Row]):
             return self.one(db, person, row_id)
 
     def one(self, db: Session, person: Person, row_id: str) -> Row:
-        """The same in a transaction of the caller, who asks for the role. Raises NotFoundError."""
+        """Return a visible row in the caller's transaction, without a check of the role.
+
+        Raises NotFoundError."""
         row: Row = visible_row(db, self.model, type(self).visible(person), row_id)
         return row
 
 
 def _person_named(db: Session, name: str) -> str | None:
-    """Return the id of a person."""
     return db.scalar(select(PersonRow.id).where(PersonRow.name == name))
 
 
 def _end_sessions(db: Session, person_id: str, *which: ColumnElement[bool]) -> None:
-    """Delete a person's sessions through the provider."""
     where = (SessionRow.person_id == person_id, SessionRow.key_id.is_(None))
     db.execute(delete(SessionRow).where(*where, *which))
 
 
 def end_old_sessions(db: Session, at: float) -> int:
-    """Delete the sessions that are over; how many."""
+    """Delete the expired sessions; return their number."""
     return changed(db, delete(SessionRow).where(SessionRow.expires <= at))
 
 

@@ -1,9 +1,7 @@
-"""Signing in through an OpenID Connect provider, by Authlib's client for Starlette, or by the
-header of a trusted proxy.
+"""Sign-in through an OpenID Connect provider (Authlib), or by the header of a trusted proxy.
 
-Authlib makes the requests (code flow with PKCE, state and nonce) and reads the ID token. Nothing
-is stored until a sign-in has succeeded: what the flow needs lies in a signed cookie of the browser.
-"""
+Authlib makes the requests (code flow with PKCE, state and nonce) and reads the ID token. Nothing is
+stored until a sign-in has succeeded: the state of the flow is in a signed cookie of the browser."""
 
 import ssl
 import time
@@ -32,13 +30,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", AuthlibDeprecationWarning)  # of httpx, for its successor
     from authlib.integrations.starlette_client import StarletteIntegration, StarletteOAuth2App
 
-BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
-PROXY = "proxy"  # the issuer of who is named by a trusted proxy
+BACK = "/sign-in/provider/back"  # the path to which a provider redirects browsers
+PROXY = "proxy"  # the issuer of people named by a trusted proxy
 PENDING_SECONDS = 600  # for a person to sign in at the provider
-_KEEP_SECONDS = 3600.0  # what a provider says of itself
+_KEEP_SECONDS = 3600.0  # for which a provider's metadata is cached
 _LEEWAY = 60  # seconds between two clocks
 _TIMEOUT = 5.0
-_MAX_TABS = 5  # of a browser that sign in at once: a cookie has 4 KiB
+_MAX_TABS = 5  # that sign in at the same time; a cookie has 4 KiB
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
                "EdDSA", "Ed25519")  # fmt: skip  # none with a shared secret, and not "none"
@@ -49,7 +47,7 @@ _NAMES = ("preferred_username", "email", "name")
 
 
 class _TabStates(StarletteIntegration):  # type: ignore[misc]
-    """Keeps the state of each tab that signs in; Authlib's own keeps that of the latest."""
+    """Sign-in states of each browser tab; Authlib stores only the latest."""
 
     expires_in = PENDING_SECONDS
 
@@ -67,8 +65,7 @@ class _TabStates(StarletteIntegration):  # type: ignore[misc]
 
 
 class Provider(StarletteOAuth2App):  # type: ignore[misc]
-    """The identity provider of the settings. What it says of itself is fetched at the first
-    sign-in and kept for an hour."""
+    """The identity provider; its metadata is fetched at the first sign-in and cached an hour."""
 
     server_metadata: dict[str, Any]
 
@@ -92,17 +89,16 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         )
 
     async def begin(self, request: Request, there: str) -> str:
-        """Begin a sign-in; return the address to send the browser to. Raises UnavailableError.
+        """Start a sign-in; return the URL for the browser. Raises UnavailableError.
 
-        there: the page that the person wanted.
-        """
+        `there` is the page that the person wanted."""
         with self._errors():
             content = await self.create_authorization_url(self.back)
             await self.save_authorize_data(request, redirect_uri=self.back, there=there, **content)
             return str(content["url"])
 
     async def finish(self, request: Request) -> tuple[Claimed, str]:
-        """Finish the sign-in of a browser that came back from the provider.
+        """Finish the sign-in of a browser that returned from the provider.
 
         Returns:
             The person, and the page that they wanted.
@@ -137,7 +133,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         return person, str(pending["there"])
 
     async def leave_url(self, back: str) -> str | None:
-        """Return the provider's page for signing out; None where it has none."""
+        """Return the provider's sign-out page; None if it has none."""
         try:
             with self._errors():
                 end = (await self.load_server_metadata()).get("end_session_endpoint")
@@ -147,13 +143,13 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         return str(httpx.URL(end).copy_merge_params(query)) if isinstance(end, str) else None
 
     async def load_server_metadata(self) -> dict[str, Any]:
-        """What the provider says of itself. Raises ValueError for what is not safe."""
+        """Return the provider's metadata. Raises ValueError if it is not safe."""
         if time.time() - self.server_metadata.get("_loaded_at", 0.0) > _KEEP_SECONDS:
             self.server_metadata = {}
         metadata: dict[str, Any] = await super().load_server_metadata()
         problems = [name for name in _ENDPOINTS if not is_safe_url(str(metadata.get(name)))]
         if not is_safe_url(str(metadata.get("userinfo_endpoint", self.issuer))):
-            problems.append("userinfo_endpoint")  # the access token would go there
+            problems.append("userinfo_endpoint")  # the access token would be sent there
         if metadata.get("issuer") != self.issuer:
             problems.append("issuer")
         if problems:
@@ -163,7 +159,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         return metadata
 
     async def fetch_jwk_set(self, force: bool = False) -> dict[str, Any]:
-        """The provider's keys, without those that cannot be imported, such as of a new kind."""
+        """Return the provider's keys, without those that cannot be imported (new kinds)."""
         content = await super().fetch_jwk_set(force)
         return {"keys": [key for key in content["keys"] if _is_importable(key)]}
 
@@ -177,7 +173,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn what goes wrong between service and provider into errors that say why."""
+        """Convert errors between service and provider to errors with a reason."""
         try:
             yield
         except (AuthlibBaseError, JoseError) as error:
@@ -191,7 +187,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
 
 
 def _basic(client: Any, _method: str, url: str, headers: Any, body: Any) -> tuple[str, Any, Any]:
-    """Authenticate as in RFC 6749, 2.3.1: name and secret are encoded as in a form."""
+    """Authenticate as in RFC 6749, 2.3.1, with name and secret encoded as in a form."""
     text = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
     headers["Authorization"] = f"Basic {b64encode(text.encode()).decode()}"
     return url, headers, body
@@ -206,18 +202,17 @@ def _is_importable(key: Any) -> bool:
 
 
 def _named(error: Exception) -> str:
-    """Return an error without what a stranger wrote."""
     code = getattr(error, "claim", None) or getattr(error, "error", None) or type(error).__name__
     return ascii(str(code)[:60])
 
 
 def claimed(claims: Mapping[str, Any], settings: ServiceSettings, claim: str) -> Claimed:
-    """Return the person and role of claims, which a provider or a trusted proxy made.
+    """Return the person and role of claims from a provider or a trusted proxy.
 
     Args:
-        claims: by name.
-        settings: name the groups of each role.
-        claim: lists the person's groups; `a.b` is b within a.
+        claims: The claims by name.
+        settings: The settings with the groups of each role.
+        claim: The claim that lists the person's groups; `a.b` is b within a.
 
     Raises:
         AuthenticationError, NoGroupError.
@@ -241,8 +236,9 @@ def claimed(claims: Mapping[str, Any], settings: ServiceSettings, claim: str) ->
 
 
 def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | None:
-    """Return the person whom a trusted proxy names in its header; None without one. Raises
-    AuthenticationError for a header that is there twice: one may be the browser's own;
+    """Return the person whom a trusted proxy names in its header; None without one.
+
+    Raises AuthenticationError for a repeated header, since one may be the browser's own;
     NoGroupError."""
     if settings.user_header is None or request.client is None:
         return None
@@ -259,7 +255,7 @@ def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | N
 
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:
-    """Return a claim by its name, or within others; a name with dots goes first."""
+    """Return a claim by its name, or nested by dots; a full name with dots has precedence."""
     value: Any = claims
     for part in [path] if path in claims else path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -267,7 +263,6 @@ def _at(claims: Mapping[str, Any], path: str) -> Any:
 
 
 def _name(claims: Mapping[str, Any], subject: str) -> str:
-    """Return a name to show: printable, without blanks around it."""
     for claim in _NAMES:
         text = claims.get(claim)
         if isinstance(text, str) and text.strip().isprintable() and text.strip():

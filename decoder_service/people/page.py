@@ -1,4 +1,4 @@
-"""Sign-in and sessions of browsers; for admins keys, identities and the audit log."""
+"""Pages of sign-in and sessions; for admins, of keys, identities and the audit log."""
 
 import json
 from typing import Annotated, Any
@@ -39,28 +39,29 @@ Text = Annotated[str, StringConstraints(max_length=MAX_NAME)]
 
 @api.get("/v1/session", operation_id="getSession")
 def get_session(person: Me) -> dict[str, Any]:
-    """Who is asking."""
+    """Return who is signed in."""
     return {"name": person.name, "role": person.role.value, "key_id": person.key_id}
 
 
 @api.get("/v1/usage", operation_id="getUsage")
 def get_usage(service: Service, person: Me) -> dict[str, Any]:
-    """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
+    """Return your stored bytes, your queued and running jobs, and the limits of your role."""
     return service.access.usage(person)
 
 
 @pages.get("/")
 @without_key
 def home() -> Response:
-    """The metrics are where everything starts."""
+    """Redirect to the metrics, the start page."""
     return redirect("/metrics")
 
 
 @pages.get("/sign-in")
 @without_key
 async def form(request: Request, next: str = "", left: bool = False) -> Response:
-    """The page that asks for a key, unless a trusted proxy says who it is. left: whether somebody
-    just signed out, but not of their provider or proxy."""
+    """Show the page that asks for a key, unless a trusted proxy names the person.
+
+    `left` is whether someone just signed out here, but not of their provider or proxy."""
     provider, leave = service_of(request).provider, None
     try:
         claimed = claimed_by_proxy(request, service_of(request).settings)
@@ -77,7 +78,7 @@ async def form(request: Request, next: str = "", left: bool = False) -> Response
 @pages.post("/sign-in")
 @without_key
 def enter(request: Request, form: Form) -> Response:
-    """Make a session, and go where the person wanted to."""
+    """Create a session, and redirect to the page that the person wanted."""
     there = local_address(form.text("next"))
     answer = redirect("/metrics")
     if there:
@@ -97,14 +98,13 @@ def leave(request: Request, person: Me, form: Form) -> Response:
     del form
     answer = redirect("/sign-in", left="" if person.key_id else "1")
     token = request.cookies.get(cookie_name(request))
-    if token is not None:  # of a key alongside it, too: its cookie is taken, so it must end
+    if token is not None:  # also for a request with a key, since the cookie is removed
         service_of(request).access.sign_out(person, token)
     set_session(request, answer, "", seconds=0)
     return answer
 
 
 def _sign_in_page(request: Request, there: str, status: int = 200, **context: Any) -> Response:
-    """The form to sign in. there: the page to go to then. context: what the page shows, too."""
     provider = service_of(request).provider
     host = "" if provider is None else provider.host
     return render(
@@ -114,7 +114,7 @@ def _sign_in_page(request: Request, there: str, status: int = 200, **context: An
 
 
 def local_address(address: str) -> str:
-    """An address of this service, or nothing: a link from elsewhere must not lead elsewhere."""
+    """Return a URL path of this service, or "": links from elsewhere must not lead elsewhere."""
     plain = address.isascii() and address.isprintable() and "\\" not in address
     return address if plain and address.startswith("/") and not address.startswith("//") else ""
 
@@ -132,7 +132,7 @@ async def begin(request: Request, next: str = "") -> Response:
 @pages.get(BACK)
 @without_key
 async def back(request: Request) -> Response:
-    """Make a session of who comes back."""
+    """Create a session for a person who returns from the provider."""
     provider = _provider(request)
     try:
         claimed, there = await provider.finish(request)
@@ -142,18 +142,16 @@ async def back(request: Request) -> Response:
 
 
 async def _refused(request: Request, issuer: str, error: ServiceError) -> Response:
-    """Return the page for a person whom a provider or proxy names, and who may not sign in."""
     if isinstance(error, NoGroupError):
         await run_in_threadpool(service_of(request).access.forget_role, issuer, error.subject)
     return _sign_in_page(request, "", status_of(error), problem=str(error))
 
 
 async def _entered(request: Request, issuer: str, claimed: Claimed, there: str) -> Response:
-    """Make a session of a person whom a provider or proxy names.
+    """Create a session for a person whom a provider or proxy names.
 
-    The page redirects itself: an HTTP redirect would belong to the provider's navigation,
-    with which a browser does not send the session's strict cookie.
-    """
+    The page itself redirects: an HTTP redirect would belong to the provider's navigation, for which
+    a browser does not send the session's strict cookie."""
     access = service_of(request).access
     try:
         person, token = await run_in_threadpool(access.sign_in_claimed, issuer, claimed)
@@ -172,7 +170,7 @@ def _provider(request: Request) -> Provider:
 
 
 class NewKeySpec(StrictModel):
-    """A key of a person, who is made with the first one."""
+    """A key of a person, who is created with the first one."""
 
     name: Text
     role: Role
@@ -181,13 +179,13 @@ class NewKeySpec(StrictModel):
 
 @admin.get("/keys", operation_id="listKeys")
 def list_keys(service: Service, person: Me) -> dict[str, Any]:
-    """All keys, without their secrets."""
+    """List all keys, without their secrets."""
     return {"keys": [shown_key(row) for row in service.access.list_keys(person)]}
 
 
 @admin.post("/keys", operation_id="createKey", status_code=201)
 def create_key(service: Service, person: Me, body: NewKeySpec) -> dict[str, Any]:
-    """Make a key; only this answer shows it whole."""
+    """Create a key; only this response contains it."""
     key = service.access.create_key(person, body.name, body.role, body.label)
     return {"key_id": key.key_id, "name": key.name, "role": key.role, "key": key.text}
 
@@ -201,7 +199,7 @@ def revoke_key(service: Service, person: Me, key_id: str) -> dict[str, Any]:
 
 @admin.get("/identities", operation_id="listIdentities")
 def list_identities(service: Service, person: Me) -> dict[str, Any]:
-    """Who signs in through the identity provider."""
+    """List the people who sign in through the identity provider."""
     names = "issuer subject person_id role created seen revoked"
     rows = service.access.list_identities(person)
     return {"identities": [shown(row, names) | {"name": row.person.name} for row in rows]}
@@ -209,7 +207,7 @@ def list_identities(service: Service, person: Me) -> dict[str, Any]:
 
 @admin.post("/identities/{person_id}/keep-out", operation_id="keepOut")
 def keep_out(service: Service, person: Me, person_id: str, out: Flag) -> dict[str, Any]:
-    """Keep a person of the identity provider out and end their sessions, or let them in again."""
+    """Lock a person of the identity provider out and end their sessions, or let them in again."""
     service.access.keep_out(person, person_id, out)
     return {"person_id": person_id, "out": out}
 
@@ -218,7 +216,7 @@ def keep_out(service: Service, person: Me, person_id: str, out: Flag) -> dict[st
 def read_audit(
     service: Service, person: Me, limit: Annotated[Limit, Query()] = 100
 ) -> dict[str, Any]:
-    """The latest acts of people, newest first."""
+    """List the latest acts of people, newest first."""
     rows = service.access.read_audit(person, limit)
     return {
         "entries": [
@@ -229,13 +227,13 @@ def read_audit(
 
 @pages.get("/keys")
 def keys(visit: Visit) -> Response:
-    """The page of all keys, without their secrets."""
+    """Show the page of all keys, without their secrets."""
     return _shown(visit)
 
 
 @pages.post("/keys")
 def create(visit: Visit, form: Form) -> Response:
-    """Make a key; only this page shows its text."""
+    """Create a key; only this page shows its text."""
     spec = parsed(NewKeySpec, {name: form.text(name) for name in NewKeySpec.model_fields})
     access = visit.service.access
     return _shown(visit, access.create_key(visit.person, spec.name, spec.role, spec.label))
@@ -246,7 +244,7 @@ add_form(
     "/keys/{key_id}/revoke",
     revoke_key,
     back="/keys",
-    sure="Revoke: a revoked key never holds again",
+    sure="Revoke: a revoked key is never valid again",
 )
 add_form(pages, "/keys/people/{person_id}", keep_out, back="/keys")
 
@@ -265,7 +263,7 @@ def _shown(visit: Visit, key: NewKey | None = None) -> Response:
 
 @pages.get("/audit")
 def audit(visit: Visit) -> Response:
-    """The latest acts of people, newest first."""
+    """Show the latest acts of people, newest first."""
     rows = [
         (row, ", ".join(f"{name} {value}" for name, value in json.loads(row.detail).items()))
         for row in visit.service.access.read_audit(visit.person, MAX_AUDIT)

@@ -1,7 +1,6 @@
 """All permissions in one place: roles for acts, SQL filters for rows, and limits.
 
-A row that a person may not see is answered as one that is not there.
-"""
+A row that a person may not see is reported as missing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,12 +27,12 @@ from decoder_service.shell.models import (
 )
 from decoder_service.shell.settings import ServiceSettings
 
-SERVICE_ID = "0" * 16  # the owner of what the service starts automatically
+SERVICE_ID = "0" * 16  # the owner of jobs that the service starts automatically
 _WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
 
 
 class Role(StrEnum):
-    """The role of a key or a session, from the least to the most: the order is a rank."""
+    """The role of a key or a session, in ascending order of rights."""
 
     VIEWER = "viewer"  # released results and the metrics
     ANALYST = "analyst"  # also own jobs, results and lists, and shared lists
@@ -43,8 +42,8 @@ class Role(StrEnum):
 class Act(StrEnum):
     """The acts that need a role."""
 
-    READ = "read"  # metrics, and the results that one may see
-    ANALYZE = "analyze"  # jobs, lists, aggregates, releasing one's results, proposing releases
+    READ = "read"  # metrics, and visible results
+    ANALYZE = "analyze"  # jobs, lists, aggregates, releasing own results, proposing releases
     REVIEW = "review"  # approving what another person proposes to release
     ADMINISTER = "administer"  # keys, the audit log
 
@@ -59,12 +58,12 @@ ALLOWED: dict[Act, frozenset[Role]] = {
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The person who sends a request. key_id: the key, or the one that a session was made from."""
+    """The person who sends a request."""
 
     id: str
     name: str
     role: Role
-    key_id: str = ""
+    key_id: str = ""  # The key, or the one that a session was made from
 
     @property
     def is_admin(self) -> bool:
@@ -87,27 +86,26 @@ def require(person: Person, act: Act) -> None:
 
 
 def _for_analysts(person: Person, theirs: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Everything for an admin, for an analyst what is theirs, nothing for a viewer."""
     if person.is_admin:
         return true()
     return theirs if person.may(Act.ANALYZE) else false()
 
 
 def own_rows(owner: InstrumentedAttribute[str]) -> Callable[[Person], ColumnElement[bool]]:
-    """SQL filter: the rows that have a person as their owner; for an admin all."""
+    """Return a filter for the rows that a person owns; for an admin, all."""
     return lambda person: _for_analysts(person, owner == person.id)
 
 
 def visible_results(person: Person) -> ColumnElement[bool]:
-    """SQL filter: released results, and for analysts those that a job of theirs or of the
-    service itself had."""
+    """Return a filter for released results, and for analysts, results of own or service jobs."""
     jobs = _results_of(person.id, SERVICE_ID)
     return or_(ResultRow.released.is_(True), _for_analysts(person, jobs))
 
 
 def own_results(person: Person) -> ColumnElement[bool]:
-    """SQL filter: the results that a person may release and check, which a job of theirs had;
-    for admins all."""
+    """Return a filter for results that a person may release and check, from their own jobs.
+
+    For admins, these are all results."""
     return _for_analysts(person, _results_of(person.id))
 
 
@@ -117,20 +115,18 @@ def _results_of(*people: str) -> ColumnElement[bool]:
 
 
 def visible_releases(person: Person) -> ColumnElement[bool]:
-    """SQL filter: approved releases, for analysts also their own proposals, for those who
-    approve all."""
+    """Return a filter for approved releases and own proposals; for approvers, all."""
     proposals = _for_analysts(person, ReleaseRow.proposer == person.id)
     return or_(ReleaseRow.state == ReleaseState.APPROVED, proposals)
 
 
 def visible_lists(person: Person) -> ColumnElement[bool]:
-    """SQL filter: own and shared lists; for an admin all; for a viewer none, since a list is
-    sensitive."""
+    """Return a filter for own and shared lists: all for an admin, none for a viewer."""
     return _for_analysts(person, (ListRow.owner == person.id) | (ListRow.visibility == SHARED))
 
 
 def visible_aggregates(person: Person) -> ColumnElement[bool]:
-    """SQL filter: the aggregates that a person uploaded or a job of theirs has read."""
+    """Return a filter for the aggregates that a person uploaded or that their job has read."""
     columns = aggregate_readers.c
     shas = select(columns.sha256).where(columns.person_id == person.id)
     return _for_analysts(person, AggregateRow.sha256.in_(shas))
@@ -138,19 +134,18 @@ def visible_aggregates(person: Person) -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A person as identified by a provider. subject: permanent. name: for people, not unique."""
+    """A person as identified by a provider."""
 
-    subject: str
-    name: str
+    subject: str  # Permanent
+    name: str  # For people; not unique
     role: Role
 
 
 def check_room(db: Session, settings: ServiceSettings, person: str, *, given: bool = False) -> None:
-    """Raises QuotaError where a person's results fill what one may hold: no job may start.
+    """Raise QuotaError if a person's results reach the limit, so that no job may start.
 
-    given: whether a result was just given to the person, and must fit. Until the transaction ends
-    no other one gives that person a result.
-    """
+    `given` is whether a result was just assigned to the person, and must fit. Until the transaction
+    ends, no other one can assign a result to that person."""
     if given:
         owner = select(PersonRow.id).where(PersonRow.id == person)
         db.execute(owner.with_for_update(key_share=True))  # on PostgreSQL
@@ -162,31 +157,32 @@ def check_room(db: Session, settings: ServiceSettings, person: str, *, given: bo
 
 
 def count_live(db: Session, owner: str) -> int:
-    """Return the number of a person's jobs that wait or run."""
+    """Return the number of a person's queued and running jobs."""
     return total(db, select(func.count()).where(JobRow.owner == owner, JobRow.state.in_(LIVE)))
 
 
 def result_bytes_of(db: Session, person: str) -> int:
-    """Number of bytes of the results that a person holds, those shared with others too."""
+    """Return the bytes of a person's results, including those shared with others."""
     sizes = select(func.sum(ResultRow.stored)).join(result_readers)
     return total(db, sizes.where(result_readers.c.person_id == person))
 
 
 def list_bytes_of(db: Session, owner: str) -> int:
-    """Return the number of bytes of the versions of a person's lists."""
+    """Return the bytes of all versions of a person's lists."""
     versions = select(func.sum(ListVersionRow.size)).join(ListRow)
     return total(db, versions.where(ListRow.owner == owner))
 
 
 def aggregate_bytes_of(db: Session, person: str) -> int:
-    """Return the number of bytes of the aggregates that a person may read."""
+    """Return the bytes of the aggregates that a person may read."""
     sizes = select(func.sum(func.length(AggregateRow.content))).join(aggregate_readers)
     return total(db, sizes.where(aggregate_readers.c.person_id == person))
 
 
 def usage_of(db: Session, settings: ServiceSettings, person: Person) -> dict[str, dict[str, int]]:
-    """Return a person's bytes of results, lists and aggregates, and jobs that wait or run (`held`),
-    each with its limit (`most`)."""
+    """Return a person's bytes and live jobs (`held`), each with its limit (`most`).
+
+    The bytes are of results, lists and aggregates."""
     most = settings.max_stored_bytes_of_person
     amounts = {
         "result_bytes": (result_bytes_of(db, person.id), settings.max_result_bytes_of_person),

@@ -1,1 +1,1 @@
-"""Releases: proposed from results, decided by a second person, then seen by all."""
+"""Releases: proposed from results, decided by a second person, then visible to all."""

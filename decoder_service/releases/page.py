@@ -1,4 +1,4 @@
-"""Pages of releases: propose one, see what it changes, approve or reject it, download it."""
+"""Pages and routes for proposing, reviewing, approving and downloading releases."""
 
 import json
 from typing import Annotated, Any
@@ -28,13 +28,13 @@ from decoder_service.shell.web import (
 from rappor_server.errors import RequestError
 
 POLICY = """\
-min_reports = 1000         # of a table
-min_low = 0.001            # smallest lower end of a share that is shown
-rounding = 0.001           # of shares
-reports_rounding = 100     # of numbers of reports
-sealed_after_days = 0      # a collector serves closed days; others: as long as reports come late
-strata = []                # by what tables may be split, such as ["region"]
-"""  # what the form begins with
+min_reports = 1000         # minimum per table
+min_low = 0.001            # lowest lower end of a published share
+rounding = 0.001           # step of shares
+reports_rounding = 100     # step of numbers of reports
+sealed_after_days = 0      # 0 for a collector, which serves closed days; else the longest delay
+strata = []                # dimensions that may split tables, such as ["region"]
+"""  # The initial text of the form
 pages = page_router()
 api = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
 _ONE = "/releases/{release_id}"
@@ -43,21 +43,21 @@ Reason = Annotated[Note, Body(embed=True)]
 
 @pages.get("/releases")
 def index(visit: Visit, state: ReleaseState | None = None, page: PageNumber = 1) -> Response:
-    """Releases that one may see, newest first."""
+    """Show the releases that the visitor may see, newest first."""
     rows = visit.rows(visit.service.releases, page, *matching(ReleaseRow, state=state))
     return visit.render("releases.html.j2", **rows, state=state, states=list(ReleaseState))
 
 
 @pages.get("/releases/new")
 def new(visit: Visit, result: str = "", name: str = "") -> Response:
-    """The page with the form for a proposal."""
+    """Show the form for proposing a release."""
     fields = {"name": [name], "result": [result], "policy": [POLICY]}
     return _form(visit, Posted(fields, {}))
 
 
 @pages.post("/releases")
 def post_proposal(visit: Visit, form: Form) -> Response:
-    """Build a release; what is wrong is said above the form, which keeps what was typed."""
+    """Build a release; on an error, show the form again with the error and the entered data."""
     require(visit.person, Act.ANALYZE)
     try:
         sources: list[dict[str, Any]] = []
@@ -82,7 +82,7 @@ def post_proposal(visit: Visit, form: Form) -> Response:
 
 @pages.get("/releases/{release_id}")
 def one(visit: Visit, release_id: str) -> Response:
-    """The page of a release: what it changes, for those who may approve it, and its files."""
+    """Show a release and its files, and to its reviewers and proposer also its changes."""
     view = visit.service.releases.view(visit.person, release_id)
     changes = visit.service.releases.difference(visit.person, release_id) if view.review else None
     proposed, is_own = view.row.state == ReleaseState.PROPOSED, visit.person.id == view.row.proposer
@@ -102,10 +102,10 @@ def one(visit: Visit, release_id: str) -> Response:
 
 
 def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
-    """A page of the changes, how many rows have no number, and what the symbols in sight mean.
+    """Return one page of the changes, the number of rows left out, and the symbols in use.
 
-    Rows of which neither side has a number are left out, until all or some by name are asked for.
-    """
+    Rows without a number before and after are left out unless the query asks for all rows or
+    searches by name."""
     symbols = changes.symbols
     numbered = [row for row in changes.rows if {row["before"], row["after"]} - {"", *symbols}]
     table = page_of(changes.rows if query.all or query.q else numbered, "cell", query)
@@ -133,7 +133,9 @@ def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Resp
 def list_releases(
     service: Service, person: Me, paging: Paging, state: ReleaseState | None = None
 ) -> dict[str, Any]:
-    """Releases that you may see, newest first: approved ones, your own, all of who approves."""
+    """Return the releases that you may see, newest first.
+
+    Everyone sees approved releases, a proposer their own, and a reviewer all."""
     which = matching(ReleaseRow, state=state)
     rows = service.releases.all(person, *which, **paging)
     return {"releases": [shown_release(row, person) for row in rows]}
@@ -147,11 +149,11 @@ def propose(service: Service, person: Me, body: NewRelease) -> dict[str, Any]:
 
 @api.get("/{release_id}", operation_id="getRelease")
 def get_release(service: Service, person: Me, release_id: str) -> dict[str, Any]:
-    """A release and its files. signed: by the service's key, when it was approved.
+    """Return a release and its files.
 
-    For who proposed or may approve it: what became of its results (`sources`), and whether the
-    proposer still has a key (`proposer_holds`).
-    """
+    `signed` is true if the service's key signed the release when it was approved. The proposer and
+    reviewers also see the state of its results (`sources`), and whether the proposer still has
+    access (`proposer_holds`)."""
     view = service.releases.view(person, release_id)
     public = shown_release(view.row, person, view.stale)
     if view.review:
@@ -162,7 +164,7 @@ def get_release(service: Service, person: Me, release_id: str) -> dict[str, Any]
 
 @api.get("/{release_id}/difference", operation_id="getReleaseDifference")
 def get_difference(service: Service, person: Me, release_id: str) -> dict[str, Any]:
-    """How it differs from the last release of its name that was approved."""
+    """Return the changes from the last approved release of the same name."""
     changes = service.releases.difference(person, release_id)
     return {"policy": changes.policy, "changes": changes.rows}
 
@@ -171,27 +173,27 @@ def get_difference(service: Service, person: Me, release_id: str) -> dict[str, A
 def get_file(
     service: Service, person: Me, release_id: str, name: Annotated[str, Path(max_length=64)]
 ) -> Response:
-    """A file of a release, the bytes that its manifest names."""
+    """Return a file of a release, byte for byte as its manifest lists it."""
     return download(service.releases.file(person, release_id, name), name)
 
 
 @api.post("/{release_id}/approve", operation_id="approveRelease")
 def approve(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
-    """Publish what another person proposed; it is final."""
+    """Publish a release that another person proposed; this is final."""
     row = service.releases.decide(person, release_id, ReleaseState.APPROVED, reason)
     return shown_release(row, person)
 
 
 @api.post("/{release_id}/reject", operation_id="rejectRelease")
 def reject(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
-    """Refuse what another person proposed; it is final."""
+    """Reject a release that another person proposed; this is final."""
     row = service.releases.decide(person, release_id, ReleaseState.REJECTED, reason)
     return shown_release(row, person)
 
 
 @api.post("/{release_id}/withdraw", operation_id="withdrawRelease")
 def withdraw(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
-    """Take back what you proposed, before it is settled; its files are deleted."""
+    """Withdraw your own proposal before it is decided, and delete its files."""
     row = service.releases.decide(person, release_id, ReleaseState.WITHDRAWN, reason)
     return shown_release(row, person)
 
@@ -202,7 +204,7 @@ add_form(pages, f"{_ONE}/withdraw", withdraw, _ONE)
 
 
 def shown_release(row: ReleaseRow, person: Person, stale: bool = False) -> dict[str, Any]:
-    """A release as it may be listed; how it came to be, for who proposed or may approve it."""
+    """Return the public fields of a release; its proposer and reviewers also see its review."""
     public = shown(row, "id name number state owner audience issued digest created decided")
     if not sees_review(person, row):
         return public

@@ -1,4 +1,4 @@
-"""Releases: proposed from results, approved by a second person, then seen by all."""
+"""Releases, which one person proposes from results and a second person approves for all to see."""
 
 import json
 import zlib
@@ -41,45 +41,43 @@ from disclosure.release.files import MANIFEST, SIGNATURE
 from rappor_core.text import visible
 from rappor_server.errors import ConflictError, NotFoundError, RequestError
 
-MAX_WAITING = 20  # of a person
+MAX_WAITING = 20  # Proposals per person
 _MAX_POLICY_WORDS = 500
-_DESCRIPTION = "datapackage.json"  # the file that says what columns and symbols mean
+_DESCRIPTION = "datapackage.json"  # The file that explains columns and symbols
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseView:
-    """A release as one person sees it. review: whether they see how it came to be.  stale: whether
-    a release was approved that this proposal was not built on.  sources: what became of its
-    results.  proposer_holds: whether the proposer has a valid key, or signed in lately."""
+    """A release as one person may see it."""
 
     row: ReleaseRow
-    review: bool
+    review: bool  # Whether the person sees how it was made
     files: Sequence[Any]
-    stale: bool
-    sources: list[dict[str, Any]]
-    proposer_holds: bool
+    stale: bool  # Proposed, but not built on the approved releases
+    sources: list[dict[str, Any]]  # The present state of its results
+    proposer_holds: bool  # Whether the proposer still has access
 
     @property
     def signed(self) -> bool:
-        """Whether the service's key signed it, when it was approved."""
+        """Return whether the service's key signed the release when it was approved."""
         return any(file.name == SIGNATURE for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releases(Resources[ReleaseRow]):
-    """Operations on releases. Each checks the person's role, and shows only what the person may
-    see."""
+    """The operations on releases, each of which checks the person's role and access."""
 
     model = ReleaseRow
     visible = visible_releases
     act = Act.READ
     order = (ReleaseRow.created.desc(), ReleaseRow.id)
     publisher: ReleasePublisher
-    building: Lock = field(default_factory=Lock)  # one at a time: it takes seconds and memory
+    building: Lock = field(default_factory=Lock)  # One build at a time, to save memory
 
     def view(self, person: Person, release_id: str) -> ReleaseView:
-        """Return a release with its files and, for those who see the review, what became of it
-        since. Raises as `get`."""
+        """Return a release with its files and, for reviewers and the proposer, its review state.
+
+        Raises the errors of `get`."""
         require(person, Act.READ)
         with self.database.reading() as db:
             row = self.one(db, person, release_id)
@@ -94,7 +92,7 @@ class Releases(Resources[ReleaseRow]):
             )
 
     def file(self, person: Person, release_id: str, name: str) -> bytes:
-        """Return the bytes of a file; the read is audited. Raises as `get`."""
+        """Return the bytes of a file, and audit the read. Raises the errors of `get`."""
         row = self.get(person, release_id)
         with self.database.writing() as db:
             content = RELEASE_FILES.read(db, release_id, name)
@@ -111,13 +109,14 @@ class Releases(Resources[ReleaseRow]):
         return content
 
     def difference(self, person: Person, release_id: str) -> Changes:
-        """Return the difference between a release and the last approved one of its name. Raises as
-        `get`; it is for the proposer and for who approves."""
+        """Return the changes from the last approved release of the same name.
+
+        Only the proposer and reviewers may see them. Raises the errors of `get`."""
         row = self.get(person, release_id)
         if not sees_review(person, row):
             raise NotFoundError(
-                f"there is no difference of release {release_id[:40]!a} for you; "
-                "who proposed it sees it, and admins"
+                f"there is no difference for release {release_id[:40]!a} that you may see; "
+                "only its proposer and admins see it"
             )
         with self.database.reading() as db:
             stored = select(ReleaseRow.difference).where(ReleaseRow.id == release_id)
@@ -128,27 +127,29 @@ class Releases(Resources[ReleaseRow]):
         return Changes(policy, content["changes"], symbols)
 
     def offered(self, person: Person, limit: int = 200) -> list[ResultRow]:
-        """A person's own results of which a release can be made, newest first. Raises RoleError."""
+        """Return a person's own results that can be released, newest first. Raises RoleError."""
         require(person, Act.ANALYZE)
         published = ResultRow.kind.in_(published_files()) & (ResultRow.operation == "decode")
         with self.database.reading() as db:
             return load_results(db, own_results(person) & published, limit)
 
     def propose(self, person: Person, spec: NewRelease) -> ReleaseRow:
-        """Build a release from results of one's own, for another person to approve.
+        """Build a release from a person's own results, for another person to approve.
 
         Args:
-            person: an analyst or an admin.
-            spec: its name, policy and results.
+            person: An analyst or an admin.
+            spec: The name, the policy and the results of the release.
 
         Returns:
-            The release, proposed.
+            The proposed release.
 
         Raises:
-            RoleError, QuotaError.
-            RequestError: what cannot be read, or what the policy does not allow.
-            NotFoundError: a result that is not one's own.
-            UnavailableError: another one is being built.
+            RoleError: The person may not propose releases.
+            QuotaError: The person has too many proposals, or stores too many bytes.
+            RequestError: The policy or a result is unreadable, or the policy does not allow a
+                result.
+            NotFoundError: A result is not the person's own.
+            UnavailableError: Another release is being built.
         """
         require(person, Act.ANALYZE)
         if not self.building.acquire(blocking=False):
@@ -207,15 +208,15 @@ class Releases(Resources[ReleaseRow]):
     def decide(
         self, person: Person, release_id: str, state: ReleaseState, reason: str
     ) -> ReleaseRow:
-        """Approve or reject what another person proposed, or withdraw one's own proposal, whose
-        files are deleted.
+        """Approve, reject or withdraw a proposed release.
 
-        Raises RoleError, NotFoundError, RequestError without a reason, and ConflictError where it
-        is settled, or another release was approved that it was not built on.
-        """
+        A person approves or rejects another person's proposal, and withdraws only their own, whose
+        files are deleted. Raises RoleError, NotFoundError, RequestError without a reason, and
+        ConflictError if the release is already decided or another release was approved after it was
+        built."""
         require(person, Act.ANALYZE if state is ReleaseState.WITHDRAWN else Act.REVIEW)
         if not reason and state is not ReleaseState.WITHDRAWN:
-            raise RequestError("reason '': say why, for the proposer and the audit log")
+            raise RequestError("reason '': give a reason, for the proposer and the audit log")
         with self.database.writing() as db:
             self.access.check_holds(db, person)
             row = self.one(db, person, release_id)
@@ -223,19 +224,19 @@ class Releases(Resources[ReleaseRow]):
             if mine and not withdraws:
                 raise RoleError("you proposed this release: another person approves or rejects it")
             if withdraws and not mine:
-                raise RoleError("another person proposed this release: only they withdraw it")
+                raise RoleError("another person proposed this release: only they can withdraw it")
             if row.state != ReleaseState.PROPOSED:
-                raise ConflictError(f"the release is {row.state} already", name=row.name)
+                raise ConflictError(f"the release is already {row.state}", name=row.name)
             signature: Files = {}
             if state == ReleaseState.APPROVED:
                 signature = approval_of(db, self.publisher, row)
             at = self.now()
             try:
                 is_done = decide(db, release_id, state, person.id, reason, at)
-            except IntegrityError as error:  # another one was approved since it was built
+            except IntegrityError as error:  # another release was approved after this one was built
                 raise stale(row) from error
             if not is_done:
-                raise ConflictError("somebody settled it just now", name=row.name)
+                raise ConflictError("another person has just decided it", name=row.name)
             row.stored += RELEASE_FILES.save(db, release_id, signature)
             detail = {"release": release_id, "reason": reason, "digest": row.digest}
             self.access.note(db, person, f"{ACTS[state]}-release", **detail)
@@ -248,7 +249,7 @@ class Releases(Resources[ReleaseRow]):
         most = self.settings.max_stored_bytes_of_person
         if stored + size > most:
             raise QuotaError(
-                f"your releases that are not approved would hold {stored + size:,} bytes, above "
+                f"your releases that are not approved would take {stored + size:,} bytes, above "
                 f"{most:,}; withdraw one (files of rejected ones are deleted "
                 "after keep_rejected_days)"
             )

@@ -1,5 +1,4 @@
-"""Releases made of stored results: what goes in, how they are built, compared and signed by
-`disclosure.release`, and what is checked before one is approved."""
+"""Building, comparing, checking and signing releases with `disclosure.release`."""
 
 import json
 import os
@@ -47,9 +46,9 @@ from disclosure.release import (
 from disclosure.release.files import MANIFEST, SIGNATURE
 from rappor_server.errors import ConflictError, RequestError, SettingsError
 
-Files = Mapping[str, bytes]  # by name
-Source = tuple[str, Files, Mapping[str, str]]  # id and files of a result, strata of its reports
-MAX_SOURCE_BYTES = 64 << 20  # of the files of all results of a release
+Files = Mapping[str, bytes]  # By name
+Source = tuple[str, Files, Mapping[str, str]]  # A result's id and files, and its reports' strata
+MAX_SOURCE_BYTES = 64 << 20  # Limit for the files of all results of a release
 ACTS = {
     ReleaseState.APPROVED: "approve",
     ReleaseState.REJECTED: "reject",
@@ -60,11 +59,13 @@ _IS_APPROVED = ReleaseRow.state == ReleaseState.APPROVED
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The difference between two releases, for the person who approves.
+    """The difference between two releases, for the person who approves the newer one.
 
-    policy: by key that differs, the old and the new value.  rows: of each change its kind
-    (`change`), its `table`, its `cell` ("" for a whole table), and the numbers `before` and
-    `after` as text.  symbols: the meaning of each symbol that replaces a number there.
+    Attributes:
+        policy: The old and the new value of each policy key that differs.
+        rows: The changes. Each has its kind (`change`), its `table`, its `cell` ("" for a whole
+            table), and the numbers `before` and `after` as text.
+        symbols: The meaning of each symbol that replaces a number in `rows`.
     """
 
     policy: Mapping[str, tuple[Any, Any]]
@@ -73,11 +74,10 @@ class Changes:
 
 
 class ReleasePublisher:
-    """Builds, compares and signs releases.
+    """The builder, comparer and signer of releases.
 
-    key: file of the private key that approved releases are signed with; None: none is.  Raises
-    SettingsError for one that cannot be used.
-    """
+    `key` is the file of the private key that signs approved releases; None leaves them unsigned.
+    Raises SettingsError for an unusable key."""
 
     def __init__(self, key: Path | None = None) -> None:
         try:
@@ -87,31 +87,32 @@ class ReleasePublisher:
 
     @property
     def key_id(self) -> str:
-        """The digest of the public key that manifests name: SHA-256, hexadecimal; "" without a
-        key."""
+        """Return the SHA-256 (hex) of the public key that manifests name; "" without a key."""
         return "" if self._key is None else key_id(self._key.public_key())
 
     def sign(self, manifest: bytes) -> Files:
-        """Return the signature file for a manifest, as `rappor release build --signing-key` writes
-        it; no file without a key."""
+        """Return the signature file for a manifest, or no file without a key.
+
+        `rappor release build --signing-key` writes the same file."""
         return {} if self._key is None else {SIGNATURE: sign_manifest(self._key, manifest) + b"\n"}
 
     def build(
         self, sources: Sequence[Source], policy: str, issued: date, earlier: Sequence[Files]
     ) -> tuple[Files, ReleasePolicy]:
-        """Build a release: apply a policy to tables.
+        """Build a release by applying a policy to the tables of results.
 
         Args:
-            sources: results, in the order of their tables.
-            policy: text of a release.toml.
-            issued: day by which windows are judged to be sealed.
-            earlier: files of the releases that the numbers must be consistent with, oldest first.
+            sources: The results, in the order of their tables.
+            policy: The text of a release.toml.
+            issued: The day on which windows must be sealed.
+            earlier: The files of the releases that the numbers must be consistent with, oldest
+                first.
 
         Returns:
             The files of the release, and its policy.
 
         Raises:
-            RequestError: what the policy does not allow, or a source that cannot be used.
+            RequestError: The policy does not allow the release, or a source cannot be used.
         """
         with _folder() as folder:
             rules = policy_of_text(policy)
@@ -125,10 +126,10 @@ class ReleasePublisher:
             return {path.name: path.read_bytes() for path in (folder / "made").iterdir()}, rules
 
     def compare(self, old: Files | None, new: Files) -> Changes:
-        """List what a release shows that an older one, or none, does not. Raises RequestError.
+        """List what a release adds to, changes in or removes from an older release, or from none.
 
-        The rows of a new table are listed one by one, too: they are what is approved.
-        """
+        The rows of a new table are listed one by one, too, because they need approval. Raises
+        RequestError."""
         with _folder() as folder:
             releases = _read([new] if old is None else [old, new], folder)
         later = releases[-1]
@@ -150,7 +151,6 @@ def _rows(old: Release, new: Release) -> Iterator[dict[str, str]]:
 
 
 def _read(releases: Sequence[Files], folder: Path) -> list[Release]:
-    """Each is verified against its manifest first."""
     return [
         read_release(_written(files, folder / f"release-{number}"))
         for number, files in enumerate(releases)
@@ -158,7 +158,6 @@ def _read(releases: Sequence[Files], folder: Path) -> list[Release]:
 
 
 def _written(files: Files, folder: Path) -> Path:
-    """Return a new folder with these files."""
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         (folder / Path(name).name).write_bytes(content)
@@ -167,7 +166,7 @@ def _written(files: Files, folder: Path) -> Path:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder that is gone at the end, and in no message."""
+    """Yield a temporary folder, whose name is removed from error messages."""
     with TemporaryDirectory(prefix="rappor-release-") as name:
         try:
             yield Path(name)
@@ -178,8 +177,9 @@ def _folder() -> Iterator[Path]:
 def load_sources(
     db: Session, person: Person, chosen: Sequence[ReleaseSource]
 ) -> tuple[list[Source], list[str]]:
-    """Return the files of results that are one's own, and the metrics that they are of. Raises
-    NotFoundError, RequestError, QuotaError."""
+    """Return the files of a person's own results, and the metrics of the results.
+
+    Raises NotFoundError, RequestError and QuotaError."""
     published = published_files()
     sources, metrics, rest = list[Source](), set[str](), MAX_SOURCE_BYTES
     if len({item.result for item in chosen}) < len(chosen):
@@ -201,13 +201,15 @@ def load_sources(
 
 
 def published_files() -> dict[str, tuple[str, ...]]:
-    """The files of results that releases are made of, by the kinds of metric that have such."""
+    """Return the files from which releases are made, by metric kind; other kinds are absent."""
     return {name: files for name in DECODERS if (files := decoder_of(name).published)}
 
 
 def approved_before(db: Session, metrics: Sequence[str]) -> list[Files]:
-    """Files of the approved releases that share a metric with these, or with one that does,
-    whatever their names, oldest first: whatever was published stays known."""
+    """Return the files of the approved releases that are linked to metrics, oldest first.
+
+    A release is linked if it shares a metric with `metrics` or with another linked release,
+    whatever its name: published numbers stay known."""
     columns, names = release_metrics.c, set(metrics)
     while True:
         query = select(columns.release_id).where(columns.approved, columns.metric.in_(list(names)))
@@ -224,15 +226,16 @@ def approved_before(db: Session, metrics: Sequence[str]) -> list[Files]:
 def source_states(
     db: Session, person: Person, rows: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the results of a release, as its proposal names them; is_there: whether one may see
-    it, or it was deleted or given up since."""
+    """Return the results that a proposal names, each with `is_there`.
+
+    `is_there` is false if the person may not see the result, or if it was deleted or given up."""
     named = ResultRow.id.in_([row["result"] for row in rows])
     visible_ids = set(db.scalars(select(ResultRow.id).where(visible_results(person), named)))
     return [{**row, "is_there": row["result"] in visible_ids} for row in rows]
 
 
 def is_stale(db: Session, row: ReleaseRow) -> bool:
-    """Return whether another one was approved that a release was not built on."""
+    """Return whether another release was approved that this release was not built on."""
     _, count = last_approved(db, row.name)
     numbers = numbers_of(db, row.id)
     now = approved_numbers(db, numbers)
@@ -245,24 +248,26 @@ def sees_review(person: Person, row: ReleaseRow) -> bool:
 
 
 def stale(row: ReleaseRow) -> ConflictError:
-    """Return the error for a release that was not built on all that is approved now."""
+    """Return the error for a release that was not built on all approved releases."""
     return ConflictError(
-        "another release was approved after this one was built, and it was not checked against "
-        "that one; reject it, and have it proposed again",
+        "another release was approved after this one was built, so this one was not checked "
+        "against it; reject this release, and have it proposed again",
         name=row.name,
     )
 
 
 def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Files:
-    """Return the files that an approval adds to a release; the proposed files are unchanged. Raises
-    ConflictError for a file that is another one now, or another key."""
+    """Return the files that an approval adds to a release, whose proposed files stay unchanged.
+
+    Raises ConflictError if a file changed since the proposal, or if the service's key is another
+    one."""
     files = RELEASE_FILES.all(db, row.id)
     digests = {item.name: item.sha256 for item in RELEASE_FILES.list(db, row.id)}
     manifest = files.get(MANIFEST, b"")
     try:
         named = {name: str(file["sha256"]) for name, file in json.loads(manifest)["files"].items()}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        named = {}  # it is not a manifest any more, which is found next
+        named = {}  # The manifest is damaged, which the next loop reports
     for name in sorted({*digests, *named}):
         expected = {row.digest} if name == MANIFEST else {named.get(name), digests.get(name)}
         if {sha256(files.get(name, b"")).hexdigest()} != expected:
@@ -272,7 +277,7 @@ def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Fi
                 name=row.name,
             )
     key = str(json.loads(manifest).get("key", ""))
-    if key != publisher.key_id:  # the signature would not be of the key that it promises
+    if key != publisher.key_id:  # The signature would not match the key that the manifest names
         built, here = (f"key {k[:16]}" if k else "no key" for k in (key, publisher.key_id))
         raise ConflictError(
             f"the release was built for {built}, and this service signs with {here}; reject it, "
@@ -285,12 +290,11 @@ def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Fi
 def decide(
     db: Session, release_id: str, state: ReleaseState, person: str, reason: str, at: float
 ) -> bool:
-    """Decide a proposed release by one guarded UPDATE; return False if it is not to be decided.
+    """Decide a proposed release by one guarded UPDATE; return False if no row was changed.
 
-    A release is withdrawn by who proposed it, and approved or rejected by anybody else: `person`
-    is the id that all keys and sessions of one person share.  An approval that another one came
-    before violates an index.
-    """
+    Only its proposer withdraws a release, and only another person approves or rejects it. `person`
+    is the id that all keys and sessions of one person share. If another release was approved first,
+    the UPDATE violates an index."""
     mine = ReleaseRow.proposer == person
     allowed = mine if state == ReleaseState.WITHDRAWN else ~mine
     proposed = ReleaseRow.state == ReleaseState.PROPOSED
@@ -301,14 +305,15 @@ def decide(
     if state == ReleaseState.APPROVED:
         where = release_metrics.c.release_id == release_id
         db.execute(update(release_metrics).where(where).values(approved=True))
-    elif state == ReleaseState.WITHDRAWN:  # its files take no room; their digests stay
+    elif state == ReleaseState.WITHDRAWN:  # Its files are emptied; their digests stay
         _delete_files(db, ReleaseRow.id == release_id)
     return True
 
 
 def delete_rejected(db: Session, before: float) -> int:
-    """Delete the files of releases that were rejected before a time; how many. Rows and digests of
-    files stay."""
+    """Delete the files of releases rejected before a time; return the number of releases.
+
+    The rows and the digests of the files stay."""
     old = (ReleaseRow.state == ReleaseState.REJECTED) & (ReleaseRow.decided < before)
     return _delete_files(db, old & (ReleaseRow.stored > 0))
 
@@ -320,14 +325,14 @@ def _delete_files(db: Session, which: ColumnElement[bool]) -> int:
 
 
 def last_approved(db: Session, name: str) -> tuple[str | None, int]:
-    """Return the last approved release of a name, and its number; (None, 0) where there is none."""
+    """Return the last approved release of a name and its number, or (None, 0)."""
     which = select(ReleaseRow.id, ReleaseRow.number).where(_IS_APPROVED, ReleaseRow.name == name)
     row = db.execute(which.order_by(ReleaseRow.number.desc()).limit(1)).first()
     return (None, 0) if row is None else (row[0], row[1])
 
 
 def approved_numbers(db: Session, metrics: Iterable[str]) -> dict[str, int]:
-    """For each metric, the number of approved releases that contain it."""
+    """Return for each metric the number of approved releases that contain it."""
     columns, names = release_metrics.c, list(metrics)
     statement = (
         select(columns.metric, func.max(columns.number))
@@ -339,15 +344,14 @@ def approved_numbers(db: Session, metrics: Iterable[str]) -> dict[str, int]:
 
 
 def numbers_of(db: Session, release_id: str) -> dict[str, int]:
-    """For each metric, the number that a release would have among the approved ones."""
+    """Return for each metric the number that a release would have among the approved ones."""
     columns = release_metrics.c
     statement = select(columns.metric, columns.number).where(columns.release_id == release_id)
     return {str(metric): int(number) for metric, number in db.execute(statement)}
 
 
 def held_by(db: Session, person: str) -> tuple[int, int]:
-    """Return the number of a person's proposals that wait, and the bytes of their releases that are
-    not approved."""
+    """Return a person's number of open proposals, and the bytes of their releases not approved."""
     mine = ReleaseRow.proposer == person
     proposed = select(func.count()).where(mine, ReleaseRow.state == ReleaseState.PROPOSED)
     sizes = select(func.sum(ReleaseRow.stored)).where(mine, ~_IS_APPROVED)

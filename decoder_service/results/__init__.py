@@ -1,1 +1,1 @@
-"""Stored results: who may see them, their pages, comparisons and downloads."""
+"""Stored results: their visibility, pages, comparisons and downloads."""

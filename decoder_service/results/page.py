@@ -1,4 +1,4 @@
-"""Stored results: the list, a result with its pictures, tables and provenance, and comparisons."""
+"""Pages and routes for stored results: the list, one result, and comparisons."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ from decoder_service.shell.web import (
 from rappor_server.errors import NotFoundError, RequestError
 
 api = APIRouter(prefix="/v1/results", tags=["results"], route_class=GuardedRoute)
-# A stored page may run its own script, but as of no site: it reaches neither session nor API.
+# A stored page may run its own script in a sandbox, without access to the session or the API.
 FILE_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data:"
@@ -58,7 +58,7 @@ def list_results(
     kind: Annotated[str | None, Query(max_length=32)] = None,
     operation: Operation | None = None,
 ) -> dict[str, Any]:
-    """Results that you may see, newest first."""
+    """Return the results that you may see, newest first."""
     which = matching(ResultRow, metric=metric, kind=kind, operation=operation)
     rows = service.results.all(person, *which, **paging)
     return {"results": [shown_result(row, person) for row in rows]}
@@ -66,7 +66,7 @@ def list_results(
 
 @api.get("/{result_id}", operation_id="getResult")
 def get_result(service: Service, person: Me, result_id: str) -> dict[str, Any]:
-    """A result: manifest, summary, files, and which one supersedes it."""
+    """Return a result: its manifest, summary, files, and the result that supersedes it."""
     view = service.results.view(person, result_id)
     return shown_result(view.row, person) | {
         "superseded_by": None if view.later is None else view.later.id,
@@ -82,10 +82,12 @@ def get_data(
     form: Annotated[Format, Query(alias="format")],
     exact: bool = False,
 ) -> Response:
-    """The main table of a result in a format that its kind has; csv as of `getResultFile`."""
+    """Return the main table of a result in a format that its kind supports.
+
+    A CSV is served as by `getResultFile`."""
     row = service.results.get(person, result_id)
     table = decoder_of(row.kind).table_of(row.operation)
-    name = RESULTS if form == "json" else f"{table}.{form}"  # as JSON all that was found
+    name = RESULTS if form == "json" else f"{table}.{form}"  # JSON has the whole result
     return get_file(service, person, result_id, name, exact)
 
 
@@ -97,7 +99,10 @@ def get_file(
     name: Annotated[str, Path(max_length=64)],
     exact: bool = False,
 ) -> Response:
-    """A file of a result; a CSV without formulas of spreadsheets, or exact: its stored bytes."""
+    """Return a file of a result.
+
+    In a CSV file, cells that spreadsheets read as formulas are escaped, unless `exact` asks for the
+    stored bytes."""
     results = service.results
     if name.endswith(".csv") and not exact:
         typed = name.removesuffix("csv") + "parquet"
@@ -115,7 +120,7 @@ def release(service: Service, person: Me, result_id: str, released: Flag) -> dic
 
 @api.delete("/{result_id}", operation_id="giveUpResult")
 def give_up(service: Service, person: Me, result_id: str) -> dict[str, Any]:
-    """Give up a result of yours; it is deleted once nobody holds it, or by an admin."""
+    """Give up a result of yours; it is deleted when no one holds it, or by an admin."""
     gone = service.results.give_up(person, result_id)
     return {"given_up": result_id, "deleted": gone}
 
@@ -132,7 +137,7 @@ def download(content: bytes, name: str) -> Response:
 
 @pages.get("/results")
 def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) -> Response:
-    """Results that one may see, newest first."""
+    """Show the results that the visitor may see, newest first."""
     which = matching(ResultRow, metric=metric, kind=kind)
     return visit.render(
         "results.html.j2",
@@ -148,7 +153,7 @@ def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) 
 
 @pages.get("/results/{result_id}")
 def one(visit: Visit, result_id: str) -> Response:
-    """A result."""
+    """Show a result with its pictures, tables and provenance."""
     results = visit.service.results
     content = results.view(visit.person, result_id)
     row, is_own, kind = content.row, content.own, decoder_of(content.row.kind)
@@ -179,20 +184,20 @@ def one(visit: Visit, result_id: str) -> Response:
 
 @pages.get("/results/{result_id}/map.json")
 def map_data(service: Service, person: Me, result_id: str) -> Response:
-    """What the script of a map draws."""
+    """Return the data of a map for its script."""
     text = service.results.file(person, result_id, "map.json")
     return Response(text, media_type="application/json")
 
 
 @pages.post("/results/{result_id}/keep")
 def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
-    """Make a list of those strings of a discovery that a person has read and ticked."""
+    """Make a list of the discovered strings that a person has read and ticked."""
     if not service.results.view(person, result_id).own:
         raise NotFoundError(f"there is no result {result_id[:40]!a} of yours")
     content = service.results.file(person, result_id, RESULTS)
     values = kept_strings(content, form.all("id"))
     if not values:
-        raise RequestError("no string is ticked: tick those that may be shown")
+        raise RequestError("no string is ticked: tick the strings that may be shown")
     text = "".join(f"{value}\n" for value in values).encode("utf-8", "surrogatepass")
     source = f"strings of result {result_id}, read by {person.name}"
     spec = parsed(NewList, {"name": form.text("name"), "source": source[:1000]})
@@ -206,12 +211,12 @@ add_form(
     "/results/{result_id}/give-up",
     give_up,
     back="/results",
-    sure="Give up: what nobody holds is gone permanently",
+    sure="Give up: a result that no one holds is deleted permanently",
 )
 
 
 def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVersionRow | None:
-    """Return the version of a list that a result was made with, if it is there for this person."""
+    """Return the list version that a result was made with, or None if this person cannot see it."""
     choice = manifest.get("spec", {}).get(member) or {}
     if not choice.get("list"):
         return None
@@ -221,12 +226,12 @@ def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVe
         return None
 
 
-MAX_CHOICES = 200  # of a comparison
+MAX_CHOICES = 200  # Results offered for comparison
 
 
 @pages.get("/compare")
 def compare(visit: Visit, before: str = "", after: str = "") -> Response:
-    """The page to choose two results, with the job that compares them, or the stored comparison."""
+    """Show the form for comparing two results, or the stored comparison of maps."""
     results = visit.service.results
     choices = [
         row
@@ -250,8 +255,9 @@ def compare(visit: Visit, before: str = "", after: str = "") -> Response:
 
 
 def _neighbors(choices: Sequence[ResultRow], after: str) -> Iterator[tuple[str, str]]:
-    """Pairs of windows of one metric and length, the earlier one first, the newest pair first.
-    after: the later one, if it is chosen."""
+    """Yield pairs of adjacent windows of one metric and length, (earlier, later), newest first.
+
+    `after` is the chosen later result, or "" for any."""
     windows = [(date.fromisoformat(one.first_day), date.fromisoformat(one.last_day), one)
                for one in choices if one.first_day and one.last_day]  # fmt: skip
     windows.sort(key=lambda window: window[1], reverse=True)
@@ -263,20 +269,19 @@ def _neighbors(choices: Sequence[ResultRow], after: str) -> Iterator[tuple[str, 
 
 @pages.get("/compare/map.json")
 def changes_data(visit: Visit, result: str) -> Response:
-    """The data that the script of a map of changes draws, as JSON."""
+    """Return the data of a map of changes for its script, as JSON."""
     data = _changes(visit, visit.service.results.get(visit.person, result))
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return Response(text.encode(), media_type="application/json")
 
 
 def _changes(visit: Visit, row: ResultRow) -> dict[str, Any]:
-    """What is drawn of the changes. Raises RequestError for a result without maps, or without
-    changes."""
+    """Return the data of a map of changes. Raises RequestError for a result without them."""
     results = visit.service.results
     if not _has_maps(row):
-        raise RequestError(f"result {row.id} is of a {row.kind}; maps are of a location")
+        raise RequestError(f"result {row.id} is of kind {row.kind}; only a location has maps")
     if MAP_CHANGES not in {file.name for file in results.view(visit.person, row.id).files}:
-        raise RequestError("its maps are of one window each: nothing is compared with another")
+        raise RequestError("its maps show one window each: there are no changes between windows")
     drawn, changes = (
         json.loads(results.file(visit.person, row.id, name)) for name in (MAP, MAP_CHANGES)
     )
@@ -284,11 +289,13 @@ def _changes(visit: Visit, row: ResultRow) -> dict[str, Any]:
 
 
 def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
-    """Return the form of the job that compares the counts of two results, as names and values, with
-    the lists and options of the later. Raises RequestError where no job can compare them."""
+    """Return the form fields of the job that compares the counts of two results.
+
+    The fields are pairs of name and value, with the lists and options of the later result. Raises
+    RequestError if no job can compare the results."""
     if before.kind != after.kind or "compare" not in decoder_of(after.kind).operations:
         raise RequestError(
-            f"results of kinds {before.kind} and {after.kind}: two of one kind are compared, of "
+            f"results of kinds {before.kind} and {after.kind}: compare two results of one kind, of "
             f"{', '.join(kinds_with('compare'))}"
         )
     if before.metric != after.metric:

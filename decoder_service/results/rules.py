@@ -1,7 +1,6 @@
-"""Stored results: statements on them and on the files of releases, and what people may do.
+"""The operations on stored results, and the storage of result and release files.
 
-A result is inserted once; only its visibility changes.
-"""
+A result is inserted once; only its visibility changes."""
 
 import json
 import zlib
@@ -28,7 +27,7 @@ from decoder_service.shell.models import (
 from rappor_server.errors import NotFoundError, RequestError
 
 _AT_ONCE = 500  # ids in one statement
-_LEVEL = 6  # of zlib; the same input gives the same bytes
+_LEVEL = 6  # The zlib level; the same input compresses to the same bytes
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
@@ -40,12 +39,12 @@ MEDIA_TYPES = {
 
 
 def result_of_key(db: Session, key: str) -> ResultRow | None:
-    """Return the one result of a key."""
+    """Return the one result with a key, or None."""
     return db.scalar(select(ResultRow).where(ResultRow.key == key))
 
 
 def save_result(db: Session, row: ResultRow, files: Mapping[str, bytes]) -> None:
-    """Insert a result and its files, and count the bytes that they take."""
+    """Insert a result and its files, and record their compressed size."""
     save(db, row)
     row.stored = RESULT_FILES.save(db, row.id, files)
     db.flush()
@@ -64,13 +63,13 @@ def give_up(db: Session, result_id: str, person: str) -> bool:
 
 
 def delete_unheld(db: Session, result_id: str | None = None) -> int:
-    """Delete the results that nobody holds any more, or one of them; return their number."""
+    """Delete all results that no one holds, or only one such result; return their number."""
     which = ~select(1).where(result_readers.c.result_id == ResultRow.id).exists()
     return delete_results(db, which if result_id is None else which & (ResultRow.id == result_id))
 
 
 def delete_results(db: Session, which: ColumnElement[bool]) -> int:
-    """Delete results that are not released; how many."""
+    """Delete the matching results that are not released; return their number."""
     ids = list(db.scalars(select(ResultRow.id).where(which, ResultRow.released.is_(False))))
     for start in range(0, len(ids), _AT_ONCE):
         part = ids[start : start + _AT_ONCE]
@@ -82,20 +81,20 @@ def delete_results(db: Session, which: ColumnElement[bool]) -> int:
 
 
 def load_results(db: Session, which: ColumnElement[bool], limit: int) -> list[ResultRow]:
-    """Load results, newest first."""
+    """Load the results that match a condition, newest first."""
     newest = select(ResultRow).where(which).order_by(ResultRow.created.desc(), ResultRow.id)
     return list(db.scalars(newest.limit(limit)))
 
 
 @dataclass(frozen=True, slots=True)
 class FileTable:
-    """The files in one table. owner: its column of ids."""
+    """The files of results or releases in one database table."""
 
     table: Table
-    owner: str
+    owner: str  # The name of the id column
 
     def save(self, db: Session, owner: str, files: Mapping[str, bytes]) -> int:
-        """Insert files of a result or release; return how many bytes they take."""
+        """Insert files of a result or release; return their compressed size in bytes."""
         rows: list[dict[str, Any]] = [
             {
                 self.owner: owner,
@@ -111,7 +110,7 @@ class FileTable:
         return sum(len(row["content"]) for row in rows)
 
     def list(self, db: Session, owner: str) -> Sequence[Any]:
-        """Name, SHA-256 and size before compression of the files of a result or release."""
+        """Return the name, SHA-256 and uncompressed size of each file of a result or release."""
         columns = self.table.c
         own = select(columns.name, columns.sha256, columns.size).where(columns[self.owner] == owner)
         return db.execute(own.order_by(columns.name)).all()
@@ -119,7 +118,7 @@ class FileTable:
     def all(
         self, db: Session, owner: str, names: Collection[str] | None = None
     ) -> dict[str, bytes]:
-        """The files of a result or release, or those with some names; deleted ones are empty."""
+        """Return all files, or the named files, of a result or release; deleted files are empty."""
         columns = self.table.c
         query = select(columns.name, columns.content).where(columns[self.owner] == owner)
         if names is not None:
@@ -128,7 +127,7 @@ class FileTable:
         return {name: zlib.decompress(content) if content else b"" for name, content in files}
 
     def read(self, db: Session, owner: str, name: str) -> bytes | None:
-        """Return the bytes of a file; None where there is none, or they were deleted."""
+        """Return the bytes of a file, or None if it does not exist or was deleted."""
         columns = self.table.c
         where = (columns[self.owner] == owner, columns.name == name)
         content = db.scalar(select(columns.content).where(*where))
@@ -141,18 +140,17 @@ RELEASE_FILES = FileTable(release_files, "release_id")
 
 @dataclass(frozen=True, slots=True)
 class ResultView:
-    """A result as one person sees it. own: whether a job of theirs had it, who may release it.
-    later: the result of a later version from the same inputs, if they may see it."""
+    """A result as one person may see it."""
 
     row: ResultRow
-    own: bool
+    own: bool  # Whether a job of theirs had it, so they may release it
     files: Sequence[Any]
-    later: ResultRow | None
+    later: ResultRow | None  # The visible result of a later version from the same inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results(Resources[ResultRow]):
-    """What people may do with results. Each call asks for the role, and sees what it may."""
+    """The operations on results, each of which checks the person's role and access."""
 
     model = ResultRow
     visible = visible_results
@@ -160,8 +158,9 @@ class Results(Resources[ResultRow]):
     order = (ResultRow.created.desc(), ResultRow.id)
 
     def view(self, person: Person, result_id: str) -> ResultView:
-        """Return a result with its files, by name; the whole list of candidates only where it is
-        one's own result. Raises as `get`."""
+        """Return a result with its files; only its owners see the files with all candidates.
+
+        Raises the errors of `get`."""
         require(person, Act.READ)
         with self.database.reading() as db:
             row = self.one(db, person, result_id)
@@ -181,7 +180,7 @@ class Results(Resources[ResultRow]):
         return bool(load_results(db, which, 1))
 
     def file(self, person: Person, result_id: str, name: str) -> bytes:
-        """Return the bytes of a file; the read is audited. Raises as `get`."""
+        """Return the bytes of a file, and audit the read. Raises the errors of `get`."""
         self.get(person, result_id)
         with self.database.reading() as db:
             hidden = is_list(name) and not self._is_own(db, person, result_id)
@@ -196,8 +195,9 @@ class Results(Resources[ResultRow]):
         return content
 
     def release(self, person: Person, result_id: str, released: bool) -> ResultRow:
-        """Show a result of one's own to every viewer, or take back what one released. Raises as
-        `get`, and RoleError where another person released it."""
+        """Show a result of one's own to every viewer, or take back one's own release.
+
+        Raises the errors of `get`, and RoleError if another person released it."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             row = visible_row(db, ResultRow, own_results(person), result_id)
@@ -208,22 +208,22 @@ class Results(Resources[ResultRow]):
                 return row
             if not may_take_back(person, row):
                 raise RoleError(
-                    "another person released this result; only they and admins take it back"
+                    "another person released this result; only they and admins can take it back"
                 )
             row.released, row.released_by = released, person.id if released else None
             self.access.note(db, person, "release-result", result=result_id, released=released)
             return row
 
     def give_up(self, person: Person, result_id: str) -> bool:
-        """Take a result from its holder; it is deleted when nobody holds it.
+        """Remove a result from its holder, and delete it if no one holds it.
 
-        An admin who does not hold it takes it from everybody.
+        An admin who does not hold the result removes it from everyone.
 
         Returns:
-            Whether it is gone permanently.
+            Whether the result was deleted.
 
         Raises:
-            As `get`, and RequestError for a result that is released.
+            RequestError: The result is released. The errors of `get` are raised, too.
         """
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
@@ -237,24 +237,24 @@ class Results(Resources[ResultRow]):
 
 
 def may_take_back(person: Person, row: ResultRow) -> bool:
-    """Return whether a release is not another person's."""
+    """Return whether a person may take back a result's release: their own, or any for an admin."""
     return person.is_admin or row.released_by in (None, person.id)
 
 
 def is_list(name: str) -> bool:
-    """Return whether a file holds the whole list of candidates, which is sensitive."""
+    """Return whether a file contains the whole list of candidates, which is sensitive."""
     return name.startswith("candidates.")
 
 
 def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
-    """Return a result as it may be listed."""
+    """Return the fields of a result that a person may see in lists."""
     names = "id operation kind metric params_id first_day last_day version supersedes released"
     public = shown(row, f"{names} created")
     return public | {"summary": json.loads(row.summary), "manifest": shown_manifest(row, person)}
 
 
 def shown_manifest(row: ResultRow, person: Person) -> dict[str, Any]:
-    """What a result was made from; viewers do not see whose list that was."""
+    """Return the manifest of a result, for viewers without the lists and options of its job."""
     manifest: dict[str, Any] = json.loads(row.manifest)
     if not person.may(Act.ANALYZE):
         manifest.pop("spec", None)

@@ -1,1 +1,1 @@
-"""Schedules: decodings of every sealed window."""
+"""Schedules, which decode every sealed window of a metric."""

@@ -1,4 +1,4 @@
-"""Schedules and their alarms: routes and pages to make, see, change, pause and delete them."""
+"""Pages and routes for making, viewing, changing, pausing and deleting schedules and alarms."""
 
 import json
 from collections import Counter
@@ -48,7 +48,7 @@ FLAGS = ("new_value", "cohort", "failed")
 
 @api.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
 def create_alarm(service: Service, person: Me, schedule_id: str, body: NewAlarm) -> dict[str, Any]:
-    """Set an alarm; its target is one that an operator set up."""
+    """Set an alarm whose target an operator has set up."""
     return shown_alarm(service.alarms.create(person, schedule_id, body))
 
 
@@ -56,7 +56,7 @@ def create_alarm(service: Service, person: Me, schedule_id: str, body: NewAlarm)
 def list_alarms(
     service: Service, person: Me, schedule_id: str, limit: Annotated[Limit, Query()] = 100
 ) -> dict[str, Any]:
-    """The alarms of a schedule, and their events, newest first."""
+    """Return the alarms of a schedule, and their events, newest first."""
     alarms = service.alarms
     return {
         "alarms": [shown_alarm(row) for row in alarms.all(person, schedule_id)],
@@ -76,7 +76,7 @@ add_form(
     "/schedules/{schedule_id}/alarms/{alarm_id}/delete",
     delete_alarm,
     back="/schedules/{schedule_id}",
-    sure="Delete: the events of the alarm go with it",
+    sure="Delete the alarm and its events",
 )
 
 
@@ -86,7 +86,7 @@ def shown_alarm(row: AlarmRow) -> dict[str, Any]:
 
 
 def rules_in_words(rules: dict[str, Any]) -> list[str]:
-    """Return a sentence for each rule of an alarm that is on."""
+    """Return a description of each active rule of an alarm."""
     return [
         f"{RULES[name]} ({100 * value:g} {UNITS[name]})"
         if isinstance(value, float)
@@ -97,7 +97,7 @@ def rules_in_words(rules: dict[str, Any]) -> list[str]:
 
 
 def alarm_of_form(form: Posted) -> NewAlarm:
-    """Return the alarm that a form asks for. Raises FieldError, RequestError."""
+    """Return the alarm that a form describes. Raises FieldError and RequestError."""
     rules: dict[str, Any] = {name: bool(form.text(name)) for name in FLAGS}
     for name, unit in UNITS.items():
         field = f"{name}_points" if unit == "points" else f"{name}_percent"
@@ -121,14 +121,15 @@ _ONE = "/schedules/{schedule_id}"
 def create(service: Service, person: Me, body: NewSchedule) -> dict[str, Any]:
     """Decode every sealed day, week or month of a metric.
 
-    `status` says whether anything is in its way.
-    """
+    `status` says whether anything blocks the schedule."""
     return _with_status(service, service.schedules.create(person, body))
 
 
 @api.get("", operation_id="listSchedules")
 def list_schedules(service: Service, person: Me) -> dict[str, Any]:
-    """Your schedules, for an admin all, each with its state and the reason for it: `status`."""
+    """Return your schedules, or all for an admin.
+
+    `status` is the state of a schedule and the reason for it."""
     rows = service.schedules.all(person, limit=None)
     pairs = zip(rows, service.ticker.statuses(rows), strict=True)
     return {"schedules": [shown_schedule(row) | {"status": asdict(now)} for row, now in pairs]}
@@ -136,7 +137,7 @@ def list_schedules(service: Service, person: Me) -> dict[str, Any]:
 
 @api.get("/{schedule_id}", operation_id="getSchedule")
 def get(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
-    """A schedule, its windows, its state and the reason for it: `status`."""
+    """Return a schedule and its windows. `status` is its state and the reason for it."""
     row = service.schedules.get(person, schedule_id)
     names = "digest params_id first_day last_day num_reports state tries job_id result_id"
     windows = [shown(window, names) for window in service.schedules.windows(person, schedule_id)]
@@ -145,10 +146,9 @@ def get(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
 
 @api.put("/{schedule_id}", operation_id="editSchedule")
 def edit(service: Service, person: Me, schedule_id: str, body: ScheduleChoices) -> dict[str, Any]:
-    """Change a schedule; metric and length of a window stay.
+    """Change a schedule except its metric and window length.
 
-    With other options or other lists all windows are decoded again.
-    """
+    With other options or lists, all windows are decoded again."""
     return _with_status(service, service.schedules.edit(person, schedule_id, body))
 
 
@@ -171,7 +171,7 @@ def _with_status(service: Service, row: ScheduleRow) -> dict[str, Any]:
 
 @pages.get("/schedules")
 def index(visit: Visit) -> Response:
-    """The page of one's own schedules; for an admin of all."""
+    """Show the visitor's schedules, or all for an admin."""
     schedules = visit.service.schedules
     listed = schedules.all(visit.person, limit=None)
     statuses = visit.service.ticker.statuses(listed)
@@ -185,7 +185,7 @@ def index(visit: Visit) -> Response:
 
 @pages.get("/schedules/new")
 def new(visit: Visit, metric: str = "", operation: str = "", every: str = "") -> Response:
-    """The page with the form for a new schedule."""
+    """Show the form for a new schedule."""
     require(visit.person, Act.ANALYZE)
     texts = {"metric": metric, "operation": operation or "decode", "every": every or "week"}
     return _form(visit, None, Posted({name: [text] for name, text in texts.items()}, {}))
@@ -193,7 +193,7 @@ def new(visit: Visit, metric: str = "", operation: str = "", every: str = "") ->
 
 @pages.post("/schedules")
 def post_schedule(visit: Visit, form: Form) -> Response:
-    """Make a schedule; what is wrong is said above the form, which stays filled."""
+    """Create a schedule; on an error, show the form again with the error and the entered data."""
     try:
         fields = {name: form.text(name) for name in ("metric", "every")}
         fields["operation"] = form.text("operation", "decode")
@@ -206,7 +206,7 @@ def post_schedule(visit: Visit, form: Form) -> Response:
 
 @pages.post("/schedules/{schedule_id}/edit")
 def change(visit: Visit, schedule_id: str, form: Form) -> Response:
-    """Change a schedule."""
+    """Change a schedule; on an error, show the form again."""
     row = visit.service.schedules.get(visit.person, schedule_id)
     try:
         choices = parsed_in_labels(ScheduleChoices, _choices(form, row))
@@ -218,13 +218,13 @@ def change(visit: Visit, schedule_id: str, form: Form) -> Response:
 
 @pages.get("/schedules/{schedule_id}")
 def one(visit: Visit, schedule_id: str) -> Response:
-    """The page of a schedule: its windows and alarms."""
+    """Show a schedule with its windows and alarms."""
     return _shown(visit, schedule_id)
 
 
 @pages.get("/schedules/{schedule_id}/edit")
 def edit_page(visit: Visit, schedule_id: str) -> Response:
-    """The page with the filled form of a schedule."""
+    """Show the form for changing a schedule, filled with its properties."""
     row = visit.service.schedules.get(visit.person, schedule_id)
     fields = form_fields(spec_of_schedule(row).model_dump(mode="json"))
     fields += [("name", row.name), ("first_day", row.first_day or "")]
@@ -233,7 +233,7 @@ def edit_page(visit: Visit, schedule_id: str) -> Response:
 
 @pages.post("/schedules/{schedule_id}/alarms")
 def post_alarm(visit: Visit, schedule_id: str, form: Form) -> Response:
-    """Set an alarm. One that is refused keeps its form."""
+    """Set an alarm; on an error, show the form again with the entered data."""
     try:
         visit.service.alarms.create(visit.person, schedule_id, alarm_of_form(form))
     except RequestError as error:
@@ -247,14 +247,14 @@ add_form(
     f"{_ONE}/delete",
     delete,
     back="/schedules",
-    sure="Delete: windows and alarms go, results stay",
+    sure="Delete the schedule, its windows and its alarms; results stay",
 )
 
 
 def _shown(
     visit: Visit, schedule_id: str, form: Posted | None = None, error: RequestError | None = None
 ) -> Response:
-    """The page of a schedule. form, error: of an alarm that was refused, which stays filled."""
+    """Show a schedule; `form` and `error` are those of an alarm that was rejected."""
     service = visit.service
     row = service.schedules.get(visit.person, schedule_id)
     alarms = service.alarms.all(visit.person, schedule_id)
@@ -276,7 +276,7 @@ def _shown(
 
 
 def _choices(form: Posted, row: ScheduleRow | None = None) -> dict[str, Any]:
-    """What the form says, and of a schedule that is changed what its fields do not show."""
+    """Return the entered choices, plus options of an edited schedule that the form omits."""
     options = spec_of_schedule(row).options.model_dump(mode="json") if row else {}
     if not form.text("repeats"):
         options.pop("repeats", None)

@@ -1,4 +1,4 @@
-"""People's schedules: make, change, look at, delete; and statements on their windows."""
+"""The operations on people's schedules, and the storage of the values in their windows."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,15 +41,19 @@ from decoder_service.shell.models import (
 )
 from rappor_server.errors import ConflictError, RequestError
 
-MAX_SCHEDULES = 200  # of a person
+MAX_SCHEDULES = 200  # Per person
 _AT_ONCE = 500
 
 
 class ScheduleChoices(StrictModel):
     """The properties of a schedule that may be changed later.
 
-    candidates, weights: with a list and no version, each new version decodes all windows again.
-    options: of each decoding.  first_day: nothing before it is decoded.
+    Attributes:
+        candidates: The candidate list. A list without a version means that each new version of it
+            decodes all windows again.
+        weights: The list of weights, with the same rule for versions.
+        options: The options of each decoding.
+        first_day: The first day that is decoded.
     """
 
     name: Name
@@ -62,8 +66,8 @@ class ScheduleChoices(StrictModel):
 class NewSchedule(ScheduleChoices):
     """The request for a schedule: a metric, decoded in every sealed window.
 
-    operation: `decode` each window once, or make a `series` of the last ones again.
-    """
+    `operation` is `decode` to decode each window once, or `series` to decode the last windows
+    together again each time."""
 
     metric: MetricName
     every: Every
@@ -72,8 +76,7 @@ class NewSchedule(ScheduleChoices):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedules(Resources[ScheduleRow]):
-    """Operations on schedules. Each checks the person's role, and shows only what the person may
-    see."""
+    """The operations on schedules, each of which checks the person's role and access."""
 
     model = ScheduleRow
     visible = own_rows(ScheduleRow.owner)
@@ -81,11 +84,12 @@ class Schedules(Resources[ScheduleRow]):
     jobs: Jobs
 
     def create(self, person: Person, new: NewSchedule) -> ScheduleRow:
-        """Decode every sealed window of a metric from now on, and those that are sealed already.
+        """Decode all sealed windows of a metric, past ones and, from now on, each new one.
 
         Args:
-            person: its owner.
-            new: the name is its own among the owner's; the metric as the collector names it.
+            person: The owner of the schedule.
+            new: The properties of the schedule. Its name must be new among the owner's schedules;
+                its metric is named as by the collector.
 
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError, ConflictError.
@@ -98,22 +102,21 @@ class Schedules(Resources[ScheduleRow]):
         with self.database.writing() as db:
             self._check(db, person, row)
             if total(db, query) >= MAX_SCHEDULES:
-                raise QuotaError(f"you have {MAX_SCHEDULES} schedules, as many as one may have")
+                raise QuotaError(f"you have {MAX_SCHEDULES} schedules, which is the maximum")
             save(db, row)
             self.access.note(db, person, "create-schedule", schedule=row.id)
         return row
 
     def edit(self, person: Person, schedule_id: str, new: ScheduleChoices) -> ScheduleRow:
-        """Change a schedule; metric and length of a window stay.
+        """Change a schedule except its metric and window length.
 
-        With other options or other lists all windows are decoded again; what was found with those
-        of before stays, too. Raises as `create`, and NotFoundError.
-        """
+        With other options or lists, all windows are decoded again; earlier results stay. Raises the
+        errors of `create`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             row = self.one(db, person, schedule_id)
             operation = spec_of_schedule(row).operation
-            with db.no_autoflush:  # it is stored when it has passed the checks
+            with db.no_autoflush:  # Stored only after the checks
                 row.name = new.name
                 row.spec = self._spec(new, row.metric, row.every, operation).to_json()
                 row.first_day = str(new.first_day) if new.first_day else None
@@ -135,7 +138,7 @@ class Schedules(Resources[ScheduleRow]):
         )
 
     def _spec(self, new: ScheduleChoices, metric: str, every: str, operation: Operation) -> JobSpec:
-        """What is decoded in each window. Raises RequestError."""
+        """Return the job that decodes each window, or raise RequestError."""
         if self.jobs.settings.collector is None:
             raise RequestError("no collector is set up here; an operator sets `collector`")
         if operation == "series" and every not in list(Each):
@@ -150,20 +153,19 @@ class Schedules(Resources[ScheduleRow]):
         )
 
     def _check(self, db: Session, person: Person, row: ScheduleRow) -> None:
-        """Check that its lists are there, and its name is new to the owner."""
         self.jobs.resolve(db, person, spec_of_schedule(row))
         same = (ScheduleRow.owner == row.owner, ScheduleRow.name == row.name)
         if db.scalar(select(ScheduleRow.id).where(*same, ScheduleRow.id != row.id)):
-            raise RequestError(f"there is a schedule {row.name!a} of this person already")
+            raise RequestError(f"this person already has a schedule {row.name!a}")
 
     def windows(self, person: Person, schedule_id: str) -> list[WindowRow]:
-        """Return the windows of a schedule, oldest first. Raises as `get`."""
+        """Return the windows of a schedule, oldest first. Raises the errors of `get`."""
         self.get(person, schedule_id)
         with self.database.reading() as db:
             return load_windows(db, schedule_id)
 
     def enable(self, person: Person, schedule_id: str, enabled: bool) -> ScheduleRow:
-        """Switch a schedule on or off. Raises as `get`."""
+        """Switch a schedule on or off. Raises the errors of `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             row = self.one(db, person, schedule_id)
@@ -172,11 +174,11 @@ class Schedules(Resources[ScheduleRow]):
             return row
 
     def delete(self, person: Person, schedule_id: str) -> None:
-        """Delete a schedule with its windows and alarms; its results stay. Raises as `get`."""
+        """Delete a schedule, its windows and its alarms, but not its results. Raises as `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             if self.one(db, person, schedule_id).owner == SERVICE_ID:
-                raise RequestError("the service makes this schedule again; pause it")
+                raise RequestError("the service would create this schedule again; pause it instead")
             query = select(AlarmRow.id).where(AlarmRow.schedule_id == schedule_id)
             db.execute(delete(EventRow).where(EventRow.alarm_id.in_(query)))
             for table in (AlarmRow, WindowRow):
@@ -186,8 +188,10 @@ class Schedules(Resources[ScheduleRow]):
             self.access.note(db, person, "delete-schedule", schedule=schedule_id)
 
     def add_defaults(self, listed: Sequence[Mapping[str, Any]]) -> None:
-        """Make the default schedules: the series by day of each metric whose values are declared,
-        by what the collector lists."""
+        """Create a daily series for each metric that needs no list and has none yet.
+
+        The service owns these schedules. `listed` are the versions of the metrics that the
+        collector lists."""
         names = set[str]()
         for version in listed:
             definition, name = version["definition"], str(version["name"])
@@ -217,7 +221,7 @@ class Schedules(Resources[ScheduleRow]):
 
 
 def spec_digest_of(resolved: ResolvedSpec) -> str:
-    """SHA-256, in hex, of the options and lists by which a schedule decodes its windows."""
+    """Return the SHA-256, in hex, of a schedule's options and lists."""
     spec = resolved.spec
     options = spec.model_dump(mode="json", include={"options"})
     choices = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
@@ -232,7 +236,7 @@ def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
 
 
 def load_schedules(db: Session, which: ColumnElement[bool]) -> list[ScheduleRow]:
-    """Return the schedules that match a condition, by name."""
+    """Return the schedules that match a condition, ordered by name."""
     by_name = select(ScheduleRow).where(which).order_by(ScheduleRow.name, ScheduleRow.id)
     return list(db.scalars(by_name))
 

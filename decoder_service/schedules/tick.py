@@ -1,8 +1,7 @@
-"""A tick of the schedules: queue sealed windows, and end those whose jobs are over.
+"""The periodic check of schedules ("tick"): queue sealed windows, and end finished ones.
 
-Any number of processes may tick at once. A window is inserted with its job in one transaction,
-and its key is unique; a window is ended by one guarded UPDATE, with the events of its alarms.
-"""
+Any number of processes may tick at once. A window is inserted with its job in one transaction, and
+its key is unique; a window is ended by one guarded UPDATE, with the events of its alarms."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,33 +38,33 @@ from decoder_service.shell.models import LIVE, JobRow, JobState, ScheduleRow, Wi
 from rappor_core.aggregate import Aggregate
 from rappor_server.errors import ConflictError, RequestError
 
-MAX_WINDOWS = 20  # of one schedule that are queued by one tick
-TRIES = 3  # of a window whose job failed
-PAUSE_SECONDS = 600.0  # before another try, times the tries
-_PAUSED = "a person paused it: no window is queued until somebody resumes it"
+MAX_WINDOWS = 20  # Windows of one schedule queued per tick
+TRIES = 3  # Attempts at a window whose job fails
+PAUSE_SECONDS = 600.0  # Pause before another attempt, times the number of attempts
+_PAUSED = "a person paused it: no window is queued until someone resumes it"
 NO_OWNER = (
-    "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
-    "or the owner signs in"
+    "its owner has no valid key and has not signed in recently: the owner signs in, or an admin "
+    "creates a key for the owner"
 )
 
 
-# A window with the source of its counts (None: it has none), and those that it replaces.
+# A window, the source of its counts (None for an empty window), and the windows that it replaces.
 Sealed = tuple[WindowRow, Aggregate | CountSource | None, Sequence[WindowRow]]
 
 
 @dataclass(slots=True)
 class TickResult:
-    """The effect of one check of all schedules. problems: why a schedule is blocked, without
-    values."""
+    """The effect of one check of all schedules."""
 
     queued: int = 0
     ended: int = 0
+    # Why schedules are blocked, by id, without values
     problems: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRunner(Operations):
-    """Checks the schedules of a database ("tick"): queues sealed windows and ends them."""
+    """The operation that queues and ends the windows of all schedules ("tick")."""
 
     schedules: Schedules
     window_events: WindowEvents
@@ -73,7 +72,7 @@ class ScheduleRunner(Operations):
     collector: RemoteCollector | None
 
     def tick(self) -> TickResult:
-        """Look after every schedule that is switched on. Raises StorageError."""
+        """Check every enabled schedule. Raises StorageError."""
         ticked, listed = TickResult(), list[dict[str, Any]]()
         unreached = None if self.collector else RemoteError(NO_COLLECTOR)
         try:
@@ -101,7 +100,7 @@ class ScheduleRunner(Operations):
         return ticked
 
     def statuses(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
-        """The states of schedules, by what the collector listed last and the latest tick met."""
+        """Return the states of schedules, from the collector's last list and the latest tick."""
         listed, problem = self.metrics.latest()
         if problem and self.settings.collector is not None and not self.settings.collector_key:
             problem += "; an operator sets RAPPOR_DECODER_COLLECTOR_KEY to a key of scope aggregate"
@@ -118,7 +117,7 @@ class ScheduleRunner(Operations):
                 raise ServiceError(problem)
             versions = self._versions(row, listed)
             _, resolved = self._resolved(db, row)
-            if row.problem:  # such as a quota, or counts that the collector refuses
+            if row.problem:  # Such as a quota, or counts that the collector denies
                 raise ServiceError(f"at the latest check: {row.problem}")
         except ServiceError as error:
             return ScheduleStatus(ScheduleState.BLOCKED, str(error))
@@ -134,7 +133,6 @@ class ScheduleRunner(Operations):
     def _versions(
         self, schedule: ScheduleRow, listed: Sequence[dict[str, Any]]
     ) -> list[dict[str, Any]]:
-        """The versions of a schedule's metric. Raises RequestError if the collector has none."""
         versions = [row for row in listed if row["name"] == schedule.metric]
         if not versions:
             names = sorted({str(row["name"]) for row in listed})
@@ -142,7 +140,6 @@ class ScheduleRunner(Operations):
         return versions
 
     def _resolved(self, db: Session, schedule: ScheduleRow) -> tuple[Person, ResolvedSpec]:
-        """Return the owner and the specification of a schedule's jobs. Raises ServiceError."""
         person = self._owner(db, schedule)
         try:
             return person, self.schedules.jobs.resolve(db, person, spec_of_schedule(schedule))
@@ -152,12 +149,11 @@ class ScheduleRunner(Operations):
     def _look_after(
         self, schedule: ScheduleRow, listed: Sequence[dict[str, Any]], ticked: TickResult
     ) -> None:
-        """Queue the windows of a schedule that are sealed."""
         versions = self._versions(schedule, listed)
         with self.database.reading() as db:
             person, resolved = self._resolved(db, schedule)
         for sealed in islice(self._sealed(schedule, resolved, versions), MAX_WINDOWS):
-            # also those before an error
+            # The windows before an error are queued, too
             ticked.queued += self._insert(schedule, person, resolved.spec, sealed)
 
     def _sealed(
@@ -165,9 +161,8 @@ class ScheduleRunner(Operations):
     ) -> Iterator[Sealed]:
         """Yield the windows of a schedule that are sealed and not stored.
 
-        The window of a series comes in place of the one before, if that has ended and days are
-        new; the result of the one before is shown until there is another.
-        """
+        The window of a series replaces the previous one, if the previous one has ended and there
+        are new days. The previous result is shown until the new one exists."""
         assert self.collector is not None  # noqa: S101 (its list was read)
         with self.database.reading() as db:
             rows = load_windows(db, schedule.id)
@@ -193,8 +188,10 @@ class ScheduleRunner(Operations):
                     yield window, CountSource(collector=spec), mine
 
     def _insert(self, schedule: ScheduleRow, person: Person, spec: JobSpec, sealed: Sealed) -> bool:
-        """Insert a window, with a job unless it is empty; whether one was queued. Not where another
-        process was first, or a person paused, changed or deleted the schedule."""
+        """Insert a window, with a job unless it is empty; return whether a job was queued.
+
+        Does nothing if another process inserted it first, or a person paused, changed or deleted
+        the schedule."""
         window, source, before = sealed
         try:
             with self.database.writing() as db:
@@ -216,10 +213,10 @@ class ScheduleRunner(Operations):
         return window.state != WindowState.EMPTY
 
     def _end_windows(self, schedule: ScheduleRow) -> int:
-        """End the windows whose jobs are over, the oldest first; return how many.
+        """End the windows whose jobs are over, oldest first; return their number.
 
-        One whose job still waits or runs holds up those of its specification after it, which are
-        compared with it; one whose job failed and is tried again after a pause does not.
+        A window whose job waits or runs delays the later windows of its specification, which are
+        compared with it. A window whose job failed and pauses before another attempt delays none.
         """
         ended = 0
         with self.database.reading() as db:
@@ -242,7 +239,7 @@ class ScheduleRunner(Operations):
     def _end(
         self, schedule: ScheduleRow, before: list[WindowRow], window: WindowRow, job: JobRow | None
     ) -> WindowRow:
-        """End a window whose job is over; return the window as it is then."""
+        """End a window whose job is over; return the changed window."""
         result = job.result_id if job and job.state == JobState.DONE else None
         is_series = spec_of_schedule(schedule).operation == "series"
         if result is not None and not is_series:
@@ -255,12 +252,12 @@ class ScheduleRunner(Operations):
             if change_window(db, window, state=state, result_id=result_id):
                 if result is None:
                     self.window_events.store_failed(db, schedule, window, state)
-                elif window.result_id not in (None, result):  # of the series before
+                elif window.result_id not in (None, result):  # The result of the previous series
                     give_up(db, str(window.result_id), schedule.owner)
         return replace(window, state=state, result_id=result_id)
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
-        """Queue a job that failed again, after a pause; False for one that is over permanently."""
+        """Queue a failed job again after a pause; return False if it has finally ended."""
         tries = window.tries + 1
         if job.state in (JobState.DONE, JobState.CANCELLED) or tries >= TRIES:
             return False
@@ -272,14 +269,14 @@ class ScheduleRunner(Operations):
                 again = self.schedules.jobs.submit_in(db, self._owner(db, schedule), spec)
                 if not change_window(db, window, tries=tries, job_id=again.id):
                     raise ConflictError("another process was first")
-        except ServiceError as error:  # or a list is gone, or a quota: a later tick tries again
+        except ServiceError as error:  # A later tick tries again
             if is_unreachable(error):
                 raise
         return True
 
 
 def _window(key: tuple[str, str, str], days: Days, reports: int | None) -> WindowRow:
-    """A window that is not stored yet. key: of the schedule, what it asks for, and the metric."""
+    """Return a new window; `key` is schedule id, specification digest and params id."""
     schedule_id, spec_digest, params_id = key
     first, last = (day.isoformat() for day in days)
     return WindowRow(

@@ -1,4 +1,4 @@
-"""The windows of a schedule: which days they have, which come next, and statements on them."""
+"""The windows of a schedule: their days, their order and their storage."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from decoder_service.shell.database import changed
 from decoder_service.shell.models import ScheduleRow, WindowRow, WindowState
 from rappor_core.aggregate import Aggregate
 
-SERIES_DAYS = 90  # of a series, at most
+SERIES_DAYS = 90  # Maximum length of a series
 DAY = timedelta(days=1)
 _WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
-Days = tuple[date, date]  # first and last
+Days = tuple[date, date]  # First and last day
 
 
 class Every(StrEnum):
-    """Length of the windows of a schedule; weeks are Monday to Sunday."""
+    """The length of a schedule's windows; weeks are Monday to Sunday."""
 
     DAY = "day"
     WEEK = "week"
@@ -35,12 +35,11 @@ _MAX_DAYS = {Every.DAY: 1, Every.WEEK: 7, Every.MONTH: 31}
 
 
 class ScheduleState(StrEnum):
-    """The states of a schedule. blocked: somebody has to act. waiting: for days that are not
-    closed."""
+    """The states of a schedule."""
 
     READY = "ready"
-    WAITING = "waiting"
-    BLOCKED = "blocked"
+    WAITING = "waiting"  # Until more days are closed
+    BLOCKED = "blocked"  # A person must act
     PAUSED = "paused"
 
 
@@ -53,14 +52,14 @@ class ScheduleStatus:
 
 
 def period_start(every: Every, day: date) -> date:
-    """Return the first day of the period that a day is in."""
+    """Return the first day of the period that contains a day."""
     if every is Every.WEEK:
         return day - timedelta(days=day.weekday())
     return day.replace(day=1) if every is Every.MONTH else day
 
 
 def period_end(every: Every, day: date) -> date:
-    """Return the last day of the period that a day is in."""
+    """Return the last day of the period that contains a day."""
     in_next = period_start(every, day) + timedelta(days=_MAX_DAYS[every])
     return period_start(every, in_next) - DAY
 
@@ -71,7 +70,7 @@ def spec_of_schedule(row: ScheduleRow) -> JobSpec:
 
 
 def _first_day(row: ScheduleRow, served_from: str) -> date:
-    """Return the first day of the first window of a schedule. served_from: the first day of all."""
+    """Return the first day of a schedule's first window; `served_from` is the first served day."""
     first = period_start(Every(row.every), date.fromisoformat(served_from))
     return max(first, date.fromisoformat(row.first_day)) if row.first_day else first
 
@@ -82,19 +81,19 @@ def next_window(
     windows: Sequence[WindowRow],
     spec_digest: str,
 ) -> ScheduleStatus:
-    """Return whether the next window of the version that reports are taken of is closed.
+    """Return whether the next window of the metric's current version is closed.
 
     Args:
-        row: the schedule.
-        versions: of its metric, as the collector lists them.
-        windows: those that are stored.
-        spec_digest: of what is asked of each now.
+        row: The schedule.
+        versions: The versions of its metric, as the collector lists them.
+        windows: The stored windows.
+        spec_digest: The digest of the schedule's present specification.
     """
     waiting = partial(ScheduleStatus, ScheduleState.WAITING)
     version = next((item for item in versions if item["state"] == "current"), None)
     if version is None:
-        ended = f"the collector takes no more reports of it ({versions[-1]['state']})"
-        return waiting(f"{ended}: what it serves is decoded, and no more comes")
+        ended = f"the collector accepts no more reports of it ({versions[-1]['state']})"
+        return waiting(f"{ended}: the served days are decoded, and no more will come")
     served = version["served"]
     if not served:
         return waiting(f"the collector serves no day of it yet{days_held(version, None)}")
@@ -105,7 +104,7 @@ def next_window(
         first = date.fromisoformat(max(mine)) + DAY
     last = period_end(every, first)
     if not mine and spec_of_schedule(row).operation == "series":
-        last = period_end(every, last + DAY)  # it begins with two windows
+        last = period_end(every, last + DAY)  # A series begins with two windows
     if last.isoformat() <= str(served["last_day"]):
         return ScheduleStatus(ScheduleState.READY, "the next check queues a window")
     return waiting(
@@ -115,7 +114,7 @@ def next_window(
 
 
 def series_days(schedule: ScheduleRow, served: Mapping[str, str]) -> Days:
-    """The days of a series: at most `SERIES_DAYS`, up to the end of the last sealed period."""
+    """Return the days of a series: at most `SERIES_DAYS`, up to the last sealed period's end."""
     every, last = Every(schedule.every), date.fromisoformat(served["last_day"])
     if period_end(every, last) != last:
         last = period_start(every, last) - DAY
@@ -131,12 +130,10 @@ def sealed_windows(
     params_id: str,
     stored_windows: Mapping[str, WindowRow],
 ) -> Iterator[tuple[Days, Aggregate | None]]:
-    """Yield the sealed windows that are not stored yet, oldest first; None in place of counts:
-    without reports.
+    """Yield the sealed windows that are not stored yet, oldest first.
 
-    Days that the collector merged stay together: the window before their end is made longer.
-    Raises RemoteError.
-    """
+    An empty window has None in place of counts. Days that the collector merged stay together: the
+    window that would end within them is extended. Raises RemoteError."""
     every, through = Every(schedule.every), date.fromisoformat(served["last_day"])
     first = _first_day(schedule, served["first_day"])
     last = period_end(every, first)
@@ -149,16 +146,16 @@ def sealed_windows(
                 counts = collector.aggregate(schedule.metric, params_id, first, last)
             except RemoteError as refusal:
                 reason, merged = refusal.problem.get("reason"), refusal.problem.get("blocks")
-                if reason == "window_cuts_block" and merged:  # first and last days, oldest first
+                if reason == "window_cuts_block" and merged:  # First and last days, oldest first
                     (begin, end), until = merged[0], date.fromisoformat(merged[-1][1])
-                    if date.fromisoformat(begin) < first:  # the days before belong to no window
+                    if date.fromisoformat(begin) < first:  # Earlier days belong to no window
                         first = date.fromisoformat(end) + DAY
                         last = max(last, period_end(every, first))
                         continue
                     if until > last:
                         last = period_end(every, until)
                         continue
-                if reason in _WAIT:  # or holds too little to be served
+                if reason in _WAIT:  # Too few reports to be served, or an open day
                     return
                 if reason != "no_reports":
                     raise
@@ -169,7 +166,7 @@ def sealed_windows(
 
 
 def load_windows(db: Session, schedule_id: str) -> list[WindowRow]:
-    """Load all windows of a schedule, oldest first of each specification and version."""
+    """Load all windows of a schedule, by specification, version and first day."""
     query = select(WindowRow).where(WindowRow.schedule_id == schedule_id)
     order = WindowRow.digest, WindowRow.params_id, WindowRow.first_day
     return list(db.scalars(query.order_by(*order)))
@@ -185,12 +182,12 @@ def _is_window(row: WindowRow) -> ColumnElement[bool]:
 
 
 def delete_window(db: Session, row: WindowRow) -> bool:
-    """Delete a window that is as it was read; False where another process changed it."""
+    """Delete a window if it has not changed since it was read; return False otherwise."""
     same = _is_window(row) & (WindowRow.last_day == row.last_day)
     return changed(db, delete(WindowRow).where(same)) == 1
 
 
 def change_window(db: Session, row: WindowRow, **values: Any) -> bool:
-    """End a window that waits, or give it another job; False where another process was first."""
+    """End a waiting window or give it another job; return False if another process was first."""
     waits = (WindowRow.state == WindowState.WAITING) & (WindowRow.tries == row.tries)
     return changed(db, update(WindowRow).where(_is_window(row), waits).values(values)) == 1

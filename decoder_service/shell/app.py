@@ -1,7 +1,6 @@
-"""`create_app`: the service as an ASGI application, with its health and counts for Prometheus.
+"""The service as an ASGI application (`create_app`), with health checks and Prometheus metrics.
 
-No person, metric, list or value is a label.
-"""
+No person, metric, list or value is a label of the Prometheus metrics."""
 
 import asyncio
 import json
@@ -59,7 +58,7 @@ api = APIRouter(tags=["health"], route_class=GuardedRoute)
 
 
 def prometheus_text(service: DecoderService) -> bytes:
-    """Return the text that Prometheus reads. Raises StorageError."""
+    """Return the Prometheus metrics as text. Raises StorageError."""
     with service.database.reading() as db:
         at = now(db)
         created = select(func.min(JobRow.created)).where(JobRow.state == JobState.QUEUED)
@@ -72,17 +71,17 @@ def prometheus_text(service: DecoderService) -> bytes:
         workers = live_workers(db, 2 * service.settings.lease_seconds)
     registry = CollectorRegistry()
     for name, text, names, numbers in (
-        ("jobs", "Jobs that are kept, by state", JobState, states[0]),
+        ("jobs", "Stored jobs, by state", JobState, states[0]),
         ("events", "Events of alarms", EventState, states[1]),
     ):
         gauge = Gauge(f"rappor_decoder_{name}", text, ["state"], registry=registry)
         for state in names:
             gauge.labels(state.value).set(numbers.get(state.value, 0))
     for name, text, value in (
-        ("oldest_queued_seconds", "Age of the job that waits longest", waiting),
-        ("longest_running_seconds", "Age of the job that runs longest", running),
-        ("workers", "Workers that live", len(workers)),
-        ("slots", "Jobs that they do at once", sum(worker.slots for worker in workers)),
+        ("oldest_queued_seconds", "Age of the oldest queued job", waiting),
+        ("longest_running_seconds", "Time since the oldest running job started", running),
+        ("workers", "Live workers", len(workers)),
+        ("slots", "Jobs that the workers run at once", sum(worker.slots for worker in workers)),
     ):
         Gauge(f"rappor_decoder_{name}", text, registry=registry).set(value)
     return generate_latest(registry)
@@ -91,14 +90,16 @@ def prometheus_text(service: DecoderService) -> bytes:
 @api.get("/healthz", operation_id="getHealth")
 @without_key
 async def get_health() -> dict[str, Any]:
-    """The process answers. Nothing else is looked at."""
+    """Report that the process answers, without any other check."""
     return {"status": "ok"}
 
 
 @api.get("/readyz", operation_id="getReady")
 @without_key
 async def get_ready(request: Request) -> dict[str, Any]:
-    """The database can be written and a worker lives; else 503, which says what is missing."""
+    """Report whether the database can be written and a worker is alive.
+
+    Otherwise the status is 503, and the problem says what is missing."""
     readiness: Readiness = request.app.state.readiness
     await readiness.check()
     workers = await run_in_threadpool(service_of(request).check_ready)
@@ -108,7 +109,7 @@ async def get_ready(request: Request) -> dict[str, Any]:
 @api.get("/telemetry", operation_id="getPrometheus")
 @without_key
 def get_prometheus(request: Request) -> Response:
-    """Counts as text for Prometheus; with `protect_metrics` for admins only."""
+    """Return the metrics as text for Prometheus, for admins only if `protect_metrics` is set."""
     service = service_of(request)
     if service.settings.protect_metrics:
         require(current_person(request), Act.ADMINISTER)
@@ -119,7 +120,7 @@ _FEATURES = (web, people, jobs, results, releases, lists, schedules, metrics)
 API_VERSION = "1"
 SIGN_IN_COOKIE = "rappor_decoder_sign_in"
 _HOUSE_SECONDS = 1.0
-HEADERS = {  # of every answer that does not set its own
+HEADERS = {  # Defaults for every response
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -128,11 +129,10 @@ HEADERS = {  # of every answer that does not set its own
 
 
 def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
-    """Build the service's ASGI application for these settings. The database is opened when the
-    app starts.
+    """Build the service's ASGI application for these settings.
 
-    clock: the current time, UTC. Raises SettingsError.
-    """
+    The database is opened when the app starts. `clock` returns the current time, UTC. Raises
+    SettingsError."""
     log = make_log(settings.log_level)
     redirect_libraries(log)
     publisher = ReleasePublisher(settings.release_key)
@@ -144,7 +144,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         responses=PROBLEM_RESPONSES,
-        redirect_slashes=False,  # to an address made of the Host that the client sent
+        redirect_slashes=False,  # It would trust the client's Host header
     )
     app.state.service = service
     app.state.uploads = asyncio.Semaphore(UPLOADS)
@@ -163,7 +163,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
 
     problems.add_handlers(app)
     app.add_exception_handler(404, unknown)
-    if settings.oidc_issuer is not None:  # a cookie of who is signing in, that all processes read
+    if settings.oidc_issuer is not None:  # Signed cookie of a pending sign-in
         text = f"{settings.database} {secret_text(settings.oidc_client_secret) or ''}"
         is_https = app.state.public_origin.startswith("https://")
         app.add_middleware(
@@ -171,7 +171,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
             secret_key=sha256(text.encode()).hexdigest(),
             session_cookie=f"__Host-{SIGN_IN_COOKIE}" if is_https else SIGN_IN_COOKIE,
             max_age=PENDING_SECONDS,
-            same_site="lax",  # the way back begins at the provider
+            same_site="lax",  # The provider redirects back from its own site
             https_only=is_https,
         )
     app.add_middleware(CheckedHeads)
@@ -201,7 +201,7 @@ async def _lifespan(service: DecoderService, log: Log, _app: FastAPI) -> AsyncIt
 
 
 async def _repeat(step: Callable[[], None], event: str, seconds: float, log: Log) -> None:
-    """Do a chore again and again. event: what the log calls a failure of the database."""
+    """Repeat a chore forever; `event` is the log's name for a failure of the database."""
     while True:
         try:
             await run_in_threadpool(step)
@@ -213,7 +213,6 @@ async def _repeat(step: Callable[[], None], event: str, seconds: float, log: Log
 
 
 def _tick(service: DecoderService, log: Log) -> None:
-    """Look after schedules and alarms, and delete what nothing needs."""
     result = service.tick()
     service.delete_unneeded()
     if result.queued or result.ended:
@@ -223,13 +222,13 @@ def _tick(service: DecoderService, log: Log) -> None:
 
 
 class SafeHeaders:
-    """Middleware that adds HEADERS to every answer that has not set them itself."""
+    """Middleware that adds each header of HEADERS that a response does not set itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Forward a request and add the missing headers to its response."""
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":

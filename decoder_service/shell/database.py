@@ -1,4 +1,4 @@
-"""The service's database: its `Program`, locks and clock, and what all operations on it need."""
+"""The service's database: its `Program`, locks, clock and the helpers of all operations."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ from rappor_server.errors import ConflictError, NotFoundError, SettingsError
 
 Row = TypeVar("Row", bound=Identified)
 
-# Advisory locks of PostgreSQL, fixed numbers ("decode").
+# Numbers of PostgreSQL's advisory locks ("decode" in ASCII).
 MIGRATION_LOCK = 0x6465_636F_6465
 CLAIM_LOCK = MIGRATION_LOCK + 1
 _SQLITE_NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"
@@ -49,85 +49,85 @@ SERVICE = Program(
 
 
 def check_is_there(url: str) -> None:
-    """Raise SettingsError for an SQLite file that does not exist, which would be made empty."""
+    """Raise SettingsError if an SQLite file does not exist, since opening would create it empty."""
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():
         raise SettingsError(
-            f"database {parsed.database!r}: there is no such file; check the path, or make it with "
-            "rappor decoder serve"
+            f"database {parsed.database!r}: there is no such file; check the path, or create it "
+            "with rappor decoder serve"
         )
 
 
 class ServiceDatabase(database.Database):
-    """Transactions of the service on its database, with the rows as objects."""
+    """The transactions of the service on its database, with rows as objects."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine, SERVICE)
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """A transaction that reads one consistent view of the tables."""
+        """Open a transaction that reads one consistent view of the tables."""
         with self.read() as connection, _session(connection) as db:
             yield db
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """A transaction that writes, at the latest where the block ends. Raises as `change`, and
-        ConflictError where another one deleted a changed row meanwhile."""
+        """Open a transaction that writes, and commit it where the block ends.
+
+        Raises the errors of `change`, and ConflictError if another transaction deleted a changed
+        row."""
         with self.change() as connection, _session(connection) as db:
             try:
                 yield db
                 db.flush()
             except StaleDataError as error:
-                raise ConflictError("another process was first: a row is gone") from error
+                raise ConflictError("another process was first: a row was deleted") from error
 
 
 def _session(connection: Connection) -> Session:
-    """A session whose statements read what the database holds now, also of rows it has read."""
     return Session(connection, execution_options={"populate_existing": True})
 
 
 def now(db: Session) -> float:
-    """Return the time of the database's clock in seconds since 1970: one clock for the leases of
-    all workers."""
+    """Return the time of the database's clock in seconds since 1970, for all workers' leases."""
     is_postgresql = db.connection().dialect.name == "postgresql"
     return float(db.execute(text(_POSTGRESQL_NOW if is_postgresql else _SQLITE_NOW)).scalar_one())
 
 
 def save(db: Session, row: Base) -> None:
-    """Insert a row now. Raises IntegrityError, a ConflictError where the transaction ends."""
+    """Insert a row at once. Raises IntegrityError, a ConflictError where the transaction ends."""
     db.add(row)
     db.flush()
 
 
 def visible_row(db: Session, model: type[Row], visible: ColumnElement[bool], row_id: str) -> Row:
-    """Return the row of an id, where it is among the visible ones. Raises NotFoundError."""
+    """Return the row with an id if it is among the visible ones, or raise NotFoundError."""
     row = db.scalar(select(model).where(visible, model.id == row_id))
     if row is None:
         name = model.__tablename__
         raise NotFoundError(
-            f"there is no {name[:-1]} {row_id[:40]!a} that you may see; GET /v1/{name} has yours"
+            f"there is no {name[:-1]} {row_id[:40]!a} that you may see; GET /v1/{name} lists yours"
         )
     return row
 
 
 def matching(model: type[Base], **values: str | None) -> list[ColumnElement[bool]]:
-    """Return the conditions that columns have these values; none for a value that is empty."""
+    """Return the conditions that columns equal the given nonempty values."""
     return [getattr(model, name) == value for name, value in values.items() if value]
 
 
 def changed(db: Session, statement: UpdateBase) -> int:
-    """How many rows an UPDATE or DELETE has changed: none where its guard did not hold."""
+    """Return the number of rows that an UPDATE or DELETE changed, 0 if its guard did not hold."""
     return cast("CursorResult[Any]", db.execute(statement)).rowcount
 
 
 def total(db: Session, statement: Select[Any]) -> int:
-    """Return the sum or number that a statement selects; 0 of no rows."""
+    """Return the sum or number that a statement selects, 0 without rows."""
     return int(db.execute(statement).scalar() or 0)
 
 
 def insert_once(db: Session, table: Table, key: Mapping[str, str], **others: Any) -> None:
-    """Insert a row unless one with its key is there."""
+    """Insert a row unless a row with its key exists."""
     query = select(1).where(*(table.c[name] == value for name, value in key.items()))
     if db.execute(query).first() is None:
         db.execute(insert(table).values(**key, **others))
@@ -148,17 +148,16 @@ def text_of(seconds: float) -> str:
 
 
 def shown(row: object, names: str) -> dict[str, Any]:
-    """Some properties of a row as JSON. All its floats are times.
+    """Return some properties of a row as JSON values; every float is formatted as a time.
 
-    names: of the properties, separated by blanks.
-    """
+    `names` are the properties, separated by spaces."""
     values = {name: getattr(row, name) for name in names.split()}
     return {n: text_of(value) if isinstance(value, float) else value for n, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """Operations on a database, at the times of a clock."""
+    """The base class of operations on a database, with a clock and the settings."""
 
     database: ServiceDatabase
     clock: Clock
@@ -166,7 +165,7 @@ class Operations:
     settings: ServiceSettings
 
     def now(self) -> float:
-        """Return the present time, in seconds since 1970."""
+        """Return the present time in seconds since 1970."""
         return self.clock().timestamp()
 
     def new_id(self) -> str:
@@ -175,6 +174,6 @@ class Operations:
 
 
 def decoder_version() -> str:
-    """Versions of all on which the bytes of results depend; it is part of their keys."""
+    """Return the versions of all libraries that affect results; results' keys include the text."""
     libraries = versions() | {"pyarrow": version("pyarrow")}
     return ", ".join(f"{name} {number}" for name, number in libraries.items())

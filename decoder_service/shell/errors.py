@@ -10,7 +10,7 @@ class QuotaError(RequestError):
 
 
 class FieldError(RequestError):
-    """A field of a form is wrong. field: its name, by which the form marks it."""
+    """A field of a form is invalid; `field` is its name, by which the form marks it."""
 
     def __init__(self, message: str, field: str) -> None:
         super().__init__(message)
@@ -22,8 +22,9 @@ class RoleError(ServiceError):
 
 
 class NoGroupError(RoleError):
-    """The person who signs in at the identity provider is in no group that has a role. subject:
-    who it is."""
+    """The person signing in at the identity provider is in no group that has a role.
+
+    `subject` is the provider's id of the person."""
 
     def __init__(self, message: str, subject: str) -> None:
         super().__init__(message)
@@ -35,9 +36,9 @@ class OriginError(ServiceError):
 
 
 class UnavailableError(ServiceError):
-    """Something that a request needs is not set up, is in use, or does not answer."""
+    """A resource that a request needs is not set up, is in use, or does not answer."""
 
 
 def is_unreachable(error: Exception) -> bool:
-    """Return whether it is the database that failed."""
+    """Return whether an error means that the database failed."""
     return isinstance(error, StorageError) and not isinstance(error, ConflictError)

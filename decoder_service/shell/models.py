@@ -1,7 +1,7 @@
-"""The tables, as mapped classes. Times are seconds since 1970 (UTC); days are text, YYYY-MM-DD.
+"""The database tables as mapped classes.
 
-Ids of rows are 16 random hexadecimal digits. Contents are stored by the SHA-256 of their bytes.
-"""
+Times are seconds since 1970 (UTC); days are text, YYYY-MM-DD. Ids of rows are 16 random hexadecimal
+digits. Contents are stored by the SHA-256 of their bytes."""
 
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
@@ -27,7 +27,7 @@ from rappor_server.errors import NotFoundError
 
 
 class JobState(StrEnum):
-    """The states of a job. The first three are live."""
+    """The states of a job; the first three are live."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -35,7 +35,7 @@ class JobState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
-    ABANDONED = "abandoned"  # all attempts were used up by workers that died
+    ABANDONED = "abandoned"  # Workers died in all attempts
 
 
 LIVE = (JobState.QUEUED, JobState.RUNNING, JobState.CANCELLING)
@@ -44,17 +44,16 @@ OVER = (JobState.DONE, JobState.FAILED, JobState.CANCELLED, JobState.ABANDONED)
 
 
 class ListKind(StrEnum):
-    """What a list holds. candidates: a value a line.  weights: CSV of `value,weight`.  flows: CSV
-    of `origin,destination,count`, a known matrix.  areas: GeoJSON of named polygons."""
+    """The kinds of lists."""
 
-    CANDIDATES = "candidates"
-    WEIGHTS = "weights"
-    FLOWS = "flows"
-    AREAS = "areas"
+    CANDIDATES = "candidates"  # One value per line
+    WEIGHTS = "weights"  # CSV of `value,weight`
+    FLOWS = "flows"  # CSV of `origin,destination,count`, a known matrix
+    AREAS = "areas"  # GeoJSON of named polygons
 
 
 class ReleaseState(StrEnum):
-    """The states of a release. All but the first are final."""
+    """The states of a release; all but the first are final."""
 
     PROPOSED = "proposed"
     APPROVED = "approved"
@@ -65,8 +64,8 @@ class ReleaseState(StrEnum):
 class WindowState(StrEnum):
     """The states of a window."""
 
-    EMPTY = "empty"  # no reports
-    WAITING = "waiting"  # its job is not over
+    EMPTY = "empty"  # No reports
+    WAITING = "waiting"  # Its job is not over
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -77,10 +76,10 @@ class EventState(StrEnum):
 
     WAITING = "waiting"
     SENT = "sent"
-    FAILED = "failed"  # after all tries
+    FAILED = "failed"  # After all tries
 
 
-SHARED, PRIVATE = "shared", "private"  # visibility of a list
+SHARED, PRIVATE = "shared", "private"  # Visibilities of a list
 Id = Annotated[str, mapped_column(String(16))]
 OwnId = Annotated[str, mapped_column(String(16), primary_key=True)]
 Person = Annotated[str, mapped_column(String(16), ForeignKey("people.id"))]
@@ -95,20 +94,19 @@ Large = Annotated[int, mapped_column(BigInteger)]
 
 
 class Base(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False):
-    """What the mapped classes share. Most changes of rows are guarded UPDATE statements."""
+    """The base of the mapped classes, most of which are changed by guarded UPDATE statements."""
 
     type_annotation_map: ClassVar[dict[Any, Any]] = {float: Double, str: Text}
 
 
 def _of_person(column: str) -> Any:
-    """Return the person whose id a column has, loaded with the row."""
     return relationship(
         foreign_keys=column, lazy="joined", viewonly=True, init=False, repr=False, compare=False
     )
 
 
 def _files(name: str, owner: str, owners: str) -> Table:
-    """Return a table of files. owner: the column of ids.  owners: the table that they are of."""
+    """Return a table of files; `owner` is its id column, which refers to the table `owners`."""
     return Table(
         name,
         Base.metadata,
@@ -121,7 +119,7 @@ def _files(name: str, owner: str, owners: str) -> Table:
 
 
 class Identified(Base):
-    """What the mapped classes of `visible_row` share."""
+    """The base of the mapped classes that `visible_row` returns."""
 
     __abstract__ = True
     id: Mapped[OwnId]
@@ -136,7 +134,7 @@ class PersonRow(Identified):
 
 
 class KeyRow(Base):
-    """A key, without its secret. secret_hash: SHA-256."""
+    """A key, stored with the SHA-256 of its secret."""
 
     __tablename__ = "keys"
 
@@ -151,7 +149,7 @@ class KeyRow(Base):
 
 
 class SessionRow(Base):
-    """A session of a browser. One that was made from a key ends with it."""
+    """A browser's session, which ends with the key that it was made from, if any."""
 
     __tablename__ = "sessions"
 
@@ -165,7 +163,7 @@ class SessionRow(Base):
 
 
 class IdentityRow(Base):
-    """A person as a provider of OpenID Connect knows them. role, seen: of the last sign-in."""
+    """A person as an OpenID Connect provider identifies them, with the role at the last sign-in."""
 
     __tablename__ = "identities"
 
@@ -175,38 +173,38 @@ class IdentityRow(Base):
     role: Mapped[Word]
     created: Mapped[float]
     seen: Mapped[float]
-    revoked: Mapped[float | None] = mapped_column(default=None)  # an admin keeps them out
+    revoked: Mapped[float | None] = mapped_column(default=None)  # An admin blocked the person
     person: Mapped[PersonRow] = _of_person("IdentityRow.person_id")
 
 
 class AuditRow(Base):
-    """An entry of the audit log. actor: name of a person, or command-line.  detail: JSON."""
+    """An entry of the audit log."""
 
     __tablename__ = "audit"
 
     id: Mapped[int] = mapped_column(primary_key=True, init=False)
     at: Mapped[float]
-    actor: Mapped[Name]
-    key_id: Mapped[Id]  # "" where there was none
+    actor: Mapped[Name]  # A person's name, or command-line
+    key_id: Mapped[Id]  # "" without a key
     act: Mapped[str] = mapped_column(String(64))
-    detail: Mapped[str]
+    detail: Mapped[str]  # JSON
 
 
 class ListVersionRow(Base):
-    """A version of a list. entries: distinct values.  size: bytes."""
+    """A version of a list."""
 
     __tablename__ = "list_versions"
 
     list_id: Mapped[str] = mapped_column(String(16), ForeignKey("lists.id"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)  # from 1
     sha256: Mapped[str] = mapped_column(String(64), ForeignKey("list_contents.sha256"))
-    entries: Mapped[int]
-    size: Mapped[int]
+    entries: Mapped[int]  # Distinct values
+    size: Mapped[int]  # Bytes
     created: Mapped[float]
 
 
 class ListRow(Identified):
-    """A list. source: where it comes from.  versions: newest first."""
+    """A list of candidates, weights, flows or areas."""
 
     __tablename__ = "lists"
     __table_args__ = (UniqueConstraint("owner", "name"),)
@@ -214,7 +212,7 @@ class ListRow(Identified):
     name: Mapped[Name]
     owner: Mapped[Person]
     visibility: Mapped[Word]
-    source: Mapped[str] = mapped_column(String(1000))
+    source: Mapped[str] = mapped_column(String(1000))  # Where the list comes from, as text
     created: Mapped[float]
     kind: Mapped[str] = mapped_column(String(16), server_default="candidates", default="candidates")
     person: Mapped[PersonRow] = _of_person("ListRow.owner")
@@ -224,15 +222,15 @@ class ListRow(Identified):
 
     @property
     def latest(self) -> ListVersionRow:
-        """The latest version; a list has one or more."""
+        """Return the latest version; a list always has one."""
         return self.versions[0]
 
     def version(self, number: int | None) -> ListVersionRow:
-        """Return a version, the latest if None. Raises NotFoundError."""
+        """Return a version, or the latest for None; raise NotFoundError if it does not exist."""
         for version in self.versions:
             if number in (None, version.number):
                 return version
-        raise NotFoundError(f"list {self.id} has no version {number}; its page has all")
+        raise NotFoundError(f"list {self.id} has no version {number}; its page lists all")
 
 
 list_contents = Table(
@@ -244,7 +242,7 @@ list_contents = Table(
 
 
 class AggregateRow(Base):
-    """An aggregate by the SHA-256 of its bytes. Days and kind are None where unknown."""
+    """An aggregate, by the SHA-256 of its bytes; days and kind are None if unknown."""
 
     __tablename__ = "aggregates"
     __table_args__ = (Index("aggregates_created", "created"),)
@@ -270,12 +268,7 @@ aggregate_readers = Table(
 
 
 class ResultRow(Identified):
-    """A result, without its files. There is one of a `key` permanently; only `released` changes.
-
-    key: digest of aggregates, candidates, options and version.  input_digest: the same without the
-    version.  supersedes: id of the result of an earlier version from the same inputs.
-    manifest, summary: JSON.  stored: bytes of its files as they are kept.
-    """
+    """A result without its files, unique by `key`; only `released` changes."""
 
     __tablename__ = "results"
     __table_args__ = (
@@ -284,8 +277,10 @@ class ResultRow(Identified):
         Index("results_metric", "metric", "params_id"),
     )
 
+    # Digest of aggregates, candidates, options and version
     key: Mapped[str] = mapped_column(String(64), unique=True)
-    input_digest: Mapped[str] = mapped_column(String(64), index=True)
+    input_digest: Mapped[str] = mapped_column(String(64), index=True)  # `key` without the version
+    # An earlier version's result
     supersedes: Mapped[str | None] = mapped_column(String(16), index=True)
     operation: Mapped[Word]
     kind: Mapped[str] = mapped_column(String(32))
@@ -294,11 +289,12 @@ class ResultRow(Identified):
     first_day: Mapped[Day | None]
     last_day: Mapped[Day | None]
     version: Mapped[Name]
-    manifest: Mapped[str]
-    summary: Mapped[str]
+    manifest: Mapped[str]  # JSON
+    summary: Mapped[str]  # JSON
     released: Mapped[bool]
     created: Mapped[float]
     released_by: Mapped[Id | None] = mapped_column(default=None)
+    # Compressed bytes of its files
     stored: Mapped[int] = mapped_column(BigInteger, server_default="0", default=0)
 
 
@@ -316,11 +312,7 @@ _LIVE = text("state IN ('queued', 'running', 'cancelling')")
 
 
 class JobRow(Identified):
-    """A job. Each change of state is one UPDATE that names token and attempt of who held it.
-
-    stage, done, total: progress.  attempt: how often it was claimed.  worker, token, lease: of who
-    holds it.  reason: why it ended.
-    """
+    """A job, whose state is changed by single UPDATEs that name the holder's token and attempt."""
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -339,22 +331,24 @@ class JobRow(Identified):
     max_attempts: Mapped[int]
     owner: Mapped[Person]
     created: Mapped[float]
+    # `stage`, `done` and `total` are its progress
     stage: Mapped[str] = mapped_column(String(100), default="")
     done: Mapped[int] = mapped_column(default=0)
     total: Mapped[int] = mapped_column(default=0)
-    attempt: Mapped[int] = mapped_column(default=0)
+    attempt: Mapped[int] = mapped_column(default=0)  # Number of claims
+    # `worker`, `token` and `lease` are the holder's
     worker: Mapped[str | None] = mapped_column(String(32), default=None)
     token: Mapped[str | None] = mapped_column(String(32), default=None)
     lease: Mapped[float | None] = mapped_column(default=None)
-    reason: Mapped[str] = mapped_column(default="")
-    started: Mapped[float | None] = mapped_column(default=None)  # of the last attempt
+    reason: Mapped[str] = mapped_column(default="")  # Why it ended
+    started: Mapped[float | None] = mapped_column(default=None)  # Start of the last attempt
     ended: Mapped[float | None] = mapped_column(default=None)
     result_id: Mapped[ResultId | None] = mapped_column(default=None)
     person: Mapped[PersonRow] = _of_person("JobRow.owner")
 
 
 class WorkerRow(Base):
-    """A worker process. seen: time of its last sign of life."""
+    """A worker process; `seen` is the time of its last sign of life."""
 
     __tablename__ = "workers"
 
@@ -367,9 +361,7 @@ class WorkerRow(Base):
 
 
 class ScheduleRow(Identified, eq=True, unsafe_hash=True):
-    """A schedule: what to decode in every sealed window. A window is decoded once: its job's
-    specification has one result. spec: JSON of the job, without its window.
-    problem: that the latest tick met, or ""."""
+    """A schedule, which decodes every sealed window of a metric once."""
 
     __tablename__ = "schedules"
     __table_args__ = (UniqueConstraint("owner", "name"),)
@@ -378,20 +370,20 @@ class ScheduleRow(Identified, eq=True, unsafe_hash=True):
     owner: Mapped[Person]
     metric: Mapped[Metric]
     every: Mapped[Word]
-    spec: Mapped[str]
+    spec: Mapped[str]  # JSON of the job without its window
     enabled: Mapped[bool]
     created: Mapped[float]
-    first_day: Mapped[Day | None] = mapped_column(default=None)  # None: all that is served
+    first_day: Mapped[Day | None] = mapped_column(default=None)  # None: from the first served day
     problem: Mapped[str] = mapped_column(server_default="", default="", compare=False)
 
 
 class WindowRow(Base):
-    """A window of a schedule, which is there once for one specification; longer than a period
-    where days were merged. digest: of the options and the content of the list."""
+    """A window of a schedule under one specification; merged days make it longer."""
 
     __tablename__ = "schedule_windows"
 
     schedule_id: Mapped[ScheduleId] = mapped_column(primary_key=True)
+    # The digest of options and lists
     digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     params_id: Mapped[str] = mapped_column(String(64), primary_key=True)
     first_day: Mapped[str] = mapped_column(String(10), primary_key=True)
@@ -403,7 +395,7 @@ class WindowRow(Base):
     result_id: Mapped[Id | None] = mapped_column(default=None)
 
 
-schedule_values = Table(  # that a window of a schedule showed already: of each, one alarm at most
+schedule_values = Table(  # Values already seen in a schedule's windows: one alarm for each
     "schedule_values",
     Base.metadata,
     Column("schedule_id", String(16), ForeignKey("schedules.id"), primary_key=True),
@@ -413,21 +405,20 @@ schedule_values = Table(  # that a window of a schedule showed already: of each,
 
 
 class AlarmRow(Identified):
-    """An alarm of a schedule. target: a name of the setting `alarm_urls`.  rules: JSON."""
+    """An alarm of a schedule."""
 
     __tablename__ = "alarms"
 
     schedule_id: Mapped[ScheduleId] = mapped_column(index=True)
     name: Mapped[Name]
-    target: Mapped[str] = mapped_column(String(1000))
-    rules: Mapped[str]
+    target: Mapped[str] = mapped_column(String(1000))  # A name in the setting `alarm_urls`
+    rules: Mapped[str]  # JSON
     show_values: Mapped[bool]
     created: Mapped[float]
 
 
 class EventRow(Identified):
-    """The message of an alarm about one cause, inserted with the change that it comes from.
-    body: JSON.  due: time of the next try.  tries: number that were begun."""
+    """The message of an alarm about one cause, inserted with the change that causes it."""
 
     __tablename__ = "alarm_events"
     __table_args__ = (
@@ -437,11 +428,11 @@ class EventRow(Identified):
 
     alarm_id: Mapped[str] = mapped_column(String(16), ForeignKey("alarms.id"))
     cause: Mapped[Name]
-    body: Mapped[str]
+    body: Mapped[str]  # JSON
     state: Mapped[Word]
-    due: Mapped[float]
+    due: Mapped[float]  # Time of the next try
     created: Mapped[float]
-    tries: Mapped[int] = mapped_column(default=0)
+    tries: Mapped[int] = mapped_column(default=0)  # Number of tries begun
     reason: Mapped[str] = mapped_column(default="")
     sent: Mapped[float | None] = mapped_column(default=None)
     alarm: Mapped[AlarmRow] = relationship(
@@ -453,12 +444,7 @@ _APPROVED = text("state = 'approved'")
 
 
 class ReleaseRow(Identified):
-    """A release, without its files. It is decided once, by one UPDATE that asks for `proposed`.
-
-    number: its place among the approved ones of its name.  digest: SHA-256 of its manifest.
-    policy: text of release.toml.  sources: JSON of results and strata.  base: the release that the
-    difference is against.  changes: its rows.  difference: zlib of JSON.  stored: bytes of files.
-    """
+    """A release without its files, decided once by one guarded UPDATE."""
 
     __tablename__ = "releases"
     __table_args__ = (
@@ -468,21 +454,22 @@ class ReleaseRow(Identified):
     )  # fmt: skip
 
     name: Mapped[Name]
-    number: Mapped[int]
+    number: Mapped[int]  # Its position among the approved releases of its name
     state: Mapped[Word]
     proposer: Mapped[str] = mapped_column(String(16), ForeignKey("people.id"), index=True)
     owner: Mapped[str] = mapped_column(String(500))
     audience: Mapped[str] = mapped_column(String(500))
     issued: Mapped[Day]
-    digest: Mapped[Sha256]
-    policy: Mapped[str]
-    sources: Mapped[str]
+    digest: Mapped[Sha256]  # SHA-256 of its manifest
+    policy: Mapped[str]  # The text of release.toml
+    sources: Mapped[str]  # JSON of results and strata
     note: Mapped[str]
+    # The release that `difference` compares with
     base: Mapped[str | None] = mapped_column(String(16), ForeignKey("releases.id"))
-    changes: Mapped[int]
-    difference: Mapped[bytes] = mapped_column(deferred=True, repr=False)
+    changes: Mapped[int]  # Number of rows in `difference`
+    difference: Mapped[bytes] = mapped_column(deferred=True, repr=False)  # zlib of JSON
     created: Mapped[float]
-    stored: Mapped[int] = mapped_column(default=0)
+    stored: Mapped[int] = mapped_column(default=0)  # Bytes of its files
     reviewer: Mapped[Person | None] = mapped_column(default=None)
     reason: Mapped[str] = mapped_column(default="")
     decided: Mapped[float | None] = mapped_column(default=None)
@@ -492,8 +479,8 @@ class ReleaseRow(Identified):
 
 release_files = _files("release_files", "release_id", "releases")
 
-# A release is built on all approved ones of its metrics: `number` counts those of a metric, and
-# of two that were built on the same ones only one can be approved.
+# A release is built on all approved releases of its metrics, which `number` counts per metric. Of
+# two releases that were built on the same ones, only one can be approved.
 _PUBLIC = text("approved")
 release_metrics = Table(
     "release_metrics",

@@ -1,9 +1,8 @@
-"""What routes and pages share: the service, the person who asks, and sessions of browsers.
+"""The service, the sender and the browser session of a request, for routes and pages.
 
-A session lives in a cookie that scripts cannot read (HttpOnly), that other sites do not send
-(SameSite=Strict), and that goes over https alone where the service is on https. A write with a
-session must come from the service's own pages: its `Origin` is compared.
-"""
+A session is a cookie that scripts cannot read (HttpOnly), that other sites do not send
+(SameSite=Strict), and that is sent only over https if the service is on https. A write with a
+session must come from the service's own pages: its `Origin` is compared."""
 
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar, cast
@@ -27,18 +26,18 @@ from rappor_server.request_bounds import BodyBounds
 
 COOKIE = "rappor_decoder_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-OPEN_BODY_BYTES = 16 << 10  # of a route that asks for no key
-_KEY = Depends(HTTPBearer(scheme_name="key", auto_error=False))  # for the OpenAPI document
-UPLOADS = 2  # files that arrive or are read at once; others wait, with their senders
+OPEN_BODY_BYTES = 16 << 10  # Limit for a route that needs no key
+_KEY = Depends(HTTPBearer(scheme_name="key", auto_error=False))  # For the OpenAPI document
+UPLOADS = 2  # Files received or read at once; other senders wait
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Limit = Annotated[int, Query(ge=1, le=1000)]
-Flag = Annotated[bool, Body(embed=True)]  # the one member of a body
+Flag = Annotated[bool, Body(embed=True)]  # The only member of a body
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 DISK_FULL = (
-    "the disk of the service's database is full, so that nothing can be changed, deleted, or read "
-    "with an entry in the audit log; an operator makes room there (moves backups away, or enlarges "
-    "the disk), and then what is not needed can be deleted"
+    "the disk of the service's database is full: nothing can be changed or deleted, nor read if "
+    "the read is audited; an operator frees space (moves backups away, or enlarges the disk), and "
+    "then unneeded data can be deleted"
 )
 _CONFLICT = "something was changed at the same time; look at it and try again"
 RULES = (
@@ -62,16 +61,13 @@ def service_of(request: Request) -> DecoderService:
 
 
 def current_person(request: Request) -> Person:
-    """The person who sends a request: by `Authorization: Bearer KEY`, or by a browser's session.
+    """Return the sender of a request, by `Authorization: Bearer KEY` or a browser's session.
 
-    Works as a FastAPI dependency, for routes and pages alike; a page that wants to show the
-    form to sign in catches AuthenticationError.
-
-    Raises AuthenticationError without a key or session that holds, OriginError for a write with a
-    session from elsewhere.
-    """
+    Works as a FastAPI dependency for routes and pages; a page that shows the sign-in form instead
+    catches AuthenticationError. Raises AuthenticationError without a valid key or session, and
+    OriginError for a write with a session from another site."""
     person: Person | None = getattr(request.state, "person", None)
-    if person is not None:  # the route was reached, so it was asked before
+    if person is not None:  # The route has checked the sender already
         return person
     service = service_of(request)
     authorization = request.headers.get("authorization")
@@ -93,20 +89,22 @@ Me = Annotated[Person, Depends(current_person)]
 
 
 def check_origin(request: Request, *, may_be_missing: bool = False) -> None:
-    """Raises OriginError unless a request comes from a page of this service. may_be_missing: as
-    of programs other than browsers, which is allowed of a request without a session."""
+    """Raise OriginError unless a request comes from a page of this service.
+
+    `may_be_missing` allows a request without an origin, as programs other than browsers send it,
+    for requests without a session."""
     origin = request.headers.get("origin")
     if origin is None and may_be_missing:
         return
     if origin != own_origin(request):
         raise OriginError(
-            f"this write does not come from a page of {own_origin(request)}; do it there, or send "
-            "a key (behind a proxy an operator sets public_url)"
+            f"this write does not come from a page of {own_origin(request)}; use that page, or "
+            "send a key (behind a proxy an operator sets public_url)"
         )
 
 
 def own_origin(request: Request) -> str:
-    """Scheme, host and port of the service as browsers see them."""
+    """Return scheme, host and port of the service as browsers see them."""
     public: str | None = request.app.state.public_origin
     if public is not None:
         return public
@@ -114,15 +112,16 @@ def own_origin(request: Request) -> str:
 
 
 def origin_of(url: str) -> str:
-    """The origin of a URL as browsers write it: lower case, without the port of the scheme. Raises
-    SettingsError for a URL without a host, with an invalid port, or with a path: pages and cookies
-    are those of a whole host."""
+    """Return the origin of a URL as browsers write it: lower case, without a default port.
+
+    Raises SettingsError for a URL without a host, with an invalid port, or with a path: pages and
+    cookies belong to a whole host."""
     try:
         address = AnyHttpUrl(url)
     except ValidationError:
         raise SettingsError(f"setting public_url: {url!r} is not the address of a host") from None
     if address.path not in (None, "/") or address.query or address.fragment or address.username:
-        raise SettingsError(f"setting public_url: {url!r} has a path; give a separate host")
+        raise SettingsError(f"setting public_url: {url!r} has a path; use a separate host")
     return str(address).rstrip("/")
 
 
@@ -132,13 +131,12 @@ def is_https(request: Request) -> bool:
 
 
 def cookie_name(request: Request) -> str:
-    """The session's cookie; over https with the prefix that binds it to this host and path."""
+    """Return the session cookie's name, over https with the prefix that binds it to this host."""
     return f"__Host-{COOKIE}" if is_https(request) else COOKIE
 
 
 def set_session(request: Request, response: Response, token: str, seconds: int = -1) -> None:
-    """Put a session into the browser's cookie. seconds: of its life; those of the settings if
-    negative."""
+    """Put a session into the browser's cookie for `seconds`, or the settings' time if negative."""
     response.set_cookie(
         cookie_name(request),
         token,
@@ -151,19 +149,19 @@ def set_session(request: Request, response: Response, token: str, seconds: int =
 
 
 def without_key(endpoint: Endpoint) -> Endpoint:
-    """Mark the function of a route that anyone may call; it takes OPEN_BODY_BYTES."""
+    """Mark the function of a route that needs no key and accepts OPEN_BODY_BYTES."""
     cast(Any, endpoint).is_open = True
     return endpoint
 
 
 def takes_file(endpoint: Endpoint) -> Endpoint:
-    """Mark the function of a route to which analysts send files; it takes `max_upload_bytes`."""
+    """Mark the function of a route that accepts analysts' files of up to `max_upload_bytes`."""
     cast(Any, endpoint).takes_file = True
     return endpoint
 
 
 class GuardedRoute(APIRoute):
-    """A route that checks the sender and the size bound before it reads a body."""
+    """A route that checks the sender and the size limit before it reads a body."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         self.is_open = getattr(endpoint, "is_open", False)
@@ -171,13 +169,13 @@ class GuardedRoute(APIRoute):
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Handler:
-        """Return the handler, behind the checks."""
+        """Return the handler, preceded by the checks."""
         handler = super().get_route_handler()
         takes_file = getattr(self.endpoint, "takes_file", False)
 
         async def guarded(request: Request) -> Response:
             settings = service_of(request).settings
-            # The fields of a form without files are read slowly, and get less.
+            # The fields of a form without files are slow to read, so their limit is lower.
             kind = request.headers.get("content-type", "").lower()
             has_file = takes_file and "urlencoded" not in kind
             most = settings.max_upload_bytes if has_file else settings.max_body_bytes
@@ -193,14 +191,14 @@ class GuardedRoute(APIRoute):
             bounded = Request(request.scope, bounds.bounded(request.receive))
             if most <= settings.max_body_bytes:
                 return await handler(bounded)
-            async with request.app.state.uploads:  # its file is in memory until it is stored
+            async with request.app.state.uploads:  # The file is in memory until it is stored
                 return await handler(bounded)
 
         return guarded
 
 
 def include(app: FastAPI, router: APIRouter) -> None:
-    """Put routes on an app. Raises TypeError for one that is not guarded."""
+    """Add routes to an app, or raise TypeError for a route that is not guarded."""
     for route in router.routes:
         if not isinstance(route, GuardedRoute):
             raise TypeError(f"{route!r} is not guarded; make its router with GuardedRoute")
@@ -215,5 +213,5 @@ Paging = Annotated[dict[str, int], Depends(_paging)]  # of a list of rows
 
 
 def status_of(error: Exception) -> int:
-    """Return the status code of the answer to an error."""
+    """Return the status code of the response to an error."""
     return rule_of(error, RULES).status

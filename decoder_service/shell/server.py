@@ -1,4 +1,4 @@
-"""Running the service: the web and a worker in one command, or workers alone."""
+"""Running the service: the web server with a worker, or workers alone."""
 
 import multiprocessing
 import os
@@ -25,14 +25,15 @@ from rappor_server.serving import Server, announce, listening, running, server_c
 
 _STOP_SECONDS = 10.0
 _DRAIN_SECONDS = 20
-_OF_WORKER = 2  # its connections to PostgreSQL
+_OF_WORKER = 2  # A worker's connections to PostgreSQL
 
 
 def serve(settings: ServiceSettings) -> None:
-    """Serve until a signal comes, with a worker unless job_slots = 0. Raises ServiceError
-    when it does not start; the log says why."""
+    """Serve until a signal arrives, with a worker unless job_slots = 0.
+
+    Raises ServiceError if the service does not start; the log has the reason."""
     log = make_log(settings.log_level)
-    _prepare_to_serve(settings)  # what is wrong is said before a port is taken
+    _prepare_to_serve(settings)  # Fails before a port is taken
     _set_up_process()
     drain_at_hangup()
     _warn_of_key(settings, log)
@@ -45,9 +46,10 @@ def serve(settings: ServiceSettings) -> None:
 
 
 def work(settings: ServiceSettings) -> None:
-    """Do jobs until a signal comes. Raises ServiceError where the database is not ready,
-    UnavailableError on Windows."""
-    check_platform("no worker starts here")
+    """Run jobs until a signal arrives.
+
+    Raises ServiceError if the database is not ready, and UnavailableError on Windows."""
+    check_platform("no worker can start here")
     check_is_there(settings.database)
     _warn_of_key(settings, make_log(settings.log_level))
     with alone_on_sqlite(settings.database, "worker"):
@@ -67,20 +69,19 @@ def _run_worker(settings: ServiceSettings) -> None:
 
 
 def _set_up_process() -> None:
-    """Trust the system's certificates, and let processes import nothing from the folder that
-    this one was started in."""
+    """Trust the system's certificates, and keep child processes from importing local files."""
     truststore.inject_into_ssl()
     os.environ["PYTHONSAFEPATH"] = "1"
 
 
 def drain_at_hangup() -> None:
-    """Take SIGHUP, of a terminal that closes, as SIGTERM: requests that have begun are answered."""
-    if hasattr(signal, "SIGHUP"):  # not on Windows
+    """Treat SIGHUP (a closed terminal) as SIGTERM: requests that have begun are answered."""
+    if hasattr(signal, "SIGHUP"):  # Not on Windows
         signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
-    """Say that a collector is set and no key for it; one that runs with --open takes none."""
+    """Log a warning if a collector is set without a key; one that runs with --open needs none."""
     if settings.collector is not None and settings.collector_key is None:
         hint = (
             "set RAPPOR_DECODER_COLLECTOR_KEY to a key of scope aggregate, which "
@@ -91,15 +92,14 @@ def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
 
 def _prepare_to_serve(settings: ServiceSettings) -> None:
     if settings.job_slots:
-        check_platform(f"job_slots = {settings.job_slots}, and no worker starts here (0: none)")
+        check_platform(f"job_slots = {settings.job_slots}, but no worker can start here (set 0)")
     _prepared(settings).close()
 
 
 def _prepared(settings: ServiceSettings) -> ServiceDatabase:
-    """Create the tables in an empty database, check any other.
+    """Create the tables in an empty database, or check an existing one.
 
-    Raises SettingsError, SchemaError, StorageError.
-    """
+    Raises SettingsError, SchemaError and StorageError."""
     engine = make_engine(settings.database, pool_size=_OF_WORKER, timeout=settings.database_seconds)
     database = ServiceDatabase(engine)
     try:
@@ -111,15 +111,14 @@ def _prepared(settings: ServiceSettings) -> ServiceDatabase:
 
 
 def _work_beside(settings: ServiceSettings) -> None:
-    """The process of a worker that the web started; it ends with the web, which has the lock."""
     web = multiprocessing.parent_process()
-    die_with_parent(web.pid if web else None)  # it may have died while this process started
+    die_with_parent(web.pid if web else None)  # It may have died while this process started
     _run_worker(settings)
 
 
 @contextmanager
 def _with_worker(settings: ServiceSettings) -> Iterator[None]:
-    """A worker in a separate process; one that dies is started again. Raises SettingsError."""
+    """Keep a worker running in a separate process, restarted if it dies. Raises SettingsError."""
     if not settings.job_slots:
         yield
         return
@@ -146,13 +145,14 @@ def _keep_worker(settings: ServiceSettings, stopping: threading.Event) -> None:
         process.kill()
         process.join()
         process.close()
-        stopping.wait(1.0)  # before another: one that dies at once must not take the processor
+        stopping.wait(1.0)  # A worker that dies at once must not occupy the processor
 
 
 @contextmanager
 def running_service(settings: ServiceSettings) -> Iterator[tuple[str, FastAPI]]:
     """Run the service on a thread, with a worker unless job_slots = 0; yield its URL and the app.
-    Raises ServiceError when it does not start."""
+
+    Raises ServiceError if it does not start."""
     _prepare_to_serve(settings)
     app = create_app(settings)
     server = Server(_config(app, settings))

@@ -1,4 +1,4 @@
-"""`DecoderService`: all that the API, the pages and the command line work with, made once."""
+"""The operations that the API, the pages and the command line share (`DecoderService`)."""
 
 import os
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from rappor_server.database import make_engine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderService(AuditedOperations):
-    """The operations on one database."""
+    """All operations of the service on one database."""
 
     jobs: Jobs
     results: Results
@@ -42,27 +42,27 @@ class DecoderService(AuditedOperations):
     provider: Provider | None
 
     def check_ready(self) -> list[WorkerRow]:
-        """Return the live workers. Raises StorageError if the database fails, UnavailableError if
-        no worker lives."""
+        """Return the live workers.
+
+        Raises StorageError if the database fails, and UnavailableError if no worker is alive."""
         with self.database.writing() as db:
             workers = live_workers(db, 2 * self.settings.lease_seconds)
         if not workers:
-            raise UnavailableError("no worker lives: jobs wait; start rappor decoder worker")
+            raise UnavailableError("no worker is running: jobs wait; start rappor decoder worker")
         return workers
 
     def try_to_write(self) -> None:
-        """Write and delete a row as large as a result. Raises StorageError, as on a full disk."""
+        """Write and delete a row as large as a result. Raises StorageError if the disk is full."""
         self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
 
     def tick(self) -> TickResult:
-        """Queue and end the windows of schedules, and send the messages of alarms that are due.
-        Raises StorageError."""
+        """Queue and end windows of schedules, and send due alarm messages. Raises StorageError."""
         ticked = self.ticker.tick()
         self.alarms.send_due()
         return ticked
 
     def run_maintenance(self) -> None:
-        """End or requeue jobs of dead workers, delete what is out of time. Raises StorageError."""
+        """End or requeue jobs of dead workers, and delete expired data. Raises StorageError."""
         at = self.now()
         with self.database.writing() as db:
             take_over(db)
@@ -74,8 +74,9 @@ class DecoderService(AuditedOperations):
                 delete_results(db, ResultRow.created < at - days * DAY_SECONDS)
 
     def delete_unneeded(self) -> tuple[int, int]:
-        """Delete results that nobody holds, and old aggregates that no live job and no result
-        needs; how many. Raises StorageError."""
+        """Delete results without a holder and old unused aggregates; return both numbers.
+
+        An aggregate is unused if no live job and no result needs it. Raises StorageError."""
         before = self.now() - self.settings.keep_aggregates_days * DAY_SECONDS
         with self.database.writing() as db:
             results = delete_unheld(db)
@@ -93,13 +94,10 @@ def make_service(
     clock: Clock = utc_now,
     publisher: ReleasePublisher | None = None,
 ) -> DecoderService:
-    """Build the service's operations over the database of the settings; no connection is made
-    yet.
+    """Build the service's operations for the settings' database, without connecting yet.
 
-    publisher: makes and signs releases; None: one that signs nothing.
-
-    Raises SettingsError for a database or an alarm's target that cannot be used.
-    """
+    `publisher` makes and signs releases; the default signs nothing. Raises SettingsError for an
+    unusable database or alarm target."""
     engine = make_engine(
         settings.database,
         pool_size=settings.database_connections,

@@ -1,4 +1,4 @@
-"""What pages share: templates, the content policy, forms, and errors shown as pages."""
+"""The shared parts of pages: templates, the content policy, forms and error pages."""
 
 import json
 import re
@@ -42,16 +42,16 @@ from rappor_core.text import visible
 from rappor_server.errors import AuthenticationError, DiskFullError, NotFoundError, RequestError
 from rappor_server.problems import first_problem
 
-PAGE = 50  # rows of a list on a page
+PAGE = 50  # Rows of a list on a page
 ASSETS = "/static/"
 POLICY = "Content-Security-Policy"
 HEADERS = {
     POLICY: "default-src 'self'; base-uri 'none'; object-src 'none'; "
     "form-action 'self'; frame-ancestors 'none'",
-    "Referrer-Policy": "same-origin",  # a browser sends no Origin with a form under no-referrer
+    "Referrer-Policy": "same-origin",  # Under no-referrer, browsers omit the Origin of forms
 }
-_MENDABLE = frozenset({404, 409, 422, 429, 503})  # statuses of a form that is shown again
-_FOR_PROGRAMS = "; GET /v1/"  # begins the part of an error that pages leave out
+_MENDABLE = frozenset({404, 409, 422, 429, 503})  # Error statuses with which a form is shown again
+_FOR_PROGRAMS = "; GET /v1/"  # The beginning of the part of an error that pages omit
 _RETRY = "The service cannot reach its database. Try again in a moment."
 
 Known = TypeVar("Known", bound=BaseModel)
@@ -60,22 +60,22 @@ OWN_SCRIPTS = ("cards.js", "chart.js", "job.js")
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A submitted form: texts by name, and the bytes of files that were chosen."""
+    """A submitted form: its texts by name, and the bytes of the chosen files."""
 
     texts: dict[str, list[str]]
     files: dict[str, tuple[str, bytes]]
 
     def text(self, name: str, default: str = "") -> str:
-        """Return the first text of a field, without blanks around it."""
+        """Return the first text of a field, stripped."""
         return (self.texts.get(name) or [default])[0].strip()
 
     def all(self, name: str) -> list[str]:
-        """All texts of a field that are not empty."""
+        """Return all texts of a field that are not empty."""
         return [text.strip() for text in self.texts.get(name, []) if text.strip()]
 
 
 async def posted(request: Request) -> Posted:
-    """Read the form of a request. Raises RequestError for an encoding that is unknown or wrong."""
+    """Read the form of a request, or raise RequestError for an unknown or wrong encoding."""
     texts: dict[str, list[str]] = {}
     files: dict[str, tuple[str, bytes]] = {}
     try:
@@ -85,7 +85,7 @@ async def posted(request: Request) -> Posted:
                     texts.setdefault(name, []).append(value)
                 elif value.filename or value.size:
                     files[name] = (value.filename or "", await value.read())
-    except UnicodeError:  # the sender names the encoding
+    except UnicodeError:  # The sender names the encoding
         raise RequestError("the form cannot be read; send it as UTF-8") from None
     return Posted(texts, files)
 
@@ -95,7 +95,7 @@ Form = Annotated[Posted, Depends(posted)]
 
 
 class PageRoute(GuardedRoute):
-    """A route whose errors are pages; who is not signed in is asked to."""
+    """A route whose errors are pages, and which asks visitors to sign in."""
 
     def get_route_handler(self) -> Handler:
         """Return the route's handler, whose errors become error pages."""
@@ -119,19 +119,19 @@ class PageRoute(GuardedRoute):
 
 
 def page_router() -> APIRouter:
-    """Return a router of pages, none of which is in the API's description."""
+    """Return a router of pages, which the API's description omits."""
     return APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 def render(
     request: Request, name: str, person: Person | None = None, status: int = 200, **context: Any
 ) -> HTMLResponse:
-    """Return a page of `templates/`. person: who is signed in."""
+    """Render a template of `templates/` as a page; `person` is the signed-in person."""
     may = {act.value: person is not None and person.may(act) for act in Act}
     template, tiles = environment().get_template(name), request.app.state.service.settings.map_tiles
     context |= {"path": request.url.path, "person": person, "may": may, "tiles": tiles}
     headers = dict(HEADERS)
-    if tiles is not None:  # behind maps, from another server
+    if tiles is not None:  # Map tiles come from another server
         kind = "connect-src" if tiles.is_vector else "img-src"
         headers[POLICY] += f"; {kind} 'self' {tiles.origin}"
     return HTMLResponse(template.render(context), status, headers=headers)
@@ -139,18 +139,20 @@ def render(
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """The request for a page, with the service and the person who is signed in."""
+    """The request for a page, with the service and the signed-in person."""
 
     request: Request
     service: DecoderService
     person: Person
 
     def render(self, name: str, status: int = 200, **context: Any) -> HTMLResponse:
-        """Make the page of one of `templates/`."""
+        """Render a template of `templates/` as a page."""
         return render(self.request, name, self.person, status, **context)
 
     def render_form(self, name: str, error: ServiceError | None, **context: Any) -> HTMLResponse:
-        """Make a page with a form. error: why it was refused; raised if no other entry can help."""
+        """Render a page with a form, after a rejected entry with its error.
+
+        Raises the error if no other entry can help."""
         if error is None:
             return self.render(name, problem="", wrong="", **context)
         status = status_of(error)
@@ -160,7 +162,7 @@ class PageVisit:
         return self.render(name, status, problem=problem, wrong=wrong, **context)
 
     def rows(self, resources: Resources[Any], page: int, *which: Any) -> dict[str, Any]:
-        """Return the rows of a page of a long list, and whether there are more."""
+        """Return one page of a long list's rows, and whether there are more."""
         rows = resources.all(self.person, *which, limit=PAGE + 1, offset=(page - 1) * PAGE)
         return {"rows": rows[:PAGE], "more": len(rows) > PAGE, "page": page}
 
@@ -173,7 +175,7 @@ Visit = Annotated[PageVisit, Depends(_visit)]
 
 
 def environment() -> Environment:
-    """Return the templates of the pages and of the reports, style and scripts as files."""
+    """Return the templates of the pages and of the reports, with style and scripts as files."""
     templates = page_environment(ASSETS, *_features())
     templates.filters |= {"visible": visible, "moment": moment}
     templates.filters["from_json"] = json.loads
@@ -184,18 +186,17 @@ def environment() -> Environment:
 
 @cache
 def _features() -> tuple[str, ...]:
-    """Return the packages of the service that have templates."""
     some = sorted(files("decoder_service").iterdir(), key=lambda item: item.name)
     return tuple(f"decoder_service.{item.name}" for item in some if (item / "templates").is_dir())
 
 
 def moment(seconds: float | None) -> str:
-    """Return a time for people, UTC."""
+    """Format a time for people, UTC."""
     return "" if seconds is None else text_of(seconds)[:16].replace("T", " ")
 
 
 def address(path: str, **query: Any) -> str:
-    """Return a path of the service with the members of its query that are not empty."""
+    """Return a path of the service with the nonempty members of its query."""
     members = {name: value for name, value in query.items() if value not in (None, "", False)}
     return quote(path) + ("?" + urlencode(members, doseq=True) if members else "")
 
@@ -206,7 +207,7 @@ def redirect(path: str, **query: Any) -> RedirectResponse:
 
 
 def _whoever(request: Request, error: Exception) -> Person | None:
-    """Who asks, for the menu of an error's page; None where that cannot be known."""
+    """Return the sender for the menu of an error's page, or None if unknown."""
     try:
         return None if is_unreachable(error) else current_person(request)
     except RapporError:
@@ -214,7 +215,7 @@ def _whoever(request: Request, error: Exception) -> Person | None:
 
 
 def error_page(request: Request, error: Exception, person: Person | None = None) -> Response:
-    """Return the page for an error, with what to do. person: who is signed in."""
+    """Return the page for an error, with the remedy; `person` is the signed-in person."""
     if isinstance(error, HTTPException):
         status, text = error.status_code, str(error.detail)
     else:
@@ -225,7 +226,7 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
 
 
 def unknown_page(request: Request) -> Response | None:
-    """Return the page for an address that there is not; None for a program, which opens no page."""
+    """Return the page for an unknown address, or None for a program, which opens no page."""
     program = request.url.path.startswith(("/v1/", ASSETS))
     if program or "text/html" not in request.headers.get("accept", ""):
         return None
@@ -234,7 +235,7 @@ def unknown_page(request: Request) -> Response | None:
 
 
 def parsed(model: type[Known], values: dict[str, Any]) -> Known:
-    """Validate a form by one of the service's models. Raises RequestError."""
+    """Validate a form with one of the service's models, or raise RequestError."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -245,14 +246,14 @@ def parsed(model: type[Known], values: dict[str, Any]) -> Known:
 def add_form(
     pages: APIRouter, path: str, act: Callable[..., Any], back: str, sure: str = ""
 ) -> None:
-    """Let a form of a page do what a route of the API does.
+    """Add a page's form that does the same as a route of the API.
 
     Args:
-        pages: gets the route of the form.
-        path: of that route, with the parameters of the API's.
-        act: the function of the API's route, with texts and flags of its body.
-        back: the page to show then.
-        sure: the box that confirms the act, and why it is there; "" for an act without one.
+        pages: The router to which the form's route is added.
+        path: The path of the form's route, with the parameters of the API's route.
+        act: The function of the API's route, whose body has only texts and flags.
+        back: The page to show afterwards.
+        sure: The label of the box that confirms the act, or "" for an act without such a box.
     """
     others = {"service", "person", "return", *re.findall(r"{(\w+)}", path)}
     hints = get_type_hints(act, include_extras=True)
@@ -261,7 +262,7 @@ def add_form(
     body = create_model("Form", **definitions)
 
     def post(request: Request, service: Service, person: Me, form: Form) -> Response:
-        if sure and not form.text("sure"):  # it cannot be taken back
+        if sure and not form.text("sure"):  # It cannot be undone
             raise RequestError(f"tick the box next to {sure}")
         arguments: dict[str, Any] = {"service": service, "person": person, **request.path_params}
         texts: dict[str, Any] = {
@@ -280,7 +281,7 @@ pages = page_router()
 @pages.get(ASSETS + "{name}")
 @without_key
 def asset(request: Request, name: str) -> Response:
-    """A file of the pages."""
+    """Return a stylesheet or a script of the pages."""
     static = files("decoder_service.shell").joinpath("static")
     kind = "text/css" if name.endswith(".css") else "text/javascript"
     if name == "page.css":

@@ -1,8 +1,7 @@
-"""Doing a job in a separate process: limits, counts, the decoder of the metric's kind, files.
+"""The execution of a job in a separate process: limits, counts, decoding and result files.
 
-Nothing in the files depends on the clock, the machine or the folder: decoded again by the same
-version they have the same bytes.
-"""
+The files do not depend on the clock, the machine or the folder: the same version writes the same
+bytes again."""
 
 import os
 import signal
@@ -32,7 +31,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 from rappor_server.errors import RequestError
 
-_TELL_SECONDS = 0.2  # between two messages of one stage
+_TELL_SECONDS = 0.2  # Between two messages of one stage
 _OF_KINDS = frozenset({"candidates", "weights", "map", "areas", "crowd", "flows", "known"})
 
 
@@ -40,10 +39,13 @@ _OF_KINDS = frozenset({"candidates", "weights", "map", "areas", "crowd", "flows"
 class Task:
     """The message that starts a job: its specification and the files that it reads.
 
-    counts: of each source of the specification the aggregate files, None where the
-    collector is to be asked.  lists: files and SHA-256, by the members that name one.
-    folder: for what is written; `out` in it for the result.  collector, collector_key: where to
-    ask.  memory, file_size: bounds in bytes.
+    Attributes:
+        counts: The aggregate files of each source of the specification, or None for the collector.
+        lists: The file and SHA-256 of each list, by the member of the specification that names it.
+        folder: The folder for output; the result is in its subfolder `out`.
+        collector: The URL of the collector.
+        memory: The memory limit, in bytes.
+        file_size: The size limit of a file, in bytes.
     """
 
     spec: JobSpec
@@ -59,8 +61,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Keyed:
-    """The message that the counts are read, with the key of the result. The process waits for
-    `True` to continue."""
+    """The message that the counts are read, with the key of the result.
+
+    The process then waits for `True` to continue."""
 
     key: str
     input_digest: str
@@ -69,7 +72,7 @@ class Keyed:
 
 @dataclass(frozen=True)
 class TaskFinished:
-    """The result is in the folder. kind: of the metric."""
+    """The message that the result is in the folder; `kind` is the metric's kind."""
 
     kind: str
     params_id: str
@@ -79,31 +82,32 @@ class TaskFinished:
     summary: dict[str, Any] = field(default_factory=dict)
 
 
-JobProgress = tuple[str, int, int]  # the message about progress: stage, done, total
+JobProgress = tuple[str, int, int]  # The message about progress: stage, done, total
 Groups = tuple[tuple[Aggregate, ...], ...]
-Proceed = Callable[[Keyed], bool]  # whether there is no such result yet
+Proceed = Callable[[Keyed], bool]  # Whether no such result exists yet
 
 
 def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | None:
-    """Do a job.
+    """Run a job.
 
     Args:
-        task: what is wanted, and the files it reads.
-        progress: called with (stage, done, total).
-        proceed: asked, once the counts are there, whether the result is still to be computed.
+        task: The specification and the files that it reads.
+        progress: A callback for (stage, done, total).
+        proceed: A callback, called once the counts are read, that returns whether the result must
+            still be computed.
 
     Returns:
-        What was found, its files in `task.folder / "out"`, the aggregates in "aggregates"; None
-        where `proceed` said no.
+        The description of the result, whose files are in `task.folder / "out"` and whose aggregates
+            are in "aggregates"; None if `proceed` returned False.
 
     Raises:
-        RapporError: the counts, the candidates or the decoder refuse.
+        RapporError: The counts, the candidates or the options are invalid.
     """
     spec, notes = task.spec, list[str]()
     progress("reading counts", 0, 1)
     groups = _read_counts(task, notes.append)
     if not all(groups):
-        raise DecodeError("the source holds no counts")
+        raise DecodeError("the source contains no counts")
     first, kind = groups[0][0], kind_of(groups[0])
     name = str(first.definition.get("kind", "string"))
     _check_members(spec, kind, name)
@@ -132,7 +136,6 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
 
 
 def _check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
-    """Raise RequestError for a member or an operation that a kind of metric does not take."""
     if spec.operation not in kind.operations:
         raise RequestError(
             f"operation: a metric of kind {name} has no {spec.operation}; start a job with "
@@ -140,11 +143,10 @@ def _check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
         )
     for member in sorted(_OF_KINDS - kind.members):
         if getattr(spec, member) != JobSpec.model_fields[member].default:
-            raise RequestError(f"{member}: not of a metric of kind {name}; leave it out")
+            raise RequestError(f"{member}: not for a metric of kind {name}; leave it out")
 
 
 def _question(task: Task) -> Question:
-    """Return the question of a job's specification."""
     spec, options, choice = task.spec, task.spec.options.options(), task.spec.candidates
     files = {name: path for name, (path, _) in task.lists.items()}
     if "weights" in files:
@@ -159,7 +161,7 @@ def _question(task: Task) -> Question:
 
 
 def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
-    """What of a specification changes a result, alongside the bytes of counts and lists."""
+    """Return the part of a specification that changes a result, apart from counts and lists."""
     members = kind.members & {"map", "crowd", "flows"}
     content: dict[str, Any] = spec.model_dump(
         mode="json", include={"operation", "options", "each", *members}
@@ -169,7 +171,7 @@ def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
 
 
 def _read_counts(task: Task, note: Note) -> Groups:
-    """Return the aggregates of each source of a specification; of a series one for each window."""
+    """Return the aggregates of each source of a specification, or of each window for a series."""
     spec, collector = task.spec, task.collector
     groups: list[list[Aggregate]] = []
     is_series = spec.operation == "series"
@@ -180,14 +182,14 @@ def _read_counts(task: Task, note: Note) -> Groups:
             groups.append(windows_of_files(counts, spec.each) if is_series else counts)
         elif collector is None or window is None:
             raise DecodeError("no collector is set up here; an operator sets `collector`")
-        else:  # of a location all slots and levels
+        else:  # For a location, all slots and levels
             days = window_of(collector, window.metric, window.first, window.last, spec.map.split)
             groups.append(days.windows(spec.each, note) if is_series else days.read(note))
     return tuple(map(tuple, groups))
 
 
 def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:
-    """Write the aggregates by their digests, to be stored with the result; the digests."""
+    """Write the aggregates to files named by their digests, and return the digests."""
     folder = task.folder / "aggregates"
     folder.mkdir()
     shas = []
@@ -200,33 +202,31 @@ def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:
 
 
 def run(task: Task, pipe: Connection, life: Connection) -> None:
-    """The main function of a job's process: do the job and send its outcome.
+    """Run a job and send its outcome; the main function of a job's process.
 
-    pipe: messages of `decoder_service.worker.execution`, and the answer to Keyed.
-    life: its other end is held by the worker; this process ends with it.
-    """
+    `pipe` carries the messages of this module, and the answer to Keyed. The worker holds the other
+    end of `life`; this process ends when that is closed."""
     die_with_parent()
     end_with_pipe(life)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # of a terminal or systemd to all
-        signal.signal(number, signal.SIG_IGN)  # the worker decides
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # Sent to all processes
+        signal.signal(number, signal.SIG_IGN)  # The worker decides
     os.environ.pop(KEY_VARIABLE, None)
     if task.collector_key:
         os.environ[KEY_VARIABLE] = task.collector_key
     limit_resources(task.memory, task.file_size)
-    with suppress(BrokenPipeError):  # the worker is gone, and this process follows it
+    with suppress(BrokenPipeError):  # The worker is gone, and this process ends, too
         pipe.send(_outcome(task, pipe))
 
 
 def _outcome(task: Task, pipe: Connection) -> TaskFinished | str | None:
-    """Do the job; the reason if it cannot be done."""
-    sent_stage, at = "", 0.0  # the stage that was sent last, and when
+    """Run the job and return its outcome, or the reason if it fails."""
+    sent_stage, at = "", 0.0  # The stage that was sent last, and when
 
     def proceed(keyed: Keyed) -> bool:
         pipe.send(keyed)
         return bool(pipe.recv())
 
     def progress(stage: str, done: int, total: int) -> None:
-        """Send progress, not more often than can be read."""
         nonlocal sent_stage, at
         now = time.monotonic()
         if stage != sent_stage or done >= total or now - at >= _TELL_SECONDS:
@@ -241,7 +241,7 @@ def _outcome(task: Task, pipe: Connection) -> TaskFinished | str | None:
             "take; use a shorter list, coarser cells or full_fit = false"
         )
     except RapporError as error:
-        # it names files, but not where they are on this machine: all are in the job's folder
+        # Remove the job's folder from the paths of files.
         return str(error).replace(f"{task.folder}{os.sep}", "")
     except OSError as error:
         return f"a file could not be read or written: {error.strerror or error}"

@@ -1,10 +1,8 @@
-"""Imports for the process that forks a worker's jobs, so that each job has the decoder in
-memory.
+"""Imports for the process that forks a worker's jobs, so that jobs start with the decoder loaded.
 
-That process must not outlive its worker: its own death then ends the jobs (`process_limits`).
-This comes before the imports that take long, during which the worker may die. The worker names
-itself in an environment variable, so that an import elsewhere does nothing.
-"""
+That process must not outlive its worker: its own death then ends the jobs (`process_limits`). The
+call comes before the slow imports, during which the worker may die. The worker names itself in an
+environment variable, so that importing this module elsewhere does nothing."""
 
 import os
 import signal
@@ -16,9 +14,9 @@ from rappor_core.own_packages import prefer_own_packages
 
 if os.environ.get(PARENT_VARIABLE) == str(os.getppid()):
     die_with_parent()
-    os.register_at_fork(after_in_child=die_with_parent)  # jobs, too, from their first moment
+    os.register_at_fork(after_in_child=die_with_parent)  # Jobs, too, from their first moment
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # sent to all at once: the worker decides
+        signal.signal(number, signal.SIG_IGN)  # Sent to all at once: the worker decides
     prefer_own_packages()
     truststore.inject_into_ssl()
 

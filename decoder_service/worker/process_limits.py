@@ -1,10 +1,8 @@
-"""Limits of a job's process, what they need of the system, and its end with its parent; and large
-uploads, which are read in a process with such limits.
+"""Resource limits and lifetimes of job processes, and the reading of large uploads within limits.
 
-Python reads JSON and CSV under its one lock, so that a large file would hold up everybody else. One
-processor is left to the service, and those that read give way to it. Processes read this first,
-before the imports that take long.
-"""
+Python parses JSON and CSV under its global lock, so a large file would block all other requests.
+One processor is left to the service, and reading processes yield to it. Processes import this
+module first, before the slow imports."""
 
 import ctypes
 import os
@@ -27,38 +25,38 @@ from rappor_core.own_packages import FOLDER, prefer_own_packages
 from rappor_server.errors import RequestError
 
 PREFIX = "RAPPOR_DECODER_"
-PARENT_VARIABLE = f"{PREFIX}PARENT"  # a worker names itself to the process that forks its jobs
+PARENT_VARIABLE = f"{PREFIX}PARENT"  # Names the worker to the process that forks its jobs
 _PR_SET_PDEATHSIG = 1
-_ORPHANED = 3  # exit code
-SMALL_BYTES = 256 << 10  # read in the process of the service
-SECONDS = 60  # of processor time
+_ORPHANED = 3  # Exit code
+SMALL_BYTES = 256 << 10  # Maximum size read in the service's own process
+SECONDS = 60  # Processor time
 _FILE_BYTES = 1 << 30
 _WALL_SECONDS = 600
-_NICE = 5  # less of the processor for those that read, where there is too little
-# as -m, but for the folder in which the service was started: that may hold any `json.py`
+_NICE = 5  # Lower priority for reading processes
+# Like -m, but without the folder in which the service was started, which may contain a `json.py`.
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from decoder_service.worker.process_limits import main; main()"
 )
-MAX_WAITING = 16  # large files that are read or wait: each has a thread of the service's 40
+MAX_WAITING = 16  # Large files being read or waiting; each occupies one of the service's 40 threads
 Read = TypeVar("Read")
 
 
 def die_with_parent(started_by: int | None = None) -> None:
-    """On Linux, let the kernel kill this process when its parent dies.
+    """Let the Linux kernel kill this process when its parent dies.
 
-    started_by: the parent's number; one that died before this call is found out by it.
-    """
+    `started_by` is the parent's process id, by which a parent that died before this call is
+    noticed."""
     if sys.platform != "linux":
         return
     parent = os.getppid() if started_by is None else started_by
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before
+    if os.getppid() != parent:  # It has already died
         os._exit(_ORPHANED)
 
 
 def end_with_pipe(life: Connection) -> None:
-    """End this process when the other end of a pipe is closed, as a dead worker's is."""
+    """End this process when the other end of a pipe is closed, such as by a worker's death."""
 
     def wait() -> None:
         with suppress(EOFError, OSError):
@@ -69,13 +67,12 @@ def end_with_pipe(life: Connection) -> None:
 
 
 def limit_resources(memory: int, file_size: int, seconds: int | None = None) -> None:
-    """Limit the memory that is taken from now on, and the size of a file, in bytes.
+    """Limit the memory allocated from now on and the size of files, in bytes.
 
-    seconds: of processor, after which SIGXCPU ends the process.
-    """
+    `seconds` limits the processor time, after which SIGXCPU ends the process."""
     import resource
 
-    pages = 0  # that the process has mapped already, where the system says
+    pages = 0  # Pages that are mapped already, if the system reports them
     with suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     if seconds is not None:
@@ -92,45 +89,42 @@ def limit_resources(memory: int, file_size: int, seconds: int | None = None) -> 
 
 
 def check_platform(what: str) -> None:
-    """Raises UnavailableError where processes cannot be bounded, as on Windows.
+    """Raise UnavailableError if processes cannot be limited, as on Windows.
 
-    what: is not done there.
-    """
+    `what` begins the message: the action that is not possible."""
     try:
-        import fcntl  # noqa: F401 (here it is asked whether there is one)
+        import fcntl  # noqa: F401 (only whether it exists)
         import resource  # noqa: F401
     except ImportError:
         raise UnavailableError(
-            f"{what}: that takes processes with bounds of memory and time, which this system has "
-            "not; use Linux or macOS, or on Windows WSL or a container"
+            f"{what}: it needs processes with limits of memory and time, which this system lacks; "
+            "use Linux or macOS, or on Windows WSL or a container"
         ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads uploaded files within bounds.
+    """The reader of uploaded files, with limits on memory, time and concurrency."""
 
-    memory: bytes that a process may take.  seconds: of processor.  at_once: the processes that
-    read at the same time.  places: those and the files that wait for their turn.
-    """
-
-    memory: int = 2 << 30
-    seconds: int = SECONDS
-    at_once: BoundedSemaphore = field(
+    memory: int = 2 << 30  # Bytes per process
+    seconds: int = SECONDS  # Processor time per process
+    at_once: BoundedSemaphore = field(  # The processes that read at the same time
         default_factory=lambda: BoundedSemaphore(max(1, (os.cpu_count() or 1) - 1))
     )
+    # The files being read or waiting.
     places: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(MAX_WAITING))
 
     def read(self, function: Callable[..., Read], content: bytes, *arguments: Any) -> Read:
-        """Call a function of a module on a file, in a separate process if the file is large.
-        Raises what it raises of the product's errors, RequestError of a file over the bounds, and
-        UnavailableError where too many wait."""
+        """Call a module's function on a file, in a separate process if the file is large.
+
+        Raises the RapporErrors of the function, RequestError for a file over the limits, and
+        UnavailableError if too many files wait."""
         if len(content) <= SMALL_BYTES:
             return function(content, *arguments)
-        check_platform(f"a file of more than {SMALL_BYTES >> 10} KiB is not read here")
+        check_platform(f"a file of more than {SMALL_BYTES >> 10} KiB cannot be read here")
         if not self.places.acquire(blocking=False):
             raise UnavailableError(
-                f"{MAX_WAITING} large files are read or wait to be read; send it again in a minute"
+                f"{MAX_WAITING} large files are being read or waiting; send it again in a minute"
             )
         try:
             with self.at_once:
@@ -159,8 +153,7 @@ class Reader:
 
 
 def main() -> None:
-    """The main function of the reading process: take a file from standard input, write the
-    function's result."""
+    """Read a file from standard input and write the function's result; the reading process."""
     die_with_parent()
     prefer_own_packages()
     os.nice(_NICE)

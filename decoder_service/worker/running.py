@@ -1,4 +1,4 @@
-"""A running job in its worker: its process, its pipes and folder, and what it reads and leaves."""
+"""A running job in its worker: its process, pipes, folder, inputs and stored result."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from rappor_core.errors import RapporError
 from rappor_server.logs import Log
 
 if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext  # not on Windows
+    from multiprocessing.context import ForkServerContext  # Not on Windows
 
-_LOST = {  # by the exit code
-    255: "the process that starts jobs died each time",  # multiprocessing says so
+_LOST = {  # By exit code
+    255: "the process that starts jobs died each time",  # As multiprocessing reports it
     -9: "its process was killed each time, most likely by the system as memory ran out; use a "
     "shorter list, coarser cells or full_fit = false",
 }
-End = TaskFinished | str | None  # or why it failed
+End = TaskFinished | str | None  # A result, the reason of a failure, or None
 PREFIX = "rappor-job-"
 _LOCK = "lock"
 
@@ -50,10 +50,7 @@ class ForkingError(Exception):
 
 @dataclass(slots=True)
 class Running:
-    """A worker's record of a running job. Times are by the worker's own clock.
-
-    strikes: how often the database refused to store it.  not_before: time of the next try.
-    """
+    """A worker's record of a running job; times are by the worker's own clock."""
 
     job: JobRow
     hold: Hold
@@ -63,15 +60,15 @@ class Running:
     life: Connection
     started: float
     renewed: float
-    progress: JobProgress | None = None  # to be stored
+    progress: JobProgress | None = None  # Not yet stored
     keyed: Keyed | None = None
-    answered: bool = False  # to `keyed`
+    answered: bool = False  # Whether `keyed` was answered
     strikes: int = 0
     not_before: float = 0.0
-    end: list[End] = field(default_factory=list)  # one, when it has sent its outcome
+    end: list[End] = field(default_factory=list)  # Its outcome, once sent
 
     def listen(self) -> None:
-        """Take the messages that have come."""
+        """Receive all messages that have arrived."""
         with suppress(EOFError, OSError):
             while self.pipe.poll():
                 message: Any = self.pipe.recv()
@@ -90,20 +87,21 @@ class Running:
 
     @property
     def is_over(self) -> bool:
-        """Whether the process has sent its outcome, or is gone."""
+        """Return whether the process has sent its outcome or has ended."""
         return bool(self.end) or not self.process.is_alive()
 
     @property
     def lost(self) -> str:
-        """The reason why the process is gone without an outcome, through no proven fault of its
-        own; "" otherwise."""
+        """Return why the process ended without an outcome and probably without a fault in the job.
+
+        Returns "" if it runs, has sent its outcome, or failed for another reason."""
         if self.end or self.process.is_alive():
             return ""
         return _LOST.get(self.process.exitcode or 0, "")
 
     @property
     def outcome(self) -> End:
-        """The outcome of a job that is over."""
+        """Return the outcome of a job that is over."""
         if self.end:
             return self.end[0]
         code = self.process.exitcode
@@ -124,11 +122,10 @@ class Running:
 
 
 def prepare(context: ForkServerContext) -> None:
-    """Wait until the process that forks jobs is there and has imported what they need.
+    """Wait until the process that forks jobs has started and has imported what they need.
 
-    That takes seconds, on a busy machine more than a lease: no job may be held meanwhile. Where it
-    dies, the start of a job will tell.
-    """
+    That takes seconds, on a busy machine more than a lease, so no job may be held meanwhile. If the
+    process dies, the start of a job will show it."""
     process = context.Process(target=int, name="ready")
     with suppress(EOFError, ConnectionError):
         process.start()
@@ -139,8 +136,7 @@ def prepare(context: ForkServerContext) -> None:
 def start(
     context: ForkServerContext, job: JobRow, hold: Hold, folder: JobFolder, task: Task
 ) -> Running:
-    """Start the process of a job. Raises ForkingError; the next start uses a new forking
-    process."""
+    """Start the process of a job. Raises ForkingError; the next start forks from a new process."""
     pipe, its_pipe = context.Pipe()
     its_life, life = context.Pipe(duplex=False)
     process = context.Process(target=run, args=(task, its_pipe, its_life), name=f"job-{job.id}")
@@ -158,7 +154,7 @@ def start(
 
 
 def why(error: Exception, log: Log) -> str:
-    """Return the reason why a job failed in its worker, without paths; a defect is logged."""
+    """Return why a job failed in its worker, without paths, and log a defect."""
     if isinstance(error, RapporError):
         return str(error)
     if isinstance(error, OSError):
@@ -169,7 +165,7 @@ def why(error: Exception, log: Log) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JobFolder:
-    """The folder of a job. `lock`: descriptor of its locked file; no child process has it."""
+    """The folder of a job; `lock` is its locked file's descriptor, which child processes lack."""
 
     path: Path
     lock: int
@@ -181,8 +177,8 @@ class JobFolder:
 
 
 def make_folder(work: Path, job_id: str) -> JobFolder:
-    """Make the folder of a job, which its owner alone can read. Raises OSError."""
-    while True:  # until one is locked before another worker deletes it as left over
+    """Make the folder of a job, readable only by its owner. Raises OSError."""
+    while True:  # Until a folder is locked before another worker deletes it as abandoned
         path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{job_id}-", dir=work))
         with suppress(FileNotFoundError):
             lock = lock_file(path / _LOCK)
@@ -196,17 +192,18 @@ def make_folder(work: Path, job_id: str) -> JobFolder:
 
 
 def delete_left_folders(work: Path) -> None:
-    """Delete the folders whose workers are gone."""
+    """Delete the folders whose workers have ended."""
     for path in work.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # another user's, or deleted meanwhile
+        with suppress(OSError):  # Another user's, or deleted meanwhile
             status = path.lstat()
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
                 JobFolder(path, lock_file(path / _LOCK, wait=False)).delete()
 
 
 def lock_file(path: Path, *, wait: bool = True) -> int:
-    """Open a file and lock it until its descriptor is closed, or the process ends. Returns the
-    descriptor. Raises OSError where another has it and this one does not wait."""
+    """Open and lock a file until its descriptor is closed or the process ends.
+
+    Returns the descriptor. Raises OSError if the file is locked and `wait` is false."""
     import fcntl
 
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -222,8 +219,9 @@ _GONE = "a list of this job was deleted; start it again with another"
 
 
 def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings) -> Task:
-    """Write the inputs of a job into its folder. Raises DecodeError where a list or an aggregate is
-    not there any more."""
+    """Write the inputs of a job into its folder and return its task.
+
+    Raises DecodeError if a list or an aggregate was deleted."""
     spec, counts = JobSpec.model_validate_json(job.spec), list[tuple[Path, ...] | None]()
     for source in spec.sources:
         paths = []
@@ -254,7 +252,6 @@ def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings)
 
 
 def _written(path: Path, content: bytes | None, why: str) -> Path:
-    """Return a file with this content. Raises DecodeError where there is none."""
     if content is None:
         raise DecodeError(why)
     path.write_bytes(content)
@@ -264,8 +261,9 @@ def _written(path: Path, content: bytes | None, why: str) -> Path:
 def store_result(
     db: Session, job: JobRow, folder: Path, keyed: Keyed, finished: TaskFinished, at: float
 ) -> str:
-    """Insert a result with its files and aggregates, in the transaction that ends its job. Returns
-    its id. Raises ConflictError where another job was first."""
+    """Insert a result with its files and aggregates, in the transaction that ends its job.
+
+    Returns its id. Raises ConflictError if another job stored the result first."""
     files = {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
     version = decoder_version()
     same = select(ResultRow.id).where(ResultRow.input_digest == keyed.input_digest)
@@ -294,8 +292,9 @@ def store_result(
 
 
 def give(db: Session, job: JobRow, result_id: str, settings: ServiceSettings) -> str:
-    """Let the owner of a job hold an existing result; return its id. Raises QuotaError where it
-    is too much."""
+    """Let the owner of a job hold an existing result; return the result's id.
+
+    Raises QuotaError if the owner then holds too much."""
     let_read(db, result_id, job.owner)
     check_room(db, settings, job.owner, given=True)
     return result_id

@@ -1,8 +1,7 @@
-"""A worker: takes jobs, watches their processes, and ends them in the database.
+"""The worker, which takes jobs, watches their processes, and ends them in the database.
 
-One loop on one thread. Whatever it changes of a job names its hold, so that nothing goes wrong
-where the worker comes late: after a pause longer than a lease another one has the job.
-"""
+It is one loop on one thread. Each change of a job names the worker's hold on it, so that a late
+worker does no harm: after a pause longer than a lease, another worker has the job."""
 
 import multiprocessing
 import os
@@ -37,15 +36,15 @@ from rappor_server.errors import ConflictError, StorageError
 from rappor_server.logs import Log
 
 _CHORES_SECONDS = 1.0
-_STRIKES = 5  # failures of the database with one job, after which that job ends
+_STRIKES = 5  # Failures of the database with one job, after which that job ends
 
 
 class _LostError(StorageError):
-    """The job is not held any more: nothing is stored."""
+    """The worker no longer holds the job, so nothing is stored."""
 
 
 class Worker:
-    """Takes and does jobs until it is asked to stop."""
+    """A worker, which runs jobs until it is asked to stop."""
 
     def __init__(self, database: ServiceDatabase, settings: ServiceSettings, log: Log) -> None:
         self._database = database
@@ -67,7 +66,7 @@ class Worker:
         self._context.set_forkserver_preload(["decoder_service.worker.forkserver_setup"])
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Work until `stopped` says so; then jobs that run are queued again."""
+        """Work until `stopped` returns true; then queue the running jobs again."""
         delete_left_folders(self._work)
         self._log.info("worker_started", slots=self._settings.job_slots)
         try:
@@ -80,19 +79,19 @@ class Worker:
             self._log.info("worker_stopped")
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """A failure of the database stops no worker; its jobs end when their leases do."""
+        """Run a step; if the database fails, log it and close the jobs whose leases are over."""
         try:
             step()
         except StorageError as error:
             self._log.warning("worker_database", reason=str(error))
-            for job in list(self._jobs):  # whose leases may be over: others may have them by now
+            for job in list(self._jobs):  # Other workers may have those whose leases are over
                 if time.monotonic() - job.renewed > self._settings.lease_seconds:
                     self._close(job)
             time.sleep(self._settings.poll_seconds)
 
     def _step(self) -> None:
-        """Wait a moment for messages, then look after every job, and take another."""
-        ready = [job for job in self._jobs if not job.strikes]  # others wait for their pause
+        """Wait a moment for messages, then check every job, and claim new ones."""
+        ready = [job for job in self._jobs if not job.strikes]  # Others wait until their pause ends
         waited = [end for job in ready for end in (job.pipe, job.process.sentinel)]
         if waited:
             pipes.wait(waited, timeout=self._settings.poll_seconds)
@@ -110,13 +109,13 @@ class Worker:
         self._next_chores = now + min(_CHORES_SECONDS, self._settings.lease_seconds / 4)
         with self._database.writing() as db:
             claims.see_worker(db, self._row, 10 * self._settings.lease_seconds)
-            for job in self._jobs:  # first: this worker is alive, even if a lease of its is over
+            for job in self._jobs:  # Before take_over: this worker is alive even if a lease is over
                 if claims.renew(db, job.hold, self._settings.lease_seconds):
                     job.renewed = now
             claims.take_over(db)
 
     def _follow(self) -> None:
-        """Store progress, end what is over, stop what is cancelled, too long or lost."""
+        """Store progress, end finished jobs, and stop jobs that are cancelled, too slow or lost."""
         if not self._jobs:
             return
         with self._database.reading() as db:
@@ -124,9 +123,9 @@ class Worker:
         for job in list(self._jobs):
             try:
                 self._look_after(job, states.get(job.hold))
-            except StorageError as error:  # of this job alone: the others are looked after
+            except StorageError as error:  # Concerns this job alone
                 self._log.warning("job_not_stored", job=job.job.id, reason=str(error))
-                job.strikes += 1  # what the database refused is tried again after a pause
+                job.strikes += 1  # Tried again after a pause
                 job.not_before = time.monotonic() + job.strikes * self._settings.poll_seconds
                 if job.strikes >= _STRIKES and job in self._jobs:
                     self._end(job.hold, JobState.FAILED, f"it could not be stored: {error}")
@@ -138,11 +137,11 @@ class Worker:
             self._close(job)
             self._end(job.hold, JobState.CANCELLED, "cancelled while it ran")
         elif state is not JobState.RUNNING:
-            self._close(job)  # another worker has it
+            self._close(job)  # Another worker has it
         elif time.monotonic() < job.not_before:
             return
         elif job.is_over:
-            job.listen()  # what came before the process was gone
+            job.listen()  # Receive what was sent before the process ended
             if why := job.lost:
                 self._close(job)
                 self._try_again(job.hold, why)
@@ -151,12 +150,12 @@ class Worker:
         elif time.monotonic() - job.started > self._settings.job_seconds:
             self._close(job)
             most = f"{self._settings.job_seconds:g} seconds"
-            self._end(job.hold, JobState.FAILED, f"it took longer than {most}, as jobs may take")
+            self._end(job.hold, JobState.FAILED, f"it took longer than {most}, the limit for jobs")
         else:
             self._hear(job)
 
     def _hear(self, job: Running) -> None:
-        """Store progress, and answer whether the result is still to be computed."""
+        """Store progress, and answer whether the result must still be computed."""
         keyed = None if job.answered else job.keyed
         if job.progress is None and keyed is None:
             return
@@ -165,7 +164,7 @@ class Worker:
             if job.progress is not None:
                 claims.save_progress(db, job.hold, *job.progress)
             if keyed is not None:
-                job.hold.change(db, *HELD, metric=keyed.metric)  # known now that files are read
+                job.hold.change(db, *HELD, metric=keyed.metric)  # Known once the files are read
                 is_stored = result_of_key(db, keyed.key) is not None
         job.progress = None
         if keyed is not None:
@@ -182,20 +181,20 @@ class Worker:
         except _LostError:
             self._log.warning("job_lost", job=job.job.id)
         except StorageError:
-            raise  # it is tried again
-        except Exception as error:  # no result may stop a worker, and the jobs of all others
+            raise  # It is tried again
+        except Exception as error:  # One result must not stop the worker and its other jobs
             self._end(job.hold, JobState.FAILED, running.why(error, self._log))
         self._close(job)
 
     def _finish(self, job: Running, outcome: TaskFinished | None) -> None:
-        with self._database.writing() as db:  # a lease that lasts while files are stored
+        with self._database.writing() as db:  # A lease that lasts while files are stored
             claims.renew(db, job.hold, self._settings.lease_seconds)
         try:
             with self._database.writing() as db:
                 state, reason, result = self._stored(db, job, outcome)
                 if not claims.end(db, job.hold, state, reason, result):
-                    raise _LostError("the job is not held any more")
-        except ConflictError:  # another job with the same key was first
+                    raise _LostError("the worker no longer holds the job")
+        except ConflictError:  # Another job with the same key was first
             with self._database.writing() as db:
                 state, reason, result = self._stored(db, job, None)
                 claims.end(db, job.hold, state, reason, result)
@@ -203,7 +202,7 @@ class Worker:
     def _stored(
         self, db: Session, job: Running, outcome: TaskFinished | None
     ) -> tuple[JobState, str, str | None]:
-        """State, reason and result of a job that is done."""
+        """Return state, reason and result of a job that is done."""
         keyed = job.keyed
         if keyed is None:
             return JobState.FAILED, "its process ended too early; this is a defect", None
@@ -223,20 +222,19 @@ class Worker:
         return JobState.DONE, "", give(db, job.job, result, self._settings)
 
     def _end(self, hold: Hold, state: JobState, reason: str) -> None:
-        """End a job without a result; one that is being cancelled meanwhile is cancelled."""
         with self._database.writing() as db:
             if not claims.end(db, hold, state, reason):
                 claims.end(db, hold, JobState.CANCELLED, "cancelled while it ran")
 
     def _try_again(self, hold: Hold, why: str) -> None:
-        """Queue a job again, as long as it has attempts, whose process was lost."""
+        """Queue a job whose process was lost again, unless its attempts are used up."""
         self._log.warning("job_process_lost", job=hold.job_id, reason=why)
         with self._database.writing() as db:
             claims.free(db, hold.where(), why)
-        running.prepare(self._context)  # it may be the process that forks them that died
+        running.prepare(self._context)  # The process that forks jobs may have died
 
     def _take(self) -> bool:
-        """Claim a job and start its process; False where there is none."""
+        """Claim a job and start its process; return False if there is none."""
         with self._database.writing() as db:
             lease = self._settings.lease_seconds
             hold = claims.claim(db, self._row.id, os.urandom(16).hex(), lease)
@@ -246,7 +244,7 @@ class Worker:
             self._start(hold)
         except running.ForkingError as error:
             self._try_again(hold, str(error))
-            return False  # not now
+            return False  # Not now
         except StorageError:
             raise
         except Exception as error:
@@ -271,7 +269,6 @@ class Worker:
         job.close()
 
     def _give_back(self) -> None:
-        """Stop every job, and queue it again for another worker."""
         for job in list(self._jobs):
             self._close(job)
             with self._database.writing() as db:

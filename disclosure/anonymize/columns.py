@@ -1,10 +1,8 @@
-"""Columns that can be generalized (trees of values, intervals of numbers), and the cost of
-fusing their rows.
+"""Columns that can be generalized (value trees, number intervals), and the cost of merging rows.
 
-The distance of a value to a fused one is 0 where they are equal, else the height of the fused node
-over the height of its tree; for numbers, the width of the fused interval over the range of the
-column. Rows add up their columns, each with its weight.
-"""
+The distance of a value to a merged one is 0 if they are equal, else the height of the merged node
+over the height of its tree; for numbers, the width of the merged interval over the range of the
+column. The distance of rows is the weighted sum over columns."""
 
 from __future__ import annotations
 
@@ -24,18 +22,14 @@ from rappor_core.errors import shown
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A tree of values, all leaves at one depth.
+    """A tree of values with all leaves at the same depth.
 
-    paths: for each leaf, the labels from it (first) to the root (last), all of one length of 2 or
-        more. A leaf without a parent at some level repeats its label there.
+    Raises TableError for paths of several lengths, several roots, or a label at two places."""
 
-    Raises TableError for paths of several lengths, several roots, or a label at two places.
-    """
-
+    # For each leaf, the labels from it to the root, 2 or more; a missing parent repeats it
     paths: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:
-        """Check."""
         lengths = {len(path) for path in self.paths}
         if len(lengths) != 1 or lengths <= {0, 1}:
             raise TableError(f"paths of a hierarchy need one length of 2 or more: {lengths}")
@@ -52,13 +46,11 @@ class Hierarchy:
 
     @classmethod
     def load(cls, file: Path) -> Hierarchy:
-        """Read a CSV file without header, a row a leaf: the leaf, its ancestors, the root.
+        """Read a CSV file without header, one row per leaf: the leaf, its ancestors, the root.
 
-        Columns are separated by the one character (comma, semicolon or tab) that gives two or more.
-
-        Raises TableError that names the file and the line where it cannot be read, or is no such
-        tree.
-        """
+        The delimiter is the only character (comma, semicolon or tab) that separates two or more
+        columns. Raises TableError, with the file and line, if the file cannot be read or is not
+        such a tree."""
         with naming(file), reading():
             first = {mark: next(read_rows(file, delimiter=mark), None) for mark in DELIMITERS}
             fits = [mark for mark, row in first.items() if row is not None and len(row.cells) > 1]
@@ -79,12 +71,12 @@ class Hierarchy:
 
     @property
     def height(self) -> int:
-        """Number of levels above the leaves."""
+        """The number of levels above the leaves."""
         return len(self.paths[0]) - 1
 
     @cached_property
     def labels(self) -> list[str]:
-        """Labels of all nodes, leaves first, the root last."""
+        """The labels of all nodes, leaves first, the root last."""
         by_level = [path[level] for level in range(self.height + 1) for path in self.paths]
         return list(dict.fromkeys(by_level))
 
@@ -94,7 +86,7 @@ class Hierarchy:
 
     @cached_property
     def leaves(self) -> Booleans:
-        """Which leaves lie under which node: (nodes, leaves), True also for the leaf itself."""
+        """Flags (nodes, leaves) of the leaves under each node; a leaf is under itself."""
         under = np.zeros((len(self.labels), len(self.paths)), dtype=bool)
         for leaf, path in enumerate(self.paths):
             under[[self._codes[label] for label in path], leaf] = True
@@ -102,7 +94,7 @@ class Hierarchy:
 
     @cached_property
     def heights(self) -> Integers:
-        """Height of each node, (nodes,); 0 for a leaf."""
+        """The height of each node, (nodes,); 0 for a leaf."""
         heights = np.zeros(len(self.labels), dtype=np.int64)
         for level in range(self.height, -1, -1):
             heights[[self._codes[path[level]] for path in self.paths]] = level
@@ -110,7 +102,7 @@ class Hierarchy:
 
     @cached_property
     def fusions(self) -> Integers:
-        """Return the lowest common ancestor of every two nodes, (nodes, nodes)."""
+        """The lowest common ancestor of every two nodes, (nodes, nodes)."""
         inside = self.leaves.astype(np.int64)
         sizes = inside.sum(axis=1)
         within = (inside @ inside.T) == sizes  # [a, b]: every leaf of b lies under a
@@ -132,30 +124,27 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class IntervalColumn:
-    """A column of numbers, generalized to intervals: two numbers are published as the interval
-    that holds both.
+    """A column of numbers, generalized to intervals that contain several numbers.
 
-    low, high: its declared range. A range read off the data would reveal about the extreme persons.
-    """
+    `low` and `high` are the declared range. A range computed from the data would reveal something
+    about the people with the extreme values."""
 
     low: float
     high: float
 
     def __post_init__(self) -> None:
-        """Check."""
         if not self.low < self.high:
             raise TableError(f"an interval needs low < high, not {self.low} and {self.high}")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The identifying columns of a table: a tree or a range for each, and a weight (1 if none)."""
+    """The identifying columns of a table: a tree or a range for each, and a weight (default 1)."""
 
     kinds: Mapping[str, Hierarchy | IntervalColumn]
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check."""
         if not self.kinds or set(self.weights) - set(self.kinds):
             raise TableError(f"weights of columns that are not there: {shown(self.weights)}")
         if any(not 0 <= weight < np.inf for weight in self.weights.values()):
@@ -166,7 +155,7 @@ class Columns:
         return self.weights.get(name, 1.0)
 
     def span(self, name: str) -> float:
-        """Return the width of the range of a column of numbers."""
+        """Return the width of the range of a number column."""
         kind = self.kinds[name]
         assert isinstance(kind, IntervalColumn)  # noqa: S101  encode() put numbers alone into low
         return kind.high - kind.low
@@ -174,19 +163,16 @@ class Columns:
 
 @dataclass
 class Rows:
-    """Generalized rows, each with the number of original rows that it represents.
-
-    nodes: by column of trees, (m,) codes. low, high: by column of numbers, (m,).
-    """
+    """Generalized rows, each with the number of original rows that it represents."""
 
     columns: Columns
-    nodes: dict[str, Integers]
-    low: dict[str, Floats]
-    high: dict[str, Floats]
+    nodes: dict[str, Integers]  # By tree column: codes, (m,)
+    low: dict[str, Floats]  # By number column, (m,)
+    high: dict[str, Floats]  # By number column, (m,)
 
     @classmethod
     def encode(cls, table: Mapping[str, Sequence[str]], columns: Columns) -> Rows:
-        """Raises TableError for a missing column, several lengths, an unknown or outer value."""
+        """Encode the rows of a table. Raises TableError if the table does not fit the columns."""
         missing = [name for name in columns.kinds if name not in table]
         lengths = {len(table[name]) for name in columns.kinds if name in table}
         if missing or len(lengths) != 1 or lengths == {0}:
@@ -203,7 +189,7 @@ class Rows:
         return len(self._parts[0])
 
     def take(self, index: Integers) -> Rows:
-        """Select some of the rows, in this order."""
+        """Select rows by index."""
         return Rows(
             self.columns,
             {name: codes[index] for name, codes in self.nodes.items()},
@@ -216,7 +202,7 @@ class Rows:
         return [*self.nodes.values(), *self.low.values(), *self.high.values()]
 
     def key(self, index: int) -> tuple[float, ...]:
-        """Return the codes of a row, equal for equal rows."""
+        """Return the codes of a row, which are equal for equal rows."""
         return tuple(part[index].item() for part in self._parts)
 
     def distinct(self) -> tuple[Integers, Integers]:
@@ -227,7 +213,7 @@ class Rows:
         return np.unique(of_row, return_index=True)[1], of_row
 
     def fuse(self, place: int, other: int) -> None:
-        """Make a row cover another one, too."""
+        """Extend a row so that it also covers another one."""
         for name, codes in self.nodes.items():
             codes[place] = self.tree(name).fusions[codes[place], codes[other]]
         for name, low in self.low.items():
@@ -235,7 +221,7 @@ class Rows:
             low[place], high[place] = min(low[place], low[other]), max(high[place], high[other])
 
     def tree(self, name: str) -> Hierarchy:
-        """Return the tree of a column of nodes."""
+        """Return the tree of a tree column."""
         kind = self.columns.kinds[name]
         assert isinstance(kind, Hierarchy)  # noqa: S101  encode() put trees alone into nodes
         return kind
@@ -253,8 +239,9 @@ class Rows:
         return published
 
     def leaf_loss(self) -> Floats:
-        """Information loss of each row, (m,): mean over columns of Iyengar's (leaves below - 1)
-        / (leaves - 1), or of width over range."""
+        """Return the information loss of each row, (m,), averaged over columns.
+
+        It is Iyengar's (leaves below - 1) / (leaves - 1), or width over range."""
         losses = []
         for name, codes in self.nodes.items():
             below = self.tree(name).leaves.sum(axis=1)
@@ -279,6 +266,6 @@ def _numbers(name: str, values: Sequence[str], kind: IntervalColumn) -> Floats:
 
 
 def _interval_text(low: float, high: float) -> str:
-    """The ends as they are: the fewest digits that give the same numbers, without an exponent."""
+    """Format an interval with the fewest digits that preserve its ends, without an exponent."""
     first, last = (np.format_float_positional(end, trim="-") for end in (low, high))
     return first if low == high else f"[{first},{last}]"

@@ -1,4 +1,4 @@
-"""How much the rows of a class agree in a sensitive column: l-diversity and t-closeness."""
+"""The diversity of a sensitive column within classes: l-diversity and t-closeness."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -8,39 +8,33 @@ import numpy as np
 from disclosure.errors import TableError
 from disclosure.typing import Floats, Integers
 
-# Texts that say that a value is not known: to share one is no diversity.
+# Texts that mean "unknown", which do not count as diverse values.
 MISSING = frozenset(("", "?", "-", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "ND"))
 
 
 @dataclass(frozen=True)
 class ClassDiversity:
-    """Measures of diversity for each class, arrays of shape (classes,) in the order of
-    `np.unique(classes)`.
+    """Measures of diversity for each class, (classes,), in the order of `np.unique(classes)`.
 
-    sizes: rows. distinct: values of the sensitive column. entropy: nats; its exp is the entropy l.
-    closeness: total variation distance to the law of the whole table, 1 where no value is known.
-    Missing values (`MISSING`) are no values.
-    """
+    Missing values (`MISSING`) do not count."""
 
-    sizes: Integers
-    distinct: Integers
-    entropy: Floats
+    sizes: Integers  # Number of rows
+    distinct: Integers  # Number of values of the sensitive column
+    entropy: Floats  # In nats; its exp is the entropy l
+    # Total variation distance to the whole table's distribution; 1 without known values
     closeness: Floats
 
 
 @dataclass(frozen=True)
 class DiversityRule:
-    """A requirement on the values of a sensitive column within every class.
+    """A requirement on the values of a sensitive column within every class."""
 
-    distinct: least number of its values (l-diversity). closeness: most total variation distance,
-    in [0, 1], of its law within a class to that of the whole table (t-closeness); 1 asks nothing.
-    """
-
-    distinct: int = 1
+    distinct: int = 1  # Minimum number of values (l-diversity)
+    # Maximum total variation distance to the whole table (t-closeness); 1 for any
     closeness: float = 1.0
 
     def check(self, sensitive: Sequence[str]) -> None:
-        """Raises TableError for a rule that no table meets, or not this column."""
+        """Raise TableError for an invalid rule, or one that this column cannot meet."""
         number = len(set(sensitive) - MISSING)
         if not 1 <= self.distinct <= number or not 0 <= self.closeness <= 1:
             raise TableError(
@@ -49,8 +43,9 @@ class DiversityRule:
             )
 
     def is_met(self, counts: Integers, law: Floats) -> bool:
-        """Return whether a class meets the rule. counts: (values,) of the class. law: (values,)
-        shares of the whole table."""
+        """Return whether a class meets the rule.
+
+        `counts` (values,) are those of the class, `law` (values,) the shares in the whole table."""
         if np.count_nonzero(counts) < max(self.distinct, 1):
             return self.distinct <= 1 and self.closeness >= 1
         apart = np.abs(counts / counts.sum() - law).sum() / 2
@@ -58,10 +53,9 @@ class DiversityRule:
 
 
 def value_counts(of_class: Integers, sensitive: Sequence[str]) -> Integers:
-    """How often each class has each sensitive value that is not missing, (classes, values).
+    """Count each sensitive value that is not missing in each class, (classes, values).
 
-    of_class: (N,) from 0, each class there.
-    """
+    `of_class` (N,) contains the classes from 0 without gaps."""
     names, of_value = np.unique(np.array(sensitive), return_inverse=True)
     counts = np.zeros((of_class.max() + 1, len(names)), dtype=np.int64)
     np.add.at(counts, (of_class, of_value.ravel()), 1)
@@ -71,10 +65,14 @@ def value_counts(of_class: Integers, sensitive: Sequence[str]) -> Integers:
 def class_diversity(
     classes: Sequence[Hashable] | Integers, sensitive: Sequence[str]
 ) -> ClassDiversity:
-    """Measure how a sensitive column is spread within each class of published rows.
+    """Measure how a sensitive column is distributed within each class of published rows.
 
-    classes: (N,) the class of each row, e.g. `Anonymized.of_row` of the published rows.
-    sensitive: (N,). Raises TableError for other lengths, or no rows.
+    Args:
+        classes: The class of each row, (N,), such as `Anonymized.of_row` of the published rows.
+        sensitive: The sensitive values, (N,).
+
+    Raises:
+        TableError: The lengths differ, or there are no rows.
     """
     if len(classes) != len(sensitive) or not len(sensitive):
         raise TableError(f"{len(classes)} classes, {len(sensitive)} sensitive values")

@@ -1,9 +1,8 @@
-"""Anonymize rows greedily: fuse the first class below k with the one that costs least, and repeat.
+"""Greedy anonymization: merge the first class below k with the cheapest other one, and repeat.
 
-Where it differs from the program of the text: rows that become equal by fusion are one
-class again (there they may be generalized further for nothing); a last class below k is fused with
-another (there it is fused with itself and lost).
-"""
+It differs from the published program in two ways. Rows that become equal by merging form one class
+again (the program may generalize them further needlessly). A last class below k is merged with
+another one (the program merges it with itself and loses it)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,16 +22,16 @@ NO_RULE = DiversityRule()
 
 @dataclass(frozen=True)
 class FusionCosts:
-    """`n_i * d(i, parent) + n_j * d(j, parent)`, for one i and all j.
+    """The merge costs `n_i * d(i, parent) + n_j * d(j, parent)` of one class i and all j.
 
-    This weighted form is in the program that comes with the text; its prose says only "distance".
+    This weighted form is in the program that accompanies the text; the text only says "distance".
     """
 
     columns: Columns
 
     @cached_property
     def _tables(self) -> dict[str, tuple[Floats, Floats]]:
-        """By column of trees, [a, b]: distance of a, and of b, to the fusion of both."""
+        """For each tree column, [a, b]: the distances of a and of b to their merged node."""
         tables = {}
         for name, kind in self.columns.kinds.items():
             if isinstance(kind, Hierarchy):
@@ -44,7 +43,7 @@ class FusionCosts:
         return tables
 
     def of(self, rows: Rows, counts: Integers, i: int) -> Floats:
-        """Cost of fusing class i with each class, (m,)."""
+        """Return the cost of merging class i with each class, (m,)."""
         first, second = np.zeros(len(rows)), np.zeros(len(rows))
         for name, codes in rows.nodes.items():
             of_first, of_second = self._tables[name]
@@ -62,37 +61,32 @@ class FusionCosts:
 
 @dataclass(frozen=True)
 class Anonymized:
-    """A table in which every published row appears k times or more.
+    """A table in which every published row appears at least k times."""
 
-    of_row: (N,) the class of each row; SUPPRESSED where it is not published.
-    classes: the published classes. counts: (classes,) rows of each.
-    merge_costs: the cost of each fusion, in order.
-    """
-
-    of_row: Integers
-    classes: Rows
-    counts: Integers
-    merge_costs: Floats
+    of_row: Integers  # (N,) the class of each row; SUPPRESSED if it is not published
+    classes: Rows  # The published classes
+    counts: Integers  # (classes,) rows of each
+    merge_costs: Floats  # The cost of each merge, in order
 
     @property
     def published(self) -> Booleans:
-        """Which rows are published, (N,)."""
+        """Flags of the published rows, (N,)."""
         flags: Booleans = self.of_row != SUPPRESSED
         return flags
 
     @property
     def completeness(self) -> float:
-        """The share of rows that is suppressed (the name is the literature's)."""
+        """The share of suppressed rows (the name is the literature's)."""
         return float((~self.published).mean())
 
     @property
     def leaf_loss(self) -> float:
-        """Mean over rows and columns of (leaves below - 1) / (leaves - 1); suppressed rows: 1."""
+        """The mean over rows and columns of (leaves below - 1) / (leaves - 1); 1 if suppressed."""
         suppressed = len(self.of_row) - int(self.counts.sum())
         return float((self.counts @ self.classes.leaf_loss() + suppressed) / len(self.of_row))
 
     def to_table(self) -> dict[str, list[str]]:
-        """Return the published rows in the order of the original ones; suppressed rows as `*`."""
+        """Return the published rows in the original order, with `*` for suppressed rows."""
         return {
             name: ["*" if c == SUPPRESSED else labels[c] for c in self.of_row.tolist()]
             for name, labels in self.classes.labels().items()
@@ -108,20 +102,21 @@ def anonymize(
     sensitive: Sequence[str] | None = None,
     rule: DiversityRule = NO_RULE,
 ) -> Anonymized:
-    """Make every combination of the identifying columns occur k times or more.
+    """Generalize rows so that every combination of identifying values occurs at least k times.
 
     Args:
-        table: columns by name; those that `columns` does not name are ignored.
-        columns: the tree or range of each identifying column, and weights.
-        k: rows that a class needs at least. 2 leaves one chance in two to tell them apart.
-        suppression_budget: share of rows, in [0, 1), that may be left out. A class is left
-            out where fusing it costs more than all its rows are worth.
-        sensitive: (N,) a column that the rows of a class must not have in common.
-        rule: what every class must say of it, alongside having k rows.
+        table: The columns by name; columns not named in `columns` are ignored.
+        columns: The tree or range of each identifying column, and weights.
+        k: The minimum number of rows in a class. With 2, an attacker guesses right half of the
+            time.
+        suppression_budget: The share of rows, in [0, 1), that may be left out. A class is left out
+            if merging it costs more than all its rows are worth.
+        sensitive: A column (N,) whose values should differ within a class.
+        rule: The diversity that every class must have in the sensitive column.
 
     Raises:
-        TableError: fewer than k rows, k below 1, a budget outside [0, 1), values without a place,
-            a rule that cannot be met, or not after rows were left out.
+        TableError: There are fewer than k rows, k is below 1, the budget is outside [0, 1), a value
+            has no place, or the rule cannot be met (possibly after rows were left out).
     """
     rows = Rows.encode(table, columns)
     if not 1 <= k <= len(rows) or not 0 <= suppression_budget < 1:
@@ -132,7 +127,7 @@ def anonymize(
     first, of_row = rows.distinct()
     counts = np.bincount(of_row).astype(np.int64)
     suppressible = int(suppression_budget * len(rows) + 1e-9)
-    values = np.array(counts)[:, None]  # one value: of it no rule asks anything
+    values = np.array(counts)[:, None]  # a single value, on which no rule depends
     if sensitive is not None:
         if len(sensitive) != len(rows):
             raise TableError(f"{len(rows)} rows, and {len(sensitive)} sensitive values")
@@ -142,8 +137,7 @@ def anonymize(
 
 
 class _Greedy:
-    """The greedy algorithm that fuses classes until each has k rows. Time O(classes^2), memory
-    O(classes)."""
+    """The greedy algorithm, in time O(classes^2) and memory O(classes)."""
 
     def __init__(
         self,
@@ -154,22 +148,21 @@ class _Greedy:
         table: Integers,
         rule: DiversityRule,
     ) -> None:
-        """rows: distinct, in order; counts: (m,); suppressible: rows that may be left out.
+        """Store distinct `rows`, their `counts` (m,), and the budget of `suppressible` rows.
 
-        table: (m, values) of a sensitive column; rule: of it.
-        """
+        `table` (m, values) counts a sensitive column, to which `rule` applies."""
         self.rows, self.counts, self.k, self.suppressible = rows, counts, k, suppressible
         self.said, self.rule = table, rule
         self.law = table.sum(axis=0) / table.sum()
         self.costs = FusionCosts(rows.columns)
-        self.ids = np.arange(len(rows))  # the class of origin that is at each place
-        self.parent = np.arange(len(rows))  # of each class of origin; itself if it stays
+        self.ids = np.arange(len(rows))  # the original class at each place
+        self.parent = np.arange(len(rows))  # of each original class; itself if it stays
         self.places = {rows.key(place): place for place in range(len(rows))}
         self.merge_costs: list[float] = []
         self.dead = 0
 
     def run(self, of_row: Integers) -> Anonymized:
-        """Fuse until every class has k rows. `of_row`: the class of origin of each row."""
+        """Merge until every class has k rows; `of_row` is the original class of each row."""
         place = 0
         while place < len(self.counts):
             few = self.counts[place] < self.k
@@ -193,7 +186,7 @@ class _Greedy:
             self._merge(place, other)
 
     def _cheapest(self, place: int) -> tuple[int, float]:
-        """Return the class to fuse with: least cost, then below k, then first."""
+        """Return the class to merge with: lowest cost, then below k, then first."""
         costs = self.costs.of(self.rows, self.counts, place)
         costs[self.counts == 0] = np.inf
         costs[place] = np.inf
@@ -207,7 +200,7 @@ class _Greedy:
         return other, float(costs[other])
 
     def _merge(self, place: int, other: int) -> None:
-        """Fuse two classes at `place`; a class equal to the result joins it."""
+        """Merge two classes at `place`, and any class that equals the result."""
         for side in (place, other):
             del self.places[self.rows.key(side)]
         self._join(place, other)
@@ -228,7 +221,7 @@ class _Greedy:
         self.dead += 1
 
     def _compact(self, place: int) -> int:
-        """Drop empty places, once they are a quarter. Returns where `place` went."""
+        """Drop empty places once they are a quarter; return the new index of `place`."""
         if self.dead * 4 < len(self.counts):
             return place
         live = np.flatnonzero(self.counts)
@@ -259,9 +252,8 @@ class _Greedy:
 def specialize_column(
     labels: Sequence[str], tree: Hierarchy, rng: np.random.Generator
 ) -> list[str]:
-    """Replace each published label of a tree by a leaf below it, all leaves equally likely.
+    """Replace each published label of a tree by a leaf below it, drawn uniformly.
 
-    Raises TableError for a label that the tree has not.
-    """
+    Raises TableError for a label that is not in the tree."""
     leaves = [np.flatnonzero(under) for under in tree.leaves]
     return [tree.paths[rng.choice(leaves[node])][0] for node in tree.encode(labels)]

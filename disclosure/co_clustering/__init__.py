@@ -1,8 +1,6 @@
-"""Co-clustering of the rows and values of a table, and what may be published of it: trees,
-classes, synthetic rows.
+"""Co-clustering of a table's rows and values, and publishable results: trees, classes, rows.
 
-None of it carries an epsilon. `docs/publication.md` says what each protects against.
-"""
+None of it provides an epsilon. `docs/publication.md` says what each protects against."""
 
 from disclosure.co_clustering.engine import (
     co_cluster,

@@ -1,10 +1,9 @@
 """Co-clustering by the MODL cost: start, greedy merges, post-optimization, and the dendrogram.
 
-In a small table every distinct row is a separate group at the start, and every part. In a larger
-one, distinct rows are first gathered into a few hundred groups of rows with like parts, by a
-mixture of products with hard assignments: each group has its shares of parts, and each row goes to
-the group under which it is likeliest.
-"""
+In a small table every distinct row starts as a separate group, and so does every part. In a larger
+one, distinct rows are first gathered into a few hundred groups of rows with similar parts, by a
+mixture of products with hard assignments: each group has shares of parts, and each row is assigned
+to the group under which it is most likely."""
 
 from dataclasses import dataclass, replace
 
@@ -34,19 +33,21 @@ from rappor_core.errors import shown
 _ROUNDS = 6
 _PRIOR = 0.5  # pairs added to each part of a group, so that no share is 0
 MAX_GROUPS = 400  # of rows, at the start
-MAX_PARTS = 1_500  # the changes of cost of all pairs of parts are kept in memory
-_PASSES = 20  # of moves, at most
+MAX_PARTS = 1_500  # the cost changes of all pairs of parts are kept in memory
+_PASSES = 20  # maximum passes of moves
 _FIRST_MOVES = 150  # groups of rows at which moves between merges begin
-_FEWER = 0.8  # groups of rows from one round of moves to the next
+_FEWER = 0.8  # the factor on groups of rows from one round of moves to the next
 _PATIENCE = 4  # rounds without a lower cost
 _MIN_GAIN = 1e-6  # nats
 
 
 def gather(pairs: csr_matrix, num_groups: int, rng: np.random.Generator) -> Integers:
-    """Return the group of each distinct row, numbered from 0 without gaps.
+    """Assign each distinct row to a group, numbered from 0 without gaps.
 
-    pairs: (rows, parts) how often each row shows each part. num_groups: at most; the first members
-    are drawn.
+    Args:
+        pairs: The count of each part in each row, (rows, parts).
+        num_groups: The maximum number of groups, whose first members are drawn.
+        rng: The random generator.
     """
     seeds = rng.choice(pairs.shape[0], num_groups, replace=False)
     profiles = pairs[seeds].toarray().astype(float)
@@ -65,15 +66,16 @@ def gather(pairs: csr_matrix, num_groups: int, rng: np.random.Generator) -> Inte
 
 
 def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoClustering:
-    """Group rows and parts so that the MODL cost is least, as far as greedy merges find it.
+    """Group rows and parts to minimize the MODL cost, as far as greedy merges find the minimum.
 
     Args:
-        recoded: the pairs. seed: of the first groups of a large table; the same gives the same.
-        starts: tries from other first groups, of which the cheapest is taken. A table of
-            MAX_GROUPS distinct rows or fewer has one start only.
+        recoded: The pairs.
+        seed: The seed of the first groups of a large table, which makes the result reproducible.
+        starts: The number of attempts with other first groups; the cheapest result is used. A table
+            of at most MAX_GROUPS distinct rows has a single start.
 
     Raises:
-        TableError: no starts, or more than MAX_PARTS parts.
+        TableError: There are no starts, or more than MAX_PARTS parts.
     """
     if starts < 1:
         raise TableError(f"a co-clustering needs a start, not {starts}")
@@ -93,13 +95,11 @@ def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoCluster
 
 
 def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
-    """Merge clusters of fewer than k rows, each with the one that costs least; then move rows.
+    """Merge each cluster of fewer than k rows with the cheapest other one, then move rows.
 
-    Groups of parts stay as they are, and no move leaves a cluster with fewer than k rows. The
-    thesis cuts the dendrogram instead, which merges groups of parts and large clusters as well.
-
-    Raises TableError for fewer than k rows, or k below 1.
-    """
+    Groups of parts do not change, and no move leaves a cluster with fewer than k rows. The thesis
+    truncates the dendrogram instead, which also merges groups of parts and large clusters. Raises
+    TableError for fewer than k rows, or k below 1."""
     if not 1 <= k <= model.recoded.num_rows:
         raise TableError(f"k must be in 1 to {model.recoded.num_rows} (the rows), not {k}")
     search = Search(model.recoded, int(model.partition.rows.max()) + 1)
@@ -116,11 +116,10 @@ def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
 
 
 def merge_until_diverse(model: CoClustering, k: int, column: str, rule: DiversityRule) -> GroupGrid:
-    """Merge clusters, as `merge_small_clusters` does, until each also meets a diversity rule in
-    one column.
+    """Merge clusters, as `merge_small_clusters` does, until each meets a rule in one column.
 
-    Raises TableError for a column that is not there, and a rule that one cluster does not meet.
-    """
+    Raises TableError for a missing column, and for a rule that even one cluster of all rows
+    violates."""
     names = list(model.recoded.parts)
     if column not in names:
         raise TableError(f"no column {shown(column)}: {shown(names)}")
@@ -139,13 +138,12 @@ def merge_until_diverse(model: CoClustering, k: int, column: str, rule: Diversit
 
 @dataclass
 class Search:
-    """What all candidate grids of a table have in common, for the search of the cheapest one."""
+    """The shared data of all candidate grids of a table, for the search of the cheapest one."""
 
     recoded: Recoded
     most_groups: int = MAX_GROUPS
 
     def __post_init__(self) -> None:
-        """Gather equal rows."""
         self.distinct, self.of_row, self.weights = self.recoded.classes
         classes, columns = self.distinct.shape
         self.first_of_class = np.zeros(classes, dtype=np.int64)
@@ -160,18 +158,17 @@ class Search:
         self.cost = GridCost((row_totals, self.recoded.part_counts), (most, self.recoded.num_parts))
 
     def first(self, rng: np.random.Generator) -> Partition:
-        """Return the groups of distinct rows, and of parts, to begin with."""
+        """Return the initial groups of distinct rows and of parts."""
         classes = len(self.weights)
         few = classes <= self.most_groups
         rows = np.arange(classes) if few else gather(self.pairs, self.most_groups, rng)
         return Partition(rows, np.arange(self.recoded.num_parts))
 
     def improve(self, start: Partition) -> tuple[Partition, float]:
-        """Merge and move in turn until the cost falls no more.
+        """Merge and move alternately until the cost no longer decreases.
 
-        Merges cannot be undone: so the first groups of one axis are merged again, too, under the
-        groups that were found for the other.
-        """
+        Merges cannot be undone, so the first groups of one axis are merged again under the groups
+        that were found for the other axis."""
         best, cost = min(self._merge(start), self._descend(start), key=_second)
         few = len(self.weights) <= self.most_groups
         while True:
@@ -184,7 +181,7 @@ class Search:
             best, cost = after_merge, after
 
     def _descend(self, start: Partition) -> tuple[Partition, float]:
-        """Merge step by step to ever fewer groups of rows, with some moves after each step."""
+        """Merge step by step to fewer groups of rows, with some moves after each step."""
         partition, num_groups = start, _FIRST_MOVES
         best, rounds = (start, np.inf), 0
         while num_groups > 1 and rounds < _PATIENCE:
@@ -198,7 +195,7 @@ class Search:
         return best
 
     def with_dendrogram(self, partition: Partition) -> CoClustering:
-        """Return the merges from groups of all rows, and of parts, to one cell."""
+        """Return the result with the merges from groups of all rows, and of parts, to one cell."""
         counts = count_cells(self.recoded, partition)
         sizes = (np.bincount(partition.rows), np.bincount(partition.parts))
         start = self.cost.total(counts, sizes)
@@ -206,8 +203,9 @@ class Search:
         return CoClustering(self.recoded, partition, start, merges)
 
     def move_rows(self, rows: Integers, parts: Integers, least: int) -> Integers:
-        """Move rows between groups while that lowers the cost, leaving `least` rows in each;
-        return the groups of all rows, (n,)."""
+        """Move rows between groups while the cost falls, leaving `least` rows in each.
+
+        Returns the groups of all rows, (n,)."""
         groups = rows[self.first_of_class].copy()
         profiles = self._by_parts(parts)
         for _ in range(_PASSES):
@@ -235,11 +233,11 @@ class Search:
         return Partition(rows, parts)
 
     def _by_parts(self, parts: Integers) -> csr_matrix:
-        """(classes, J) pairs of each class of rows in each group of parts."""
+        """Return the pairs of each class of rows in each group of parts, (classes, J)."""
         return csr_matrix(self.pairs @ _indicator(parts))
 
     def _by_rows(self, rows: Integers) -> csr_matrix:
-        """(parts, I) pairs of each part in each group of rows."""
+        """Return the pairs of each part in each group of rows, (parts, I)."""
         return csr_matrix(self.pairs.T @ _indicator(rows))
 
     def _grid(self, partition: Partition) -> tuple[Integers, tuple[Integers, Integers]]:
@@ -253,7 +251,6 @@ def _second(pair: tuple[Partition, float]) -> float:
 
 
 def _indicator(groups: Integers) -> csr_matrix:
-    """(values, groups) one where a value is in a group."""
     length = len(groups)
     ones = np.ones(length, dtype=np.int64)
     return csr_matrix((ones, groups, np.arange(length + 1)), shape=(length, int(groups.max()) + 1))

@@ -1,4 +1,4 @@
-"""The files of a co-clustering, in a separate folder, and its page: grid, groups and trees."""
+"""The output files of a co-clustering and its page: grid, groups and trees."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from disclosure.files import new_folder, page_template, write_csv
 from disclosure.typing import Floats
 
 _LEFT, _TOP, _WIDTH, _TALLEST = 60, 16, 960, 24  # of the picture
-_FAINTEST = 0.01  # of cells that are drawn
+_FAINTEST = 0.01  # of the peak; fainter cells are not drawn
 VERSION = 1  # of grid.json
 
 
 def render_page(model: CoClustering, grid: GroupGrid, learnt: LearntHierarchies) -> str:
-    """Return the page as text. Values are escaped; the longest are cut."""
+    """Return the page as text, with values escaped and long ones truncated."""
     return page_template("disclosure.co_clustering", "co_clustering.html.j2").render(
         rows=model.recoded.num_rows,
         columns=list(model.recoded.parts),
@@ -36,7 +36,6 @@ def render_page(model: CoClustering, grid: GroupGrid, learnt: LearntHierarchies)
 
 
 def _groups(grid: GroupGrid) -> list[dict[str, Any]]:
-    """Each group of values, by column."""
     rows = []
     for group, pairs in enumerate(grid.counts.sum(axis=0).tolist()):
         columns: dict[str, list[str]] = {}
@@ -87,7 +86,6 @@ def _picture(grid: GroupGrid) -> dict[str, Any]:
 
 
 def _information(grid: GroupGrid) -> Floats:
-    """(I, J) what each cell adds to the mutual information of rows and values, in nats."""
     shares = grid.counts / grid.counts.sum()
     chance = shares.sum(axis=1)[:, None] * shares.sum(axis=0)[None, :]
     ratio = np.where(shares > 0, shares / chance, 1.0)
@@ -96,7 +94,7 @@ def _information(grid: GroupGrid) -> Floats:
 
 
 def _node(tree: Hierarchy, level: int, under: str | None = None) -> dict[str, Any]:
-    """The nodes below a node as nested lists; a level that only repeats a label is passed over."""
+    """Return the nodes below a node as nested lists, skipping levels that only repeat a label."""
     label = tree.paths[0][-1] if under is None else under
     paths = [path for path in tree.paths if path[level] == label]
     below: list[dict[str, Any]] = []
@@ -115,14 +113,11 @@ def write_co_clustering(
     folder: Path,
     published: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
-    """Write a co-clustering into a folder that does not exist yet.
+    """Write a co-clustering to a new folder and return the names of the files.
 
-    `recoded.csv` (every row, as labels of parts), `hierarchies.json` (for the k-anonymizer),
-    `grid.json`, `index.html`, and `published.csv` where there is something to publish.
-
-    Returns: the names of the files.
-    Raises: ReleaseError: the folder exists, or cannot be written.
-    """
+    The files are `recoded.csv` (every row, as labels of parts), `hierarchies.json` (for the
+    k-anonymizer), `grid.json`, `index.html`, and `published.csv` if there are rows to publish.
+    Raises ReleaseError if the folder exists or cannot be written."""
     with new_folder(folder, "a co-clustering is") as part:
         recoded = model.recoded.to_table()
         write_csv(part / "recoded.csv", recoded, zip(*recoded.values(), strict=True))
@@ -136,7 +131,7 @@ def write_co_clustering(
 
 
 def grid_to_dict(model: CoClustering, grid: GroupGrid) -> dict[str, Any]:
-    """A grid as plain values: rows of each cluster, parts of each group, pairs of each cell."""
+    """Return a grid as plain values: rows by cluster, parts by group, pairs by cell."""
     return {
         "version": VERSION,
         "rows": grid.recoded.num_rows,

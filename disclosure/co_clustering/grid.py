@@ -12,47 +12,42 @@ from disclosure.typing import Integers
 
 @dataclass(frozen=True)
 class GroupGrid:
-    """Groups of rows by groups of parts.
-
-    information: share of the finest grid's information over one cell that this one has, in [0, 1].
-    """
+    """A grid of groups of rows by groups of parts."""
 
     recoded: Recoded
     partition: Partition
+    # Its share, in [0, 1], of the finest grid's information gain over one cell
     information: float = 1.0
 
     @cached_property
     def counts(self) -> Integers:
-        """Return the number of pairs in each cell, (I, J)."""
+        """The number of pairs in each cell, (I, J)."""
         return count_cells(self.recoded, self.partition)
 
     @cached_property
     def cluster_sizes(self) -> Integers:
-        """Return the number of rows of each cluster, (I,)."""
+        """The number of rows in each cluster, (I,)."""
         return np.bincount(self.partition.rows)
 
     @property
     def smallest(self) -> int:
-        """Number of rows of the smallest cluster."""
+        """The number of rows in the smallest cluster."""
         return int(self.cluster_sizes.min())
 
     def parts_in(self, group: int) -> list[tuple[str, str]]:
-        """Column and label of each part in a group of parts."""
+        """Return the column and label of each part in a group of parts."""
         names = self.recoded.part_names
         return [names[part] for part in np.flatnonzero(self.partition.parts == group)]
 
 
 @dataclass(frozen=True)
 class CoClustering:
-    """The finest grid that the search found, and the merges that lead from it to one cell.
-
-    partition: the groups of the rows (n,) and of the parts. cost: in nats. merges: in order.
-    """
+    """The finest grid found by the search, and the merges from it to one cell."""
 
     recoded: Recoded
-    partition: Partition
-    cost: float
-    merges: tuple[Merge, ...]
+    partition: Partition  # The groups of the rows, (n,), and of the parts
+    cost: float  # In nats
+    merges: tuple[Merge, ...]  # In order
 
     @property
     def null_cost(self) -> float:
@@ -61,18 +56,17 @@ class CoClustering:
 
     @property
     def finest(self) -> GroupGrid:
-        """The grid of least cost."""
+        """The grid with the lowest cost."""
         return self.after(0)
 
     def after(self, num_merges: int) -> GroupGrid:
-        """Return the grid after some merges."""
+        """Return the grid after the first `num_merges` merges."""
         cost = self.merges[num_merges - 1].cost if num_merges else self.cost
         partition = merged(self.partition, self.merges[:num_merges])
         return GroupGrid(self.recoded, partition, self.information(cost))
 
     def information(self, cost: float) -> float:
-        """Return the share of the finest grid's gain over one cell that a grid of this cost keeps,
-        from 0 to 1."""
+        """Return the share (0 to 1) of the finest grid's gain over one cell at the given cost."""
         gain = self.null_cost - self.cost
         return (self.null_cost - cost) / gain if gain > 0 else 0.0
 

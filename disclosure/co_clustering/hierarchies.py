@@ -1,9 +1,8 @@
-"""Learn trees of values from a co-clustering: values that behave alike meet low in the tree.
+"""Value trees learned from a co-clustering: values that behave alike are joined low in the tree.
 
-The leaves of a column's tree are its parts. The merges of groups of parts are walked from the
-finest grid to one cell; whenever parts of the column come together, their union is a level of the
-tree.
-"""
+The leaves of a column's tree are its parts. The merges of groups of parts are traversed from the
+finest grid to one cell; whenever parts of the column are joined, their union forms a level of the
+tree."""
 
 from __future__ import annotations
 
@@ -32,35 +31,30 @@ from disclosure.typing import Integers
 
 @dataclass(frozen=True)
 class LearntHierarchies:
-    """For each column, its cut into parts, and a tree of these parts that was learnt from the
-    rows.
+    """For each column, its parts, and a tree of these parts learned from the rows.
 
-    Cuts and trees are read off the rows: they tell of them, and carry no guarantee.
-    """
+    Parts and trees are derived from the rows, so they reveal something about the rows, without a
+    privacy guarantee."""
 
     parts: Mapping[str, Parts]
     trees: Mapping[str, Hierarchy]
 
     def recode(self, table: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """Return the columns of a table as labels of parts: what the trees have for leaves.
+        """Return the columns of a table as labels of parts, the leaves of the trees.
 
-        Raises TableError for a missing column, and a value without a part.
-        """
+        Raises TableError for a missing column, and for a value without a part."""
         return Recoded.encode(table, self.parts).to_table()
 
     def columns(self, weights: Mapping[str, float] | None = None) -> Columns:
-        """Return the columns as `anonymize` accepts them, together with the recoded table."""
+        """Return the columns in the form that `anonymize` accepts, for the recoded table."""
         return Columns(dict(self.trees), dict(weights or {}))
 
     def with_floor(self, table: Mapping[str, Sequence[str]], k: int) -> LearntHierarchies:
-        """Copy the trees with labels that name no value which fewer than k rows of a table have.
+        """Copy the trees, with labels that name no value of fewer than k rows of a table.
 
-        Of values the rare ones are named `other values` together; of intervals those that have no
-        neighbor in the union with which they hold k rows. A leaf keeps its label: the k-anonymizer
-        publishes it for k rows that have it, or not at all.
-
-        Raises TableError as `recode`.
-        """
+        Rare values are named `other values` together; rare intervals too, unless neighbors in the
+        union have k rows with them. A leaf keeps its label, which the k-anonymizer publishes for at
+        least k rows or not at all. Raises TableError as `recode`."""
         recoded = Recoded.encode(table, self.parts)
         trees = {}
         for column, (name, kind) in enumerate(self.parts.items()):
@@ -81,10 +75,9 @@ class LearntHierarchies:
 
     @classmethod
     def load(cls, file: Path, names: Sequence[str] | None = None) -> LearntHierarchies:
-        """Read what `save` wrote, of these columns if any are named.
+        """Read a file from `save`, only the named columns if any are named.
 
-        Raises TableError that names the file where it cannot be used, or lacks a column.
-        """
+        Raises TableError, with the file's name, if it cannot be used or lacks a column."""
         columns = read_json(file, _File).columns
         with naming(file):
             missing = [name for name in names or () if name not in columns]
@@ -99,7 +92,7 @@ class LearntHierarchies:
 
 def learn_hierarchies(model: CoClustering) -> LearntHierarchies:
     """Return the tree of each column of a co-clustering."""
-    groups = [model.partition.parts.copy()]  # (parts,) before any merge, and after each of parts
+    groups = [model.partition.parts.copy()]  # (parts,) before and after each merge of parts
     for merge in model.merges:
         if merge.axis == 1:
             groups.append(np.where(groups[-1] == merge.taken, merge.kept, groups[-1]))
@@ -128,7 +121,7 @@ def _tree(name: str, kind: Parts, groups: list[Integers]) -> Hierarchy:
 def _level(
     kind: Parts, of_part: Integers, unions: dict[tuple[int, ...], str], used: set[str]
 ) -> list[str]:
-    """The label of each part's group. unions: labels of earlier levels; new ones are added."""
+    """Return the label of each part's group; add new labels to the `unions` of all levels."""
     labels = list(kind.labels)
     for group in np.unique(of_part):
         members = tuple(np.flatnonzero(of_part == group).tolist())
@@ -141,7 +134,7 @@ def _level(
 
 
 def _renamed(tree: Hierarchy, kind: Parts, counts: Integers, k: int) -> Hierarchy:
-    """Return the tree with unions that name no part of fewer than k rows. counts: (parts,)."""
+    """Return the tree with unions that name no part of fewer than k rows; `counts` are (parts,)."""
     if counts.min() >= k:
         return tree
     leaves, root = set(kind.labels), tree.labels[-1]
@@ -158,7 +151,7 @@ def _renamed(tree: Hierarchy, kind: Parts, counts: Integers, k: int) -> Hierarch
 
 
 def _nameable(kind: Parts, members: list[int], counts: Integers, k: int) -> tuple[list[int], bool]:
-    """Which parts of a union may be named, and whether others are left."""
+    """Return the parts of a union that may be named, and whether others remain."""
     runs = [[part] for part in members]
     if isinstance(kind, Intervals):
         breaks = np.flatnonzero(np.diff(members) > 1) + 1
@@ -170,7 +163,7 @@ def _nameable(kind: Parts, members: list[int], counts: Integers, k: int) -> tupl
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class _Column:
-    """A column in the file: of numbers with its cuts, of values with the name of all others."""
+    """A column in the file: numbers with cut points, or values with the label of all others."""
 
     paths: tuple[tuple[str, ...], ...]
     cuts: tuple[float, ...] | None = None

@@ -8,11 +8,9 @@ Two axes of categories with V1 and V2 values and N pairs; I and J groups of valu
 
 B(V, I) is the number of partitions of V values into I groups at most, m_i the number of values of
 group i, N_i its pairs, n_v the pairs of a value (after Boullé, "Data grid models for preparation
-and modeling in supervised learning", 2011). The thesis uses the cost and does not print it.
-
-The change of cost of every pair is kept in one matrix for each axis and brought up to date after a
-merge: O(I^2 + J^2) a merge. What depends on I and J alone is the same for all pairs of an axis.
-"""
+and modeling in supervised learning", 2011). The thesis uses the cost and does not print it. The
+change of cost of every pair is stored in one matrix for each axis and updated after a merge: O(I^2
++ J^2) per merge. The part that depends only on I and J is the same for all pairs of an axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,18 +22,16 @@ from scipy.special import gammaln
 
 from disclosure.typing import Booleans, Floats, Integers
 
-# the change of the total cost, the axis, and the places of two groups, the first below the second
+# the change of the total cost, the axis, and the indices of two groups, the lower one first
 Option: TypeAlias = tuple[float, int, int, int]
-_MIN_GAIN = 1e-7  # nats, of a move
+_MIN_GAIN = 1e-7  # nats, minimum gain of a move
 
 
 def log_partitions(num_values: int, most_groups: int) -> Floats:
-    """Logarithms of the numbers B(num_values, i) of partitions into at most i groups, i =
-    0..most_groups; log B(V, 0) is minus infinity.
+    """Return log B(num_values, i), i = 0..most_groups: partitions into at most i groups.
 
-    By S(n, i) = i S(n-1, i) + S(n-1, i-1), on logarithms: all terms are positive.
-    Time O(num_values * most_groups).
-    """
+    log B(V, 0) is minus infinity. The recursion S(n, i) = i S(n-1, i) + S(n-1, i-1) is computed on
+    logarithms, since all terms are positive. Time O(num_values * most_groups)."""
     with np.errstate(divide="ignore"):
         sizes = np.log(np.arange(most_groups + 1))
     stirling = np.full(most_groups + 1, -np.inf)
@@ -50,15 +46,14 @@ def log_partitions(num_values: int, most_groups: int) -> Floats:
 class GridCost:
     """The cost of grids over one table of pairs.
 
-    log_factorials: log n! of every n that two groups, or one twice, can hold.
-    """
+    `log_factorials` is log n! for every n that two groups, or one counted twice, can contain."""
 
     def __init__(
         self,
         totals: tuple[Integers, Integers],
         most_groups: tuple[int, int],
     ) -> None:
-        """totals: pairs of each value of both axes. most_groups: I and J at most."""
+        """Prepare tables from the pairs of each value of both axes, and the maximum I and J."""
         self.num_pairs = int(totals[0].sum())
         self.num_values = (len(totals[0]), len(totals[1]))
         self.log_factorials: Floats = gammaln(
@@ -70,7 +65,7 @@ class GridCost:
         )
 
     def prior(self, num_rows: int, num_columns: int) -> float:
-        """Return the part of the cost that depends on the numbers of groups alone, in nats."""
+        """Return the part of the cost, in nats, that depends only on the numbers of groups."""
         cells, pairs = num_rows * num_columns, self.num_pairs
         cost = sum(np.log(self.num_values))
         cost += self._partitions[0][num_rows] + self._partitions[1][num_columns]
@@ -78,13 +73,14 @@ class GridCost:
         return float(cost)
 
     def groups(self, sizes: Integers, totals: Integers) -> Floats:
-        """Return the cost of the groups of an axis: log C(N_i + m_i - 1, m_i - 1) + log N_i! of
-        groups of m_i values and N_i pairs."""
+        """Return the cost of groups of an axis with m_i values (`sizes`) and N_i pairs (`totals`).
+
+        It is log C(N_i + m_i - 1, m_i - 1) + log N_i!."""
         costs: Floats = self.log_factorials[totals + sizes - 1] - self.log_factorials[sizes - 1]
         return costs
 
     def total(self, counts: Integers, sizes: Sequence[Integers]) -> float:
-        """Return the cost of a grid: counts (I, J), sizes (I,) and (J,) values of each group."""
+        """Return the cost of a grid with counts (I, J), and (I,) and (J,) values in each group."""
         cost = self.prior(*counts.shape) + self._data - self.log_factorials[counts].sum()
         for axis in (0, 1):
             cost += self.groups(sizes[axis], counts.sum(axis=1 - axis)).sum()
@@ -112,10 +108,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class Merge:
-    """Groups `kept` and `taken` of an axis (0: rows, 1: parts) become `kept`; the cost thereafter.
+    """A merge of groups `kept` and `taken` of an axis (0: rows, 1: parts), and the cost afterwards.
 
-    Groups keep the number that they had before the first merge.
-    """
+    The result is `kept`. Groups keep the numbers that they had before the first merge."""
 
     axis: int
     kept: int
@@ -127,13 +122,13 @@ class Agglomeration:
     """A grid that is merged step by step, from its groups down to one cell."""
 
     def __init__(self, cost: GridCost, counts: Integers, sizes: tuple[Integers, Integers]) -> None:
-        """counts: (I, J) pairs of each cell. sizes: (I,) and (J,) values of each group."""
+        """Start with the pairs of each cell (I, J), and the values of each group, (I,) and (J,)."""
         self.cost = cost
         self.counts = counts.copy()
         self.sizes = [size.copy() for size in sizes]
         self.totals = [counts.sum(axis=1 - axis) for axis in (0, 1)]
         self.names = [np.arange(length) for length in counts.shape]
-        # [a, b]: the change of cost if a and b are merged, less the prior; infinite for a = b
+        # [a, b]: the change of cost, without the prior, if a and b are merged; infinite for a = b
         self.changes = [
             np.array([self._changes_of(axis, place) for place in range(length)])
             for axis, length in enumerate(counts.shape)
@@ -141,17 +136,16 @@ class Agglomeration:
         self.total = cost.total(counts, sizes)
 
     def run(self, most_rows: int = 1) -> list[Merge]:
-        """Merge until one cell is left, or no more than `most_rows` groups of rows."""
+        """Merge until one cell is left, or at most `most_rows` groups of rows."""
         merges = []
         while self.counts.size > 1 and (most_rows == 1 or len(self.counts) > most_rows):
             merges.append(self._step())
         return merges
 
     def merge_small_rows(self, k: int) -> list[Merge]:
-        """Merge groups of fewer than k rows, the cheapest such merge first; parts stay as they are.
+        """Merge groups of fewer than k rows, cheapest first; groups of parts do not change.
 
-        k: at most the number of rows.
-        """
+        k is at most the number of rows."""
         merges = []
         while (small := self.sizes[0] < k).any():
             merges.append(self._step([self._cheapest(0, small)]))
@@ -166,7 +160,7 @@ class Agglomeration:
         return Merge(axis, into, group, self.total)
 
     def _cheapest(self, axis: int, among: Booleans | None = None) -> Option:
-        """Return the cheapest merge of an axis; of `among` (groups,) one group must be."""
+        """Return the cheapest merge of an axis in which one group is in `among` (groups,)."""
         length = self.counts.shape[axis]
         chosen = np.arange(length) if among is None else np.flatnonzero(among)
         line, other = divmod(int(self.changes[axis][chosen].argmin()), length)
@@ -207,20 +201,20 @@ class Agglomeration:
             self.changes[axis][:, first] = fresh
 
     def _pair_gain(self, line: Integers) -> Floats:
-        """[p, q]: what one line of cells gains if its cells p and q are made one."""
+        """Return [p, q]: the gain of one line of cells if its cells p and q are merged."""
         gains = self.cost.joint(line[:, None], line[None, :])
         np.fill_diagonal(gains, 0.0)
         return gains
 
 
 def best_cut(start: float, merges: Sequence[Merge]) -> int:
-    """The number of merges after which the cost is least; the fewest where several are equal."""
+    """Return the number of merges with the lowest cost, the fewest among equals."""
     costs = np.array([start, *(merge.cost for merge in merges)])
     return int(costs.argmin())
 
 
 def merged(partition: Partition, merges: Sequence[Merge]) -> Partition:
-    """Return the partition after some merges, groups numbered again in their order."""
+    """Return the partition after some merges, with groups renumbered in order."""
     groups = []
     for axis, values in enumerate(partition.axes):
         into = np.arange(values.max() + 1)
@@ -232,12 +226,10 @@ def merged(partition: Partition, merges: Sequence[Merge]) -> Partition:
 
 
 class AxisMoves:
-    """Moves of rows (or parts) between their groups, while the groups of the other axis stay as
-    they are.
+    """Moves of rows (or parts) between their groups, while the other axis is fixed.
 
     An item is one value, or several equal ones that move together. No move leaves a group with
-    fewer values than `least`: emptying groups is for merges.
-    """
+    fewer values than `least`; only merges empty groups."""
 
     def __init__(
         self,
@@ -247,8 +239,10 @@ class AxisMoves:
         groups: Integers,
         least: int = 1,
     ) -> None:
-        """profiles: (items, J) pairs of each item in the groups of the other axis. weights:
-        (items,) values of each. groups: (items,) where they are; changed in place."""
+        """Start at `groups` (items,), which is changed in place.
+
+        `profiles` (items, J) are the pairs of each item in the groups of the other axis, `weights`
+        (items,) the number of values of each item."""
         self.cost = cost
         self.cells = profiles.indices.astype(np.int64)
         self.pairs = profiles.data
@@ -265,18 +259,17 @@ class AxisMoves:
         self.totals = self.counts.sum(axis=1)
 
     def pass_over(self) -> float:
-        """Move every item once for which that helps. Returns the change of cost, 0 or less.
+        """Move every item once if that lowers the cost; return the change of cost, 0 or less.
 
-        The change of each move is first computed as if it were the only one; those that help are
-        then made one after the other, each judged again where it finds the others.
-        """
+        Each move is first judged as if it were the only one. Moves that help are then made in
+        sequence, each judged again in the current state."""
         changes = self._all_changes()
         helps = np.flatnonzero(changes < -_MIN_GAIN)
         order = helps[np.argsort(changes[helps], kind="stable")]
         return sum(self._move(int(item)) for item in order)
 
     def _all_changes(self) -> Floats:
-        """(items,) the change of cost of the best single move of each item."""
+        """Return the change of cost of the best single move of each item, (items,)."""
         table = self.cost.log_factorials
         homes = self.groups
         of_home = self.counts[np.repeat(homes, np.diff(self.starts)), self.cells]
@@ -312,7 +305,7 @@ class AxisMoves:
         return float(changes[best] - changes[home])
 
     def _changes(self, columns: Integers, profile: Integers, weight: int) -> Floats:
-        """(I,) the change of cost if an item joins each group."""
+        """Return the change of cost if an item joins each group, (I,)."""
         table = self.cost.log_factorials
         cells = self.counts[:, columns]
         changes: Floats = (table[cells] - table[cells + profile]).sum(axis=1)

@@ -1,24 +1,22 @@
-"""The forms of a co-clustering that may be published: COC, COC_HG, MICRO and SYNTH.
+"""The publishable forms of a co-clustering: COC, COC_HG, MICRO and SYNTH.
 
-COC walks the cells of a cluster from the fullest on, until every column has a part, and publishes
-these parts; COC_HG publishes the lowest node of a learnt tree above them. MICRO publishes each
-column's most frequent part. Every class is as large as its cluster, so that the table is
-k-anonymous on all columns, for k the smallest cluster. Part of the rows is published with values
-that they do not have: `misreported` says how many.
+COC visits the cells of a cluster, fullest first, until every column has a part, and publishes these
+parts; COC_HG publishes the lowest node of a learned tree above them. MICRO publishes each column's
+most frequent part. Every class is as large as its cluster, so the table is k-anonymous on all
+columns, for k the size of the smallest cluster. Some rows are published with values that they do
+not have: `misreported` is their share.
 
-The thesis leaves open which of equal cells comes first (here the one of the lower number), and
-empty cells (which are never reached: the cells that are not empty hold all columns). It prints
-bounds for its third class that differ from those of its grid (]0.8,1.65] for ]0.867,1.6]), and once
-calls synthetic rows worse than these classes, against its figures.
+The thesis does not define the order of equal cells (here the lower number is first), and of empty
+cells (which are never reached, since nonempty cells cover all columns). Its printed bounds of the
+third class differ from those of its grid (]0.8,1.65] for ]0.867,1.6]), and it once calls synthetic
+rows worse than these classes, against its own figures.
 
 SYNTH draws synthetic rows, column by column within a cluster. In cluster g, value v of a column, in
-group p of parts, has the weight
-`(n_v / N_p) (N_gp / N_g)`; the weights of a column's values are divided by their sum. Only the
-counts of the grid and of the parts are read, no row. It is no differential privacy, and a row that
-is drawn may equal a real one. The thesis finds that nobody can tell drawn rows from real ones: its
-classifier, a naive Bayes, cannot see that columns were drawn apart; that of
-`disclosure.rows.comparison.origin_test` can.
-"""
+group p of parts, has the weight `(n_v / N_p) (N_gp / N_g)`; the weights of a column's values are
+divided by their sum. Only the counts of the grid and of the parts are used, no row. This is not
+differential privacy, and a drawn row may equal a real one. The thesis concludes that drawn rows
+cannot be distinguished from real ones. However, its classifier, a naive Bayes, cannot detect that
+columns were drawn separately; the classifier of `disclosure.rows.comparison.origin_test` can."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,20 +34,16 @@ from rappor_core.errors import shown
 
 @dataclass(frozen=True)
 class ClusterClasses:
-    """The published rows, one for each cluster.
-
-    of_row: (n,) the cluster of each row. holds: (clusters, parts) True for the parts that a
-    cluster's row represents. labels: by column, the published text of each cluster.
-    """
+    """The published rows, one for each cluster."""
 
     recoded: Recoded
-    of_row: Integers
-    holds: Booleans
-    labels: Mapping[str, tuple[str, ...]]
+    of_row: Integers  # (n,) the cluster of each row
+    holds: Booleans  # (clusters, parts) True for the parts that a cluster's row represents
+    labels: Mapping[str, tuple[str, ...]]  # By column, the published text of each cluster
 
     @cached_property
     def counts(self) -> Integers:
-        """Return the number of rows of each class, (clusters,)."""
+        """The number of rows in each class, (clusters,)."""
         return np.bincount(self.of_row)
 
     @cached_property
@@ -60,7 +54,7 @@ class ClusterClasses:
         return dict(zip(self.recoded.parts, shares.tolist(), strict=True))
 
     def to_table(self) -> dict[str, list[str]]:
-        """Return the published rows in the order of the original ones, by column."""
+        """Return the published rows in the original order, by column."""
         return {
             name: [labels[cluster] for cluster in self.of_row.tolist()]
             for name, labels in self.labels.items()
@@ -70,8 +64,7 @@ class ClusterClasses:
 def generalize_clusters(
     grid: GroupGrid, trees: Mapping[str, Hierarchy] | None = None
 ) -> ClusterClasses:
-    """Publish clusters as COC, or as COC_HG where learnt trees are given
-    (`LearntHierarchies.trees`)."""
+    """Publish clusters as COC, or as COC_HG with learned trees (`LearntHierarchies.trees`)."""
     columns = _column_of_part(grid.recoded)
     holds = np.zeros((len(grid.counts), grid.recoded.num_parts), dtype=bool)
     for cluster, counts in enumerate(grid.counts):
@@ -83,7 +76,7 @@ def generalize_clusters(
 
 
 def micro_aggregate(grid: GroupGrid) -> ClusterClasses:
-    """Publish clusters as MICRO: in each column the most frequent part, the first among equals."""
+    """Publish clusters as MICRO: the most frequent part of each column, the first among equals."""
     recoded = grid.recoded
     counts = np.zeros((len(grid.counts), recoded.num_parts), dtype=np.int64)
     np.add.at(counts, (grid.partition.rows[:, None], recoded.codes), 1)
@@ -116,7 +109,6 @@ def _classes(
 
 
 def _lowest_above(tree: Hierarchy, parts: list[int]) -> int:
-    """Return the lowest common ancestor of some leaves."""
     node = int(tree.encode([tree.paths[parts[0]][0]])[0])
     for part in parts[1:]:
         node = int(tree.fusions[node, tree.encode([tree.paths[part][0]])[0]])
@@ -124,7 +116,7 @@ def _lowest_above(tree: Hierarchy, parts: list[int]) -> int:
 
 
 def value_shares(grid: GroupGrid, cluster: int) -> dict[str, Floats]:
-    """For each column, the probability of each of its values in a cluster of rows."""
+    """Return for each column the probability of each of its values in a cluster of rows."""
     counts, groups = grid.counts[cluster], grid.partition.parts
     of_group = grid.counts.sum(axis=0)
     weights = grid.recoded.part_counts / of_group[groups] * counts[groups]
@@ -136,12 +128,11 @@ def value_shares(grid: GroupGrid, cluster: int) -> dict[str, Floats]:
 
 
 def synthesize(grid: GroupGrid, rng: np.random.Generator) -> dict[str, list[str]]:
-    """Draw as many rows as the table has, from each cluster as many as it holds.
+    """Draw the same number of rows as the table has, from each cluster its number of rows.
 
-    Each column is drawn on its own. The rows are shuffled, so that their order reveals no cluster.
-    The thesis's "k" of a grid is the size of its smallest cluster: a number of persons who share a
-    density, not a guarantee. Give a generator that is seeded by the system, and use it once.
-    """
+    Columns are drawn independently. Rows are shuffled, so that their order reveals no cluster. The
+    thesis's "k" of a grid is the size of its smallest cluster: a number of people who share a
+    density, not a guarantee. Pass a generator that is seeded by the system, and use it once."""
     codes = np.empty_like(grid.recoded.codes)
     filled = 0
     for cluster, size in enumerate(grid.cluster_sizes.tolist()):
@@ -158,13 +149,18 @@ def draw_numbers(
     ranges: Mapping[str, tuple[float, float]],
     rng: np.random.Generator,
 ) -> dict[str, list[str]]:
-    """Replace each interval in drawn rows by a number drawn evenly within it.
+    """Replace each interval in drawn rows by a number drawn uniformly from it.
 
-    ranges: by column of numbers, its declared least and greatest number, which end the outer
-        intervals: those of the data would tell of two persons. Where they and all cuts are whole,
-        so are the numbers.
+    Args:
+        rows: The drawn rows, by column.
+        parts: The parts of each column.
+        ranges: The declared minimum and maximum of each number column, which bound the outer
+            intervals: those of the data would reveal two people. If they and all cuts are whole, so
+            are the numbers.
+        rng: The random generator.
 
-    Raises TableError for a column without intervals, and a range that its cuts leave.
+    Raises:
+        TableError: A column has no intervals, or its cuts are outside the range.
     """
     drawn = {name: list(values) for name, values in rows.items()}
     for name, (low, high) in ranges.items():

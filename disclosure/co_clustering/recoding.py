@@ -1,9 +1,8 @@
-"""The two-column recoding: a table becomes pairs (row, part), a part being a column with a value.
+"""The recoding of a table to pairs (row, part), where a part is a column with a value.
 
-Columns of numbers are first cut into intervals of about equal frequency. n rows of d columns make
-`n d` pairs of n rows and as many parts as the columns have values and intervals together. The
-thesis says that the column of rows has n d values; it has n.
-"""
+Number columns are first divided into intervals of about equal frequency. n rows of d columns become
+`n d` pairs of n rows and parts, one part per value or interval of any column. The thesis says that
+the column of rows has n d values; it has n."""
 
 from __future__ import annotations
 
@@ -20,16 +19,15 @@ from disclosure.typing import Floats, Integers
 from rappor_core.errors import shown
 from rappor_core.failures import failure_reason
 
-_DIGITS = 4  # of a cut, if they suffice
+_DIGITS = 4  # digits of a cut, if they suffice
 OTHER = "other values"
 
 
 def quantile_cuts(numbers: Floats, intervals: int) -> tuple[float, ...]:
-    """Cut a column at quantiles, midway between neighbors in rank; cuts that would leave an
-    interval empty are dropped.
+    """Divide a number column at quantiles, midway between neighbors in rank.
 
-    As many intervals as numbers have a cut between any two neighbors: more tell nothing further.
-    """
+    Cuts that would leave an interval empty are dropped. There are at most as many intervals as
+    numbers."""
     intervals = min(intervals, len(numbers))
     cuts = np.unique(np.quantile(numbers, np.arange(1, intervals) / intervals))
     counts = np.bincount(np.searchsorted(cuts, numbers, side="left"), minlength=len(cuts) + 1)
@@ -50,7 +48,7 @@ def joined_cuts(cuts: tuple[float, ...], numbers: Floats, floor: int) -> tuple[f
 
 
 def _shortened(cuts: Floats, numbers: Floats) -> tuple[float, ...]:
-    """Return the cuts with as few digits as leave every number in its interval."""
+    """Return the cuts with the fewest digits that leave every number in its interval."""
     places = np.searchsorted(cuts, numbers, side="left")
     for digits in range(_DIGITS, 17):
         short = np.array([float(f"{cut:.{digits}g}") for cut in cuts])
@@ -62,18 +60,15 @@ def _shortened(cuts: Floats, numbers: Floats) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Intervals:
-    """The parts of a column of numbers: interval i is ]cuts[i-1], cuts[i]].
+    """The parts of a number column: interval i is ]cuts[i-1], cuts[i]].
 
-    The first and the last interval are open: the thesis prints the smallest and the greatest number
-    of the data there, which tell of two persons.
-
-    Raises TableError for cuts that do not rise, or are not finite.
-    """
+    The first and the last interval are open: the thesis prints the minimum and the maximum of the
+    data there, which reveal two people. Raises TableError for cuts that are not finite or not
+    increasing."""
 
     cuts: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Check."""
         rising = all(low < high for low, high in zip(self.cuts, self.cuts[1:], strict=False))
         if not rising or not all(map(math.isfinite, self.cuts)):
             raise TableError(f"cuts must be finite and rise: {shown(self.cuts)}")
@@ -84,12 +79,12 @@ class Intervals:
         return tuple(self.group_label([part]) for part in range(len(self.cuts) + 1))
 
     def encode(self, name: str, values: Sequence[str]) -> Integers:
-        """Return the interval of each number. Raises TableError for what is not a finite number."""
+        """Return the interval of each number. Raises TableError for text that is not finite."""
         codes: Integers = np.searchsorted(self.cuts, read_numbers(name, values), side="left")
         return codes
 
     def group_label(self, parts: Collection[int]) -> str:
-        """Return the text of several intervals, neighbors as one."""
+        """Return the text of several intervals, with neighbors joined."""
         chosen = sorted(parts)
         starts = [part for part in chosen if part - 1 not in parts]
         ends = [part for part in chosen if part + 1 not in parts]
@@ -105,27 +100,24 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Values:
-    """The parts of a column of categories: one for each named value, and one for all the others.
+    """The parts of a category column: one for each named value, and one for all others.
 
-    other: the label of the last part, of every value that is not named; "": there is no such part.
-    Raises TableError for no parts, or a double.
-    """
+    Raises TableError if there are no parts, or a repeated one."""
 
     values: tuple[str, ...]
-    other: str = ""
+    other: str = ""  # The label of the last part, for unnamed values; "" without such a part
 
     def __post_init__(self) -> None:
-        """Check."""
         if not self.labels or len(set(self.labels)) != len(self.labels):
             raise TableError(f"a column needs distinct values: {shown(self.labels)}")
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of the parts: the named values, then the label of all others."""
+        """The labels of the parts: the named values, then the label of all others."""
         return (*self.values, self.other) if self.other else self.values
 
     def encode(self, name: str, values: Sequence[str]) -> Integers:
-        """Return the part of each value. Raises TableError for a value that the column has not."""
+        """Return the part of each value. Raises TableError for an unknown value."""
         codes = {value: code for code, value in enumerate(self.values)}
         if self.other:
             rest = len(self.values)
@@ -147,21 +139,14 @@ Parts = Intervals | Values
 
 @dataclass(frozen=True)
 class Recoded:
-    """A table as pairs (row, part).
+    """A table as pairs (row, part)."""
 
-    parts: the parts of each column. codes: (n, d) the part of each row in each column, numbered
-    over all columns: those of the first column first.
-    """
-
-    parts: Mapping[str, Parts]
-    codes: Integers
+    parts: Mapping[str, Parts]  # The parts of each column
+    codes: Integers  # (n, d) the part of each row in each column, numbered over all columns
 
     @classmethod
     def encode(cls, table: Mapping[str, Sequence[str]], parts: Mapping[str, Parts]) -> Recoded:
-        """Recode a table by given parts.
-
-        Raises TableError for a missing column, several lengths, no rows, a value without a part.
-        """
+        """Recode a table by the given parts. Raises TableError if it does not fit them."""
         missing = [name for name in parts if name not in table]
         lengths = {len(table[name]) for name in parts if name in table}
         if missing or len(lengths) != 1 or lengths == {0}:
@@ -175,37 +160,36 @@ class Recoded:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows of the table, n."""
+        """The number of rows of the table, n."""
         return len(self.codes)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Return the first part of each column, and the number of parts of all."""
+        """The first part of each column, and the number of all parts."""
         return _starts(self.parts)
 
     @property
     def num_parts(self) -> int:
-        """Number of parts of all columns together."""
+        """The number of parts of all columns together."""
         return self.starts[-1]
 
     @cached_property
     def part_counts(self) -> Integers:
-        """Return the number of rows of each part, (parts,)."""
+        """The number of rows of each part, (parts,)."""
         return np.bincount(self.codes.ravel(), minlength=self.num_parts)
 
     @cached_property
     def part_names(self) -> tuple[tuple[str, str], ...]:
-        """Return the column and the label of each part."""
+        """The column and the label of each part."""
         return tuple((name, label) for name, kind in self.parts.items() for label in kind.labels)
 
     def parts_of(self, column: int) -> range:
-        """Return the parts of the column of this position."""
+        """Return the parts of the column at this position."""
         return range(self.starts[column], self.starts[column + 1])
 
     @cached_property
     def classes(self) -> tuple[Integers, Integers, Integers]:
-        """Return the distinct rows (classes, d), the class of each row (n,), and the rows of each
-        class (classes,)."""
+        """The distinct rows (classes, d), each row's class (n,), and the class sizes (classes,)."""
         distinct, of_row, counts = np.unique(
             self.codes, axis=0, return_inverse=True, return_counts=True
         )
@@ -216,7 +200,7 @@ class Recoded:
         return self.labels_of(self.codes)
 
     def labels_of(self, codes: Integers) -> dict[str, list[str]]:
-        """Return the labels of rows of parts (rows, d), by column."""
+        """Return the labels of coded rows (rows, d), by column."""
         table = {}
         for column, (name, kind) in enumerate(self.parts.items()):
             labels = np.array(kind.labels, dtype=object)
@@ -235,17 +219,17 @@ def recode(
     """Choose the parts of each column, and recode a table by them.
 
     Args:
-        table: columns by name. columns: those to take; 2 or more.
-        numbers: which of them are cut into intervals; the others keep their values.
-        intervals: of each column of numbers, at most; fewer where numbers are tied.
-        floor: rows that every part has at least. Values of fewer rows become one part,
-            `other values`, with the next rarest ones where it would be too small itself;
-            intervals of fewer rows are joined with their neighbor. What is published names parts:
-            give it the k of the publication.
+        table: The columns by name.
+        columns: The columns to use, 2 or more.
+        numbers: The columns that are divided into intervals; the others keep their values.
+        intervals: The maximum number of intervals of a number column; fewer if numbers are tied.
+        floor: The minimum number of rows of a part. Rarer values become one part, `other values`,
+            with the next rarest ones if it would be too small; rarer intervals are joined with a
+            neighbor. Published results name parts: use the k of the publication.
 
     Raises:
-        TableError: no such column, one column only, no rows, an invalid number, no intervals,
-            a floor below 1.
+        TableError: A column is missing, there is only one, there are no rows or intervals, a number
+            is invalid, or the floor is below 1.
     """
     strange = [name for name in (*columns, *numbers) if name not in table]
     if strange or not set(numbers) <= set(columns) or len(set(columns)) != len(columns):
@@ -285,7 +269,7 @@ def _number_text(number: float) -> str:
 
 
 def _values(column: Sequence[str], floor: int) -> Values:
-    """Return the values of as many rows as the floor, and a part for the others."""
+    """Return the values that reach the floor, and a part for the others."""
     counts = Counter(column)
     rarest = sorted(counts, key=lambda value: (counts[value], value))
     pooled, size = set[str](), 0
@@ -299,7 +283,7 @@ def _values(column: Sequence[str], floor: int) -> Values:
 
 
 def free_label(label: str, used: Collection[str]) -> str:
-    """Return a label, changed if a value or a union of values already reads like it."""
+    """Return a label, changed if a value or a union of values already has it."""
     while label in used:
         label += " (group)"
     return label

@@ -1,4 +1,4 @@
-"""Make releases of decoded tables: policy, suppression, files, signature."""
+"""Releases of decoded tables: policy, suppression, files, signature."""
 
 from disclosure.release.build import Audit, Release, audit_releases, build_release
 from disclosure.release.difference import Difference, compare_releases, policy_changes

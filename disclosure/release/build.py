@@ -1,4 +1,4 @@
-"""`build_release`: from decoded tables and a policy to what is published. Pure."""
+"""`build_release`: a release from decoded tables and a policy, without side effects."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,20 +39,16 @@ from disclosure.release.tables import (
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class Release:
-    """What is published: tables, the policy that made them, and the day of issue.
-
-    earlier: digests of the manifests that it is consistent with.  notes: for its reader.
-    digest: SHA-256 of its manifest, "" before it is written.
-    rows: what is published in synthetic rows, which have separate files.
-    """
+    """A publication: tables, the policy behind them, and the day of issue."""
 
     policy: ReleasePolicy
     issued: date
     tables: tuple[ReleasedTable, ...]
-    earlier: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()  # Digests of the manifests that it is consistent with
+    notes: tuple[str, ...] = ()  # For its readers
+    # SHA-256 of its manifest, "" before it is written
     digest: Annotated[str, Field(exclude=True)] = ""
-    rows: tuple[InRows, ...] = ()
+    rows: tuple[InRows, ...] = ()  # Days published as synthetic rows, which have separate files
 
 
 def build_release(
@@ -63,28 +59,29 @@ def build_release(
     earlier: Sequence[Release] = (),
     hierarchies: Mapping[str, Hierarchy] | None = None,
 ) -> Release:
-    """Make a release: apply a policy to decoded tables.
+    """Create a release by applying a policy to decoded tables.
 
-    Steps: what the policy does not allow is refused; rare values are pooled; tables of few reports
-    are withheld; numbers that earlier releases show stay as they are; the others are rounded, and
-    suppressed where the lower end is too small; then more, until no reader can infer from all that
-    is public what is not shown (`disclosure.release.inference`).
+    Requests that the policy does not allow are rejected, rare values are pooled, and tables of few
+    reports are withheld. Numbers in earlier releases stay unchanged; the others are rounded, and
+    suppressed if the lower end is too small. Then more are suppressed, until no reader can infer
+    hidden numbers from all public data (`disclosure.release.inference`).
 
     Args:
-        decodings: tables, in their order in the release.
-        policy: of the release.
-        issued: day of issue, by which windows are judged to be sealed.
-        earlier: releases of the same owner, oldest first, each with all that it was built on.
-        hierarchies: trees for metrics whose roll-up names none.
+        decodings: The tables, in release order.
+        policy: The policy of the release.
+        issued: The day of issue, on which windows must be sealed.
+        earlier: Earlier releases of the same owner, oldest first, each with all that it was built
+            on.
+        hierarchies: The trees for metrics whose roll-up names none.
 
     Returns:
-        The release. Its notes say so where earlier releases already give something away.
+        The release. Its notes say if earlier releases already reveal something.
 
     Raises:
-        PolicyError: a stratum, day or unsealed window that the policy does not allow.
-        ReleaseError: the same table twice; an earlier release that another one was built on is
-            missing; numbers that have changed; days that were published in rows.
-        TableError: values that are not in their hierarchy.
+        PolicyError: The policy does not allow a stratum, day or unsealed window.
+        ReleaseError: A table is given twice, an earlier release that another one was built on is
+            missing, numbers have changed, or days were published in rows.
+        TableError: Values are not in their hierarchy.
     """
     digests = check_chain(earlier)
     _check_sources(decodings, policy, issued, earlier)
@@ -112,7 +109,7 @@ def _check_sources(
     issued: date,
     earlier: Sequence[Release],
 ) -> None:
-    """Raise PolicyError or ReleaseError for what may not be published at all."""
+    """Raise PolicyError or ReleaseError for tables that may not be published at all."""
     keys = [table.key for table in decodings]
     if len(set(keys)) != len(keys):
         twice = next(table.name for table in decodings if keys.count(table.key) > 1)
@@ -134,11 +131,10 @@ def _check_sources(
 
 
 def _with_errors_of_shown_reports(table: CellTable, policy: ReleasePolicy) -> CellTable:
-    """The table with errors as of the number of reports that is shown, which is rounded down.
+    """Widen errors to those of the number of reports that is shown, which is rounded down.
 
-    A standard error goes with one over the root of the number of reports, by constants that are
-    public: a fine one would reveal the number that is rounded, or withheld.
-    """
+    A standard error is a public constant over the root of the number of reports: an exact one would
+    reveal the number that is rounded or withheld."""
     rounded = max(policy.rounded_reports(table.num_reports), 1)
     wider = max(math.sqrt(table.num_reports / rounded), 1.0)
     return replace(
@@ -152,7 +148,7 @@ def _with_errors_of_shown_reports(table: CellTable, policy: ReleasePolicy) -> Ce
 def _pooled(
     table: CellTable, policy: ReleasePolicy, hierarchies: Mapping[str, Hierarchy]
 ) -> CellTable:
-    """Rare values pooled; then dropped, where even the name of a rare value is not shown."""
+    """Pool rare values; drop them if even the name of a rare value is not shown."""
     rule = policy.roll_up.get(table.metric)
     if rule is not None:
         alone = policy.stand_alone(table.detected, table.low)
@@ -167,7 +163,7 @@ def _pooled(
 
 
 def _as_released(table: CellTable, policy: ReleasePolicy) -> ReleasedTable:
-    """Rounded, with a symbol where the lower end is too small."""
+    """Round the numbers, and replace them by a symbol if the lower end is too small."""
     kinds = ["merged" if cell in table.members else "cell" for cell in table.cells]
     if policy.total and len(table.cells):
         table, kinds = _with_total(table), [*kinds, "total"]
@@ -195,7 +191,7 @@ TOTAL = "(total)"
 
 
 def _with_total(table: CellTable) -> CellTable:
-    """Return the table with a last row for the sum of all cells that it lists, shown or not."""
+    """Add a last row for the sum of all listed cells, shown or not."""
     if TOTAL in table.cells:
         raise PolicyError(f"{table.name}: a value is named {TOTAL}; publish without the total")
     squares, linear = float((table.std_error**2).sum()), float(table.std_error.sum())
@@ -215,7 +211,7 @@ def _with_total(table: CellTable) -> CellTable:
 
 
 def withhold(key: TableKey, level: float, policy: ReleasePolicy) -> ReleasedTable:
-    """Make the published form of a withheld table: its key and the symbol, no numbers."""
+    """Return the published form of a withheld table: its key and the symbol, no numbers."""
     none = np.zeros(0)
     symbol = policy.symbol("few_reports")
     return ReleasedTable(*key, None, level, (), (), none, none, none, none, (), withheld=symbol)
@@ -245,10 +241,10 @@ def _hidden_as(table: ReleasedTable, public: PublicTable, policy: ReleasePolicy)
 
 
 def _notes(tables: Sequence[ReleasedTable], again: int, judged: Protected) -> tuple[str, ...]:
-    """Notes for readers, published with the numbers. again: tables of earlier releases."""
+    """Return notes for readers; `again` is the number of tables in earlier releases."""
     notes = [
         "Estimates come from reports that each device randomized before sending; shares are of the "
-        "reports of a table. A merged row holds what of a group is not shown separately."
+        "reports of a table. A merged row is the part of a group that is not shown separately."
     ]
     if any(PARTITION in dict(table.strata) for table in tables):
         notes.append("A row between zones is the sum of all rows between their cells.")
@@ -270,22 +266,17 @@ def _notes(tables: Sequence[ReleasedTable], again: int, judged: Protected) -> tu
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of an audit. findings: numbers known too well. tables, rows, hidden: counts
-    over all releases, each table once.
+    """The result of an audit; counts are over all releases, each table once."""
 
-    widened: numbers that contradict others, and were taken less exactly.
-    """
-
-    findings: tuple[InferredNumber, ...]
+    findings: tuple[InferredNumber, ...]  # Numbers that are known too precisely
     tables: int
     rows: int
     hidden: int
-    widened: int
+    widened: int  # Contradictory numbers, which were treated as less exact
 
 
 def audit_releases(releases: Sequence[Release]) -> Audit:
-    """Judge what the tables of several releases, oldest first, tell together, each by its own
-    policy."""
+    """Judge what several releases reveal together, oldest first, each by its own policy."""
     judged = protect(_versions(releases))
     tables = judged.tables.values()
     return Audit(

@@ -16,15 +16,12 @@ IN_ROWS = "synthetic rows"
 
 @dataclass(frozen=True)
 class Difference:
-    """A change of one row, or of a whole table or its synthetic rows (`cell` is "").
-
-    before, after: numbers or the symbol, as text.
-    """
+    """A change of one row, or of a whole table or its synthetic rows (`cell` is "")."""
 
     change: Change
     table: str
     cell: str
-    before: str
+    before: str  # Numbers or the symbol, as text
     after: str
 
 
@@ -47,13 +44,12 @@ def compare_releases(old: Release, new: Release) -> list[Difference]:
 
 
 def _in_rows(release: Release, other: Release) -> list[str]:
-    """What a release has in synthetic rows, and the other one has not."""
     rows = (row for row in release.rows if row not in other.rows)
     return [table_name((row.metric, (), row.first_day, row.last_day)) for row in rows]
 
 
 def policy_changes(old: Release, new: Release) -> dict[str, tuple[object, object]]:
-    """Return the keys of the policy that differ, with old and new value."""
+    """Return the policy keys that differ, with the old and the new value."""
     first, second = old.policy.to_dict(), new.policy.to_dict()
     return {
         name: (first.get(name), second.get(name))

@@ -1,5 +1,4 @@
-"""Numbers that earlier releases have published, which stay known to readers whatever a later
-release omits."""
+"""Numbers of earlier releases, which readers keep whatever a later release omits."""
 
 from __future__ import annotations
 
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
 
 
 def check_chain(releases: Sequence[Release]) -> tuple[str, ...]:
-    """Return the digests of releases, for those that are built on them.
+    """Return the digests of the releases that a new release is built on.
 
-    Raises ReleaseError where one was built on a release that is not given: what that one shows
-    would stay unknown here, and could be subtracted.
-    """
+    Raises ReleaseError if one was built on a release that is not given: the numbers of that release
+    would be unknown here, and could be subtracted."""
     digests = {release.digest for release in releases}
     for release in releases:
         for digest in release.earlier:
@@ -35,25 +33,24 @@ def check_chain(releases: Sequence[Release]) -> tuple[str, ...]:
 
 
 def refuse_in_rows(earlier: Iterable[Release], metric: str, first: date, last: date) -> None:
-    """Raise ReleaseError where an earlier release has days of a metric in synthetic rows."""
+    """Raise ReleaseError if an earlier release has days of a metric in synthetic rows."""
     for run in (rows for release in earlier for rows in release.rows):
         if run.meets(metric, first, last):
             raise ReleaseError(
                 f"{shown(metric)}: {run.first_day} to {run.last_day} was published in rows, which "
-                "tell the estimates without rounding; a decoding is published as a table or in "
+                "reveal the estimates without rounding; a decoding is published as a table or in "
                 "rows, once"
             )
 
 
 def published_tables(releases: Iterable[Release]) -> dict[TableKey, ReleasedTable]:
-    """Return the tables of releases, oldest first: the latest of each that was not withheld."""
+    """Return the latest version of each table that was not withheld; releases are oldest first."""
     every = (table for release in releases for table in release.tables)
     return {table.key: table for table in every if table.reports is not None}
 
 
 def refuse_as_table(earlier: Iterable[Release], rows: Sequence[InRows]) -> None:
-    """Raise ReleaseError where an earlier release has a table of what is to be published in
-    rows."""
+    """Raise ReleaseError if an earlier release has a table of the days to publish in rows."""
     for table in published_tables(earlier).values():
         if any(row.meets(table.metric, table.first_day, table.last_day) for row in rows):
             raise ReleaseError(
@@ -67,16 +64,15 @@ def reconcile(
 ) -> ReleasedTable:
     """Make a table agree with the earlier release of the same table, if there is one.
 
-    A number that was shown stays as it was: two roundings of two decodings would narrow it
-    down. One that was suppressed stays so. A row that is not there any more is added: it is
-    known. Rows that are new are new. With `revise` the new numbers are used.
-
-    Where the rows of both do not go together (`_together`), the whole table stays as it was:
-    a pool of other cells is another number, and less the earlier one reveals about single cells.
+    Published numbers do not change, since two roundings of two decodings would narrow a number
+    down. Suppressed ones stay suppressed. Rows that no longer occur are added, since they are
+    known; new rows are added as they are. With `revise` the new numbers are used. If the rows do
+    not go together (`_together`), the whole table stays unchanged: a pool of other cells is another
+    number, and its difference to the earlier one reveals something about single cells.
 
     Raises:
-        ReleaseError: a number has changed, and the policy refuses that; or the rows do not go
-            together, and the policy does not say that what was published stays.
+        ReleaseError: A number has changed and the policy rejects that, or the rows do not go
+            together and the policy does not keep published tables.
     """
     if before is None:
         return table
@@ -110,10 +106,9 @@ def reconcile(
 def _together(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy) -> bool:
     """Return whether the rows of both can be in one table, as parts of one whole.
 
-    Intervals that stay are of the level of the others; each cell is in one row, the same in both,
-    or, where the members of a pool are not named, the rows are the same; a total, which is of the
-    rows listed with it, is of the same rows.
-    """
+    Kept intervals have the level of the others. Each cell is in one row, the same in both; if the
+    members of a pool are not named, all rows are the same. A total, which sums the rows listed with
+    it, is over the same rows."""
     listed, earlier = (
         {cell for cell, kind in zip(side.cells, side.kinds, strict=True) if kind != "total"}
         for side in (table, before)
@@ -136,7 +131,7 @@ def _together(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy
 
 
 def _as_before(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy) -> ReleasedTable:
-    """The earlier table once more. Raises ReleaseError unless the policy keeps what was shown."""
+    """Return the earlier table again. Raises ReleaseError unless the policy keeps it."""
     if policy.on_change != "keep":
         raise ReleaseError(
             f"{table.name} was published with other rows than now, by another roll_up, min_low, "

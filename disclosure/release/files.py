@@ -1,8 +1,7 @@
 """Files of a release: CSV, JSON, Parquet, GeoJSON, data dictionary, page, manifest, signature.
 
-The same release gives the same bytes. A folder is written whole, under its name at the end, and
-never written again.
-"""
+The same release produces the same bytes. A folder is written atomically, under its final name only
+at the end, and never changed."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from disclosure.files import new_folder, page_template, parse, to_plain, write_c
 from disclosure.release.build import Release
 from disclosure.release.tables import NUMBERS, ReleasedTable, decimals, numbers_or_none
 
-MAX_ROWS = 200  # of a table
+MAX_ROWS = 200  # in a table on the page
 MAX_TABLES = 50
 FORMAT = "rappor-release"
 VERSION = 1
@@ -42,21 +41,21 @@ def write_release(
     *,
     rows: Callable[[Path], None] | None = None,
 ) -> list[str]:
-    """Write a release into a folder that does not exist yet.
+    """Write a release to a new folder.
 
     Args:
-        release: from `build_release`.
-        folder: made; its parent exists.
-        sign: gives the signature of the manifest's bytes, None to leave it unsigned.
-        key_id: of the public key, for the manifest.
-        rows: writes the files of synthetic rows into the folder, of a release that has no tables:
-            they are in the manifest with release.json, which says what they are of.
+        release: A release from `build_release`.
+        folder: The folder, whose parent exists.
+        sign: A function that signs the manifest's bytes; None for no signature.
+        key_id: The id of the public key, for the manifest.
+        rows: A function that writes the files of synthetic rows to the folder, for a release
+            without tables. The manifest lists them with release.json, which describes them.
 
     Returns:
         The names of the files.
 
     Raises:
-        ReleaseError: the folder exists, or cannot be written.
+        ReleaseError: The folder exists, or cannot be written.
     """
     with new_folder(folder, "a release is" if rows is None else "rows are") as part:
         _write_text(part / "release.json", _json(release_to_plain(release), indent=None))
@@ -72,8 +71,7 @@ def write_release(
 
 
 def release_to_plain(release: Release) -> dict[str, Any]:
-    """Return the release as plain values: tables by column, a data dictionary, the meaning of the
-    symbols."""
+    """Return the release as plain values: tables by column, data dictionary, legend of symbols."""
     fields = _dictionary(_schema_of(release).columns)
     return to_plain(release) | {"symbols": release.policy.legend(), "dictionary": fields}
 
@@ -88,14 +86,14 @@ def _write_tables(release: Release, folder: Path) -> None:
     write_csv(folder / "release.csv", table.data, table.rows(), guarded=True)
     _write_text(folder / "datapackage.json", _json(_datapackage(release, table.columns)))
     _write_text(folder / "index.html", _page(release))
-    if find_spec("pyarrow") is not None:  # the extra `publication` does without
+    if find_spec("pyarrow") is not None:  # the extra `publication` does not include it
         table.write_parquet(folder / "release.parquet")
     if any(table.shapes for table in release.tables):
         write_geojson(_features(release, table), folder / "release.geojson")
 
 
 def _schema_of(release: Release) -> TableSchema:
-    """Return the columns of release.csv and release.parquet; one for each stratum of the policy."""
+    """Return the columns of release.csv and release.parquet, one for each stratum of the policy."""
     step = release.policy.rounding
     columns = [
         Column("metric", _TEXT, "name of the metric"),
@@ -119,7 +117,7 @@ def _schema_of(release: Release) -> TableSchema:
 
 
 def _rows_of(release: Release) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of release.csv, one for each cell; None for a missing number."""
+    """Yield the rows of release.csv, one per cell; None for a missing number."""
     for table in release.tables:
         split = dict(table.strata)
         strata = (split.get(name) for name in release.policy.strata)
@@ -140,8 +138,7 @@ def _dictionary(columns: Sequence[Column]) -> list[dict[str, str]]:
 
 
 def _datapackage(release: Release, columns: Sequence[Column]) -> dict[str, Any]:
-    """Return the Frictionless Tabular Data Package (specs.frictionlessdata.io) that describes
-    release.csv."""
+    """Return the Frictionless Tabular Data Package of release.csv (specs.frictionlessdata.io)."""
     policy = release.policy
     return {
         "profile": "tabular-data-package",
@@ -169,10 +166,9 @@ def _datapackage(release: Release, columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def _features(release: Release, rows: Table) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
-    """Yield outline and properties of each cell of a release, for GeoJSON.
+    """Yield the outline and properties of each cell of a release, for GeoJSON.
 
-    A merged cell is one feature with the outline of its cells together.
-    """
+    A merged cell is one feature with the joint outline of its cells."""
     records = iter(rows.records())
     for table in release.tables:
         for _ in range(1 if table.reports is None else len(table.cells)):
@@ -185,7 +181,7 @@ def _features(release: Release, rows: Table) -> Iterator[tuple[Mapping[str, Any]
 
 
 def _page(release: Release) -> str:
-    """Return the page as text. Values are escaped; the longest are cut."""
+    """Return the page as text, with values escaped and long ones truncated."""
     tables, first = release.tables, release.tables[:MAX_TABLES]
     return page_template("disclosure.release", "release.html.j2").render(
         release=release,
@@ -198,7 +194,7 @@ def _page(release: Release) -> str:
 
 
 def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
-    """What the template shows of a table: the largest shown first, then the suppressed."""
+    """Return the template's data of a table: shown rows by size, then suppressed ones."""
     places = max(0, decimals(release.policy.rounding) - 2)
     rows = table.rows()
     bars = [row.high for row in rows.values() if not row.symbol and row.kind != "total"]
@@ -238,7 +234,7 @@ def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
 
 
 def _manifest(release: Release, folder: Path, key_id: str) -> dict[str, Any]:
-    """The manifest of a release: digests of the files of a folder, and what the release is."""
+    """Return the manifest: digests of a folder's files, and a description of the release."""
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": digest_file(path)}
         for path in sorted(folder.iterdir())
@@ -261,13 +257,13 @@ def _manifest(release: Release, folder: Path, key_id: str) -> dict[str, Any]:
 
 
 def digest_file(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
+    """Return the SHA-256 digest of a file in hexadecimal."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
 def _json(content: Any, indent: int | None = 2) -> str:
-    """ASCII: what would not be seen, or turn the writing, is escaped."""
+    """Return ASCII JSON, in which invisible and direction-changing characters are escaped."""
     separators = (",", ":") if indent is None else None
     return json.dumps(content, indent=indent, separators=separators, allow_nan=False) + "\n"
 

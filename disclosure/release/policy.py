@@ -1,4 +1,4 @@
-"""`release.toml`: who publishes what, to whom, and what is too small to be shown."""
+"""`release.toml`: who publishes what, to whom, and what is too small to show."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -22,9 +22,9 @@ OnChange = Literal["keep", "revise", "refuse"]
 Tree = Literal["", "cells", "domain", "prefix"]
 Within: TypeAlias = Mapping[str, Mapping[str, Mapping[str, str]]]
 
-# One symbol for all tables and one for all rows: another would tell which number is the small one.
+# One symbol for all tables and one for all rows: a third would reveal the small number.
 REASONS: dict[Reason, str] = {
-    "few_reports": "the table has fewer reports than the policy asks for, or would tell of another "
+    "few_reports": "the table has fewer reports than the policy requires, or would reveal another "
     "number that is not shown",
     "low_interval": "not detected, or the lower end of its interval is below what the "
     "policy shows, or another number that is not shown could be narrowed down by it",
@@ -62,21 +62,17 @@ _Symbol = Annotated[str, AfterValidator(_check_symbol)]
 @with_config(STRICT)
 @dataclass(frozen=True)
 class RollUp:
-    """The rule for pooling rare values of a metric: along which tree, and at which level of
-    error.
+    """The rule for pooling rare values of a metric: the tree, and the level of error."""
 
-    tree: `cells` (parents by name: quadkey, geohash), `domain` (of hosts), `prefix` (of strings),
-    or "" for the hierarchy that is given to `build_release`.  levels: parents of cells.
-    lengths: of prefixes, falling.  alpha: chance that a pool is shown of values that nobody holds.
-    suffixes: public suffixes of two labels or more, for `domain`.
-    max_correlation: bound on the correlation of two estimates; None: what the source says.
-    """
-
+    # `cells` (parents by name), `domain` (hosts), `prefix` (strings), "": given hierarchy
     tree: Tree = ""
-    levels: Annotated[int, Field(ge=1, le=_MAX_LEVELS)] = 1
+    levels: Annotated[int, Field(ge=1, le=_MAX_LEVELS)] = 1  # Number of parents of cells
+    # Of prefixes, decreasing
     lengths: Annotated[tuple[int, ...], Field(max_length=_MAX_LEVELS)] = (3, 2, 1)
+    # Chance that a pool of values that no one has is shown
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    suffixes: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()  # Public suffixes of two labels or more, for `domain`
+    # Of two estimates; None: the source's
     max_correlation: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
@@ -85,41 +81,31 @@ class RollUp:
 class ReleasePolicy:
     """The rules of a release: what may be published, and how it is rounded.
 
-    owner, audience: for people.  min_reports: of a table, and of what tables reveal together.
-    min_low: smallest lower end of an interval that is shown, a share above 0, after rounding.
-    rounding: step of shares, a decimal; intervals are widened to it.  reports_rounding: numbers of
-    reports are rounded down to a multiple.  sealed_after_days: a window is sealed when its last day
-    is so many days ago (the largest accept_days of the metric's versions; 0 where an administrator
-    closes days).
-    first_day, last_day: of the data that may be published; None: no bound.  strata: names of the
-    strata that may be published.  total: whether each table shows the sum of its cells.
-    within: strata that lie in others: `within["district"]["region"]` says for each district in
-    which region it lies, as a reader knows.
-    on_change: of a number that an earlier release shows: `keep` it, `revise` it, or `refuse`.
-    symbols: what represents a suppressed number, by reason.  roll_up: by metric.
-    """
+    A window is sealed when its last day is `sealed_after_days` days ago (the largest accept_days of
+    the metric's versions; 0 if an administrator closes days). `within["district"]["region"]` maps
+    each district to its region, as readers know it."""
 
-    owner: _Text
+    owner: _Text  # For people, like `audience`
     audience: _Text
-    min_reports: _Reports
+    min_reports: _Reports  # Of a table, and of what tables reveal together
+    # The smallest lower end of a shown interval after rounding, above 0
     min_low: Annotated[float, Field(gt=0, lt=1)]
     rounding: Annotated[
         Decimal, Field(ge=Decimal("1e-9"), le=Decimal("0.5"), decimal_places=_MAX_DECIMALS)
     ]
-    reports_rounding: _Reports = 1
+    reports_rounding: _Reports = 1  # Numbers of reports are rounded down to a multiple
     sealed_after_days: Annotated[int, Field(ge=0, le=_MAX_DAYS)] = 7
-    first_day: date | None = None
+    first_day: date | None = None  # Of the data that may be published; None: no bound
     last_day: date | None = None
-    strata: tuple[str, ...] = ()
-    total: bool = False
+    strata: tuple[str, ...] = ()  # Names of the strata that may be published
+    total: bool = False  # Each table shows the sum of its cells
     within: Within = field(default_factory=dict)
-    on_change: OnChange = "keep"
+    on_change: OnChange = "keep"  # What to do if an earlier release shows another number
+    # For suppressed numbers, by reason
     symbols: Mapping[Reason, _Symbol] = field(default_factory=dict)
-    roll_up: Mapping[str, RollUp] = field(default_factory=dict)
+    roll_up: Mapping[str, RollUp] = field(default_factory=dict)  # By metric
 
     def __post_init__(self) -> None:
-        """Check what keys say together, and add the symbols that are not named. Raises
-        PolicyError with the bad value."""
         object.__setattr__(self, "symbols", {**DEFAULT_SYMBOLS, **self.symbols})
         if self.first_day and self.last_day and self.first_day > self.last_day:
             raise PolicyError(f"first_day {self.first_day} is after last_day {self.last_day}")
@@ -137,7 +123,7 @@ class ReleasePolicy:
                 raise PolicyError(f"within.{shown(inner)}: a stratum does not lie in itself")
 
     def check_stratum(self, table: str, name: str) -> None:
-        """Raise PolicyError for a stratum that is not published. table: that is divided by it."""
+        """Raise PolicyError if `table` is divided by a stratum that is not published."""
         if name not in self.strata:
             raise PolicyError(
                 f"{table}: the policy does not publish the stratum {shown(name)}; it publishes "
@@ -145,8 +131,7 @@ class ReleasePolicy:
             )
 
     def with_outer(self, strata: Strata) -> dict[str, str]:
-        """Return the strata of a table together with all strata that contain them. Raises
-        PolicyError where `within` contradicts."""
+        """Return the strata of a table with all that contain them. Raises PolicyError."""
         whole, waiting = dict(strata), list(strata)
         while waiting:
             inner, value = waiting.pop()
@@ -166,7 +151,7 @@ class ReleasePolicy:
         return whole
 
     def has_enough(self, num_reports: int) -> bool:
-        """Whether a table of so many reports, not rounded, may be published: also as rows."""
+        """Return whether a table with this exact number of reports may be published at all."""
         return num_reports >= self.min_reports
 
     def rounded_reports(self, num_reports: int) -> int:
@@ -174,22 +159,22 @@ class ReleasePolicy:
         return num_reports // self.reports_rounding * self.reports_rounding
 
     def stand_alone(self, detected: Booleans, low: Floats) -> Booleans:
-        """Which cells of a table may be shown separately, in it and in rows of it, (n,).
+        """Return which cells of a table may be shown separately, in it and in rows of it, (n,).
 
         Args:
-            detected: tested to be above zero, (n,).
-            low: lower end of each one's interval as it was decoded, a share of the table's
-                reports, (n,). It counts as it would be published, rounded down.
+            detected: Whether each cell is tested to be above zero, (n,).
+            low: The decoded lower end of each interval, a share of the table's reports, (n,). It is
+                compared after rounding down, as it would be published.
         """
         large: Booleans = detected & (round_down(low, self.rounding) >= self.min_low)
         return large
 
     def symbol(self, reason: Reason) -> str:
-        """Return the symbol that is in place of a number that was suppressed for this reason."""
+        """Return the symbol for a number that was suppressed for this reason."""
         return self.symbols[reason]
 
     def legend(self) -> dict[str, str]:
-        """What each symbol means: the reasons for which it is shown."""
+        """Return the meaning of each symbol: the reasons for which it is shown."""
         texts_of: dict[str, list[str]] = {}
         for reason, text in REASONS.items():
             texts_of.setdefault(self.symbol(reason), []).append(text)
@@ -216,11 +201,9 @@ def check_days(policy: ReleasePolicy, name: str, first: date, last: date, issued
 
 
 def check_spelling(names: Iterable[str]) -> None:
-    """Raise PolicyError if two names or values differ in spelling alone (case, width, blanks,
-    hidden characters).
+    """Raise PolicyError if names differ only in case, width, blanks or hidden characters.
 
-    Two spellings of one region would be two strata, whose windows nobody compares.
-    """
+    Two spellings of one region would be two strata, whose windows would not be compared."""
     forms: dict[str, str] = {}
     for name in names:
         good = unicodedata.normalize("NFC", name.strip())
@@ -230,7 +213,7 @@ def check_spelling(names: Iterable[str]) -> None:
                 f"otherwise (Unicode NFC); write {shown(good)}"
             )
         plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", good).casefold())
-        # without what a reader of a page does not see, or takes for the same
+        # drop characters that a reader of a page does not see
         folded = "".join(c for c in plain if not c.isspace() and unicodedata.category(c) != "Cf")
         if forms.setdefault(folded, name) != name:
             raise PolicyError(
@@ -240,11 +223,11 @@ def check_spelling(names: Iterable[str]) -> None:
 
 
 def load_policy(path: Path) -> ReleasePolicy:
-    """Read release.toml. Raises PolicyError that names the file, the key and the value."""
+    """Read release.toml. Raises PolicyError with the file, the key and the value."""
     with naming(path):
         return policy_of_text(read_text(path, PolicyError))
 
 
 def policy_of_text(text: str) -> ReleasePolicy:
-    """Read a policy from the text of a release.toml. Raises PolicyError."""
+    """Parse the text of a release.toml. Raises PolicyError."""
     return parse_toml(ReleasePolicy, text, PolicyError)

@@ -1,9 +1,8 @@
-"""Pool the rare values of a table along a tree, as the policy says.
+"""Pooling of a table's rare values along a tree, as the policy says.
 
-Each value that may be shown alone is published as it is. The rest under a node is pooled: if the
-sum differs significantly from 0, the pool is published under the name of the node, else it is added
-to the node above. The published values are a partition: nothing is counted twice.
-"""
+Each value that may be shown alone is published as it is. The rest below a node is pooled: if the
+sum differs significantly from 0, the pool is published under the node's name, else it is added to
+the node above. The published values are a partition: nothing is counted twice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,20 +23,20 @@ ROOT = "*"
 
 
 def tree_of(values: Sequence[str], rule: RollUp) -> Hierarchy:
-    """Make the tree of values that a rule names.
+    """Build the tree of values that a rule names.
 
     `cells`: a cell's parent is a prefix of its name (quadkey, geohash); reserved values (`other`,
-    `no_data`), and a name too short for a parent, have the root alone above them.  `prefix`:
-    strings under their first characters, as `exa*`; a shorter value repeats its label there.
-    `domain`: host names under their registrable domain, and that under its public suffix, whatever
-    their case and a last dot; the last label is a suffix in any case.
+    `no_data`), and names too short for a parent, have only the root above them. `prefix`: strings
+    are below their first characters, such as `exa*`; a shorter value repeats its label there.
+    `domain`: host names are below their registrable domain, and that below its public suffix,
+    ignoring case and a final dot; the last label always counts as a suffix.
 
     Args:
-        values: one or more, each once or several times.
-        rule: with the levels, the lengths or the suffixes of the tree.
+        values: The values, one or more, possibly repeated.
+        rule: The rule, with the levels, lengths or suffixes of the tree.
 
     Raises:
-        PolicyError: the rule names no tree, or its lengths do not fall.
+        PolicyError: The rule names no tree, or its lengths do not decrease.
     """
     lengths = list(rule.lengths)
     if rule.tree == "prefix" and (
@@ -66,10 +65,10 @@ def tree_of(values: Sequence[str], rule: RollUp) -> Hierarchy:
 
 
 class Pool(NamedTuple):
-    """A node of a tree, and what it pools. members: indices of values, rising."""
+    """A node of a tree with the values that it pools."""
 
     label: str
-    members: Integers
+    members: Integers  # Indices of values, ascending
     estimate: float
     std_error: float
 
@@ -86,27 +85,27 @@ def roll_up(
 ) -> list[Pool]:
     """Pool values along a tree until each pool differs significantly from 0.
 
-    The pools are chosen by looking at the estimates. What is alone was picked for being large,
-    so that pools are slightly too small on average, and their intervals slightly optimistic.
+    The pools are selected by their estimates. Values shown alone were selected for being large, so
+    pools are slightly too small on average, and their intervals slightly optimistic.
 
     Args:
-        values: (n,) distinct, each a leaf of the tree.
-        estimate: (n,) unbiased.
-        std_error: (n,) above 0.
-        tree: the levels; its root is the last pool.
-        alone: (n,) values that are published separately, as those that a test corrected for
-            multiplicity has found.
-        alpha: chance that any pool of values that nobody holds is published: a pool is tested one
-            way at it, corrected (Bonferroni) for the number of nodes.
-        max_correlation: largest correlation of two estimates, in [0, 1], which bounds the variance
-            of a sum. 0 bounds estimates that are independent, or negatively correlated; 1 holds
-            always, and then no pool has a larger ratio than its best member.
+        values: The distinct values, (n,), each a leaf of the tree.
+        estimate: Their unbiased estimates, (n,).
+        std_error: Their standard errors, (n,), above 0.
+        tree: The levels; its root is the last pool.
+        alone: The values (n,) that are published separately, such as those that a test corrected
+            for multiplicity has detected.
+        alpha: The chance that any pool of values that no one has is published: pools are tested
+            one-sided at this level, corrected (Bonferroni) for the number of nodes.
+        max_correlation: The largest correlation of two estimates, in [0, 1], which bounds the
+            variance of a sum. 0 is valid for independent or negatively correlated estimates; 1 is
+            always valid, and then no pool has a larger ratio than its best member.
 
     Returns:
         The pools, from the leaves up.
 
     Raises:
-        TableError: a value that is not a leaf.
+        TableError: A value is not a leaf.
     """
     codes, labels = _codes(values, tree)
     nodes = sum(len(names) for names in labels[1:])
@@ -129,20 +128,20 @@ def roll_up(
 
 
 def sum_error(squares: Any, linear: Any, max_correlation: float) -> Any:
-    """Return a bound on the standard error of a sum, for estimates correlated by at most so much.
+    """Bound the standard error of a sum by sqrt((1 - r) sum s^2 + r (sum s)^2).
 
-    sqrt((1 - r) sum s^2 + r (sum s)^2). Source: expansion of the variance of a sum.
+    Source: expansion of the variance of a sum.
 
     Args:
         squares: sum s^2 over the estimates, of one sum or of several.
         linear: sum s, likewise.
-        max_correlation: r.
+        max_correlation: The largest correlation r of two estimates.
     """
     return np.sqrt((1 - max_correlation) * squares + max_correlation * linear**2)
 
 
 def _codes(values: Sequence[str], tree: Hierarchy) -> tuple[Integers, list[list[str]]]:
-    """(n, height + 1) node of each value at each level, and the labels of the nodes by level."""
+    """Return the node of each value at each level, (n, height + 1), and the labels by level."""
     paths = {path[0]: path for path in tree.paths}
     missing = [value for value in values if value not in paths]
     if missing or len(set(values)) != len(values):
@@ -158,7 +157,7 @@ def _codes(values: Sequence[str], tree: Hierarchy) -> tuple[Integers, list[list[
 
 
 def _repeated(codes: Integers, labels: list[list[str]], level: int) -> Booleans:
-    """(nodes of the level,) True where the node above is the same one: it is judged there."""
+    """Return True (nodes of the level,) for a node that is repeated above, where it is judged."""
     same = np.zeros(len(labels[level]), dtype=bool)
     if level < codes.shape[1] - 1:
         for a, b in {*map(tuple, codes[:, level : level + 2].tolist())}:
@@ -167,7 +166,7 @@ def _repeated(codes: Integers, labels: list[list[str]], level: int) -> Booleans:
 
 
 def join_outlines(geometries: Sequence[Any]) -> dict[str, Any]:
-    """Join geometries (GeoJSON) into one MultiPolygon that covers them."""
+    """Join GeoJSON geometries into one MultiPolygon that covers them."""
     try:
         from shapely import get_parts, multipolygons, union_all
         from shapely.geometry import mapping, shape
@@ -182,22 +181,20 @@ def join_outlines(geometries: Sequence[Any]) -> dict[str, Any]:
 def pool_rare(
     table: CellTable, rule: RollUp, alone: Booleans, hierarchy: Hierarchy | None = None
 ) -> CellTable:
-    """Pool the values of a table that may not be shown alone; each pool has the name of its
-    node.
+    """Pool the values of a table that may not be shown alone, under the names of their nodes.
 
-    Pools that are not detected are left out, with the values in them. A pool is not one
-    cell: its name (`*.example.org`, `ab*`, a shorter quadkey) means the part of the node that
-    is not shown separately.
+    Pools that are not detected are dropped with their values. The name of a pool (`*.example.org`,
+    `ab*`, a shorter quadkey) means the part of the node that is not shown separately.
 
     Args:
-        table: its estimates are added up unbiased, where it has them.
-        rule: the tree, and the level of error.
-        alone: (n,) values that are shown separately.
-        hierarchy: for a rule without a tree.
+        table: The table, whose unbiased estimates are summed if it has them.
+        rule: The tree and the level of error.
+        alone: The values (n,) that are shown separately.
+        hierarchy: The tree for a rule without one.
 
     Raises:
-        PolicyError: neither a tree nor a hierarchy; a value that is named as a pool is.
-        TableError: a value that is not a leaf of the hierarchy; a pool that is not a share.
+        PolicyError: There is neither a tree nor a hierarchy, or a value has the name of a pool.
+        TableError: A value is not a leaf of the hierarchy, or a pool is not a valid share.
     """
     if not len(table.cells):
         return table
@@ -247,7 +244,7 @@ def pool_rare(
 def _shapes(
     shapes: Mapping[str, Any], alone: Sequence[str], members: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Any]:
-    """Outlines: of single cells as they were, of a pool that of its cells together."""
+    """Return the outlines of single cells, and the joint outline of each pool's cells."""
     joined = {cell: shapes[cell] for cell in alone if cell in shapes}
     for name, cells in members.items():
         parts = [shapes[cell] for cell in cells if cell in shapes]

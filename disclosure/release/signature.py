@@ -1,7 +1,6 @@
-"""Ed25519 signatures of manifests (RFC 8032), by the library `cryptography` (an extra).
+"""Ed25519 signatures of manifests (RFC 8032), by the optional library `cryptography`.
 
-A private key is read from a file of mode 0600 and is in no message.
-"""
+A private key is read from a file of mode 0600 and never appears in a message."""
 
 from __future__ import annotations
 
@@ -27,17 +26,17 @@ if TYPE_CHECKING:
 
 PRIVATE_NAME = "release-key.pem"
 PUBLIC_NAME = "release-key.pub.pem"
-_CONTEXT = b"rappor-release manifest v1\n"  # no other document can be taken for a manifest
+_CONTEXT = b"rappor-release manifest v1\n"  # no other document can be mistaken for a manifest
 
 
 def make_keys(folder: Path) -> tuple[Path, Path, str]:
-    """Make a pair of keys, and the folder (mode 0700) if needed. Nothing is written over.
+    """Create a key pair, and the folder (mode 0700) if needed. Nothing is overwritten.
 
     Returns:
         The files of the private key (mode 0600) and the public key, and the public key's id.
 
     Raises:
-        ReleaseError: a file exists or cannot be written, or the library is missing.
+        ReleaseError: A file exists or cannot be written, or the library is missing.
     """
     serialization, ed25519 = _library()
     private = ed25519.Ed25519PrivateKey.generate()
@@ -64,7 +63,7 @@ def make_keys(folder: Path) -> tuple[Path, Path, str]:
 
 
 def load_private_key(path: Path) -> Ed25519PrivateKey:
-    """Read a private key. Raises ReleaseError, also where others than its owner may read it."""
+    """Read a private key. Raises ReleaseError, also if others than its owner may read it."""
     serialization, ed25519 = _library()
     try:
         mode, text = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
@@ -100,20 +99,19 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
 
 
 def key_id(public: Ed25519PublicKey) -> str:
-    """SHA-256 of the public key's 32 bytes, hexadecimal."""
+    """Return the SHA-256 digest of the public key's 32 bytes in hexadecimal."""
     return sha256(public.public_bytes_raw()).hexdigest()
 
 
 def sign_manifest(private: Ed25519PrivateKey, text: bytes) -> bytes:
-    """Return the signature of a manifest's bytes, in base64."""
+    """Return the signature of a manifest's bytes in base64."""
     return base64.b64encode(private.sign(_CONTEXT + text))
 
 
 def load_signer(path: Path | None) -> tuple[Callable[[bytes], bytes] | None, str]:
-    """Read a private key as the function that signs a manifest, and the id of its public key.
+    """Read a private key; return a function that signs a manifest, and the public key's id.
 
-    None and "" without a key. Raises ReleaseError as `load_private_key`.
-    """
+    Without a key they are None and "". Raises ReleaseError as `load_private_key`."""
     if path is None:
         return None, ""
     private = load_private_key(path)
@@ -121,7 +119,7 @@ def load_signer(path: Path | None) -> tuple[Callable[[bytes], bytes] | None, str
 
 
 def check_signature(keys: Sequence[Ed25519PublicKey], text: bytes, signature: bytes) -> None:
-    """Raise VerificationError unless the owner of one of the keys has signed these bytes."""
+    """Raise VerificationError unless one of the keys has signed these bytes."""
     from cryptography.exceptions import InvalidSignature  # an optional library
 
     for public in keys:
@@ -129,13 +127,13 @@ def check_signature(keys: Sequence[Ed25519PublicKey], text: bytes, signature: by
             public.verify(base64.b64decode(signature.strip(), validate=True), _CONTEXT + text)
             return
     raise VerificationError(
-        "the signature of the manifest is not of this key, nor of another one given: the manifest "
-        "was changed, or somebody else has signed it"
+        "the signature of the manifest is not by this key, nor by another given one: the manifest "
+        "was changed, or someone else has signed it"
     )
 
 
 def _library() -> tuple[Any, Any]:
-    """The modules of `cryptography` that are used. Raises ReleaseError where it is missing."""
+    """Return the used modules of `cryptography`. Raises ReleaseError if it is missing."""
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
@@ -157,6 +155,6 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
             path.unlink(missing_ok=True)  # half a key would block the next try
             raise
     except FileExistsError:
-        raise ReleaseError(f"{path} exists; keys are never written over") from None
+        raise ReleaseError(f"{path} exists; keys are never overwritten") from None
     except OSError as error:
         raise ReleaseError(f"{path}: {file_problem(error)}") from None

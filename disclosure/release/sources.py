@@ -1,4 +1,4 @@
-"""Read tables from the files of `rappor decode -o`, `rappor density -o` and `rappor flows -o`."""
+"""Readers of result folders of `rappor decode -o`, `rappor density -o` and `rappor flows -o`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +19,7 @@ from rappor_core.errors import file_problem, shown
 from rappor_core.grid.box import RESERVED
 from rappor_core.grid.grid import PAIR_SEPARATOR
 
-_UNLISTED = "unlisted"  # the row of the cells that are not shown, in density.csv
+_UNLISTED = "unlisted"  # the row in density.csv for the cells that are not shown
 _WHOLE = ("one_hot", "boolean")  # encodings of metrics whose values are all candidates
 _RESULTS = "results.json"  # of a decoding, or of flows
 _DECODED, _DENSITY, _FLOWS = "candidates.csv", "density.csv", "flows.csv"
@@ -27,25 +27,25 @@ JOINT = "joint.csv"
 _UNPUBLISHED = {
     JOINT: "pairs, which rappor release synthesize decoded publishes in rows",
     "curve.csv": "numbers, of which no release is made",
-}  # files of rappor decode -o that no table is made of
+}  # files of rappor decode -o that are not published as tables
 _SIDES = ("origin", "destination")
 
 
 def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[CellTable]:
-    """The tables of a folder that `rappor decode`, `rappor density` or `rappor flows` has written.
+    """Return the tables of a folder from `rappor decode`, `rappor density` or `rappor flows`.
 
     Args:
-        folder: with results.json, manifest.json and candidates.csv; with density.csv; or with
-            results.json and flows.csv.
-        strata: what the reports were filtered by before decoding, as {"region": "north"}.
+        folder: The folder, with results.json, manifest.json and candidates.csv; or with
+            density.csv; or with results.json and flows.csv.
+        strata: The filters of the reports before decoding, such as {"region": "north"}.
 
     Returns:
-        One table of a decoding; one a slot and window of a density; of flows one between zones and
-        one between cells.
+        One table for a decoding; one per slot and window for a density; for flows, one between
+            zones and one between cells.
 
     Raises:
-        ReleaseError: none of these is there, or results of two kinds are; a file cannot be used,
-            or holds numbers that no decoding gives.
+        ReleaseError: The folder has none or several of these, a file cannot be used, or its numbers
+            cannot be from a decoding.
     """
     try:
         mark = mark_of(folder)
@@ -61,8 +61,9 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
 
 
 def mark_of(folder: Path) -> str:
-    """Return the file that identifies the kind of results in a folder. Raises ReleaseError for none
-    and for several."""
+    """Return the file that identifies the kind of results in a folder.
+
+    Raises ReleaseError for none and for several."""
     makers = {_DENSITY: "rappor density -o", _FLOWS: "rappor flows -o"}
     makers |= dict.fromkeys((_DECODED, *_UNPUBLISHED), "rappor decode -o")
     marks = {name: maker for name, maker in makers.items() if (folder / name).is_file()}
@@ -82,7 +83,7 @@ def mark_of(folder: Path) -> str:
     (mark,) = marks
     if mark != _RESULTS:
         return mark
-    with suppress(TableError):  # the other file is lost
+    with suppress(TableError):  # the other file is missing
         if read_json(folder / _RESULTS, dict[str, Any]).get("flow"):
             return _FLOWS
     return _DECODED
@@ -91,7 +92,7 @@ def mark_of(folder: Path) -> str:
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class _Results:
-    """What results.json says of a decoding."""
+    """The relevant contents of a decoding's results.json."""
 
     metric: str
     num_reports: Annotated[int, Field(validation_alias=AliasPath("summary", "num_reports"))]
@@ -101,7 +102,7 @@ class _Results:
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class _Manifest:
-    """What manifest.json says of it."""
+    """The relevant contents of a decoding's manifest.json."""
 
     metric: str
     level: float
@@ -111,7 +112,7 @@ class _Manifest:
 
 
 def _decoding_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
-    """results.json and manifest.json tell what it is; candidates.csv has the numbers."""
+    """Read a decoding: results.json and manifest.json describe it, candidates.csv has the data."""
     results = read_json(folder / _RESULTS, _Results)
     manifest = read_json(folder / "manifest.json", _Manifest)
     if manifest.metric != results.metric:
@@ -212,7 +213,7 @@ class _Pair:
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class _Flows:
-    """What results.json says of flows."""
+    """The relevant contents of the results.json of flows."""
 
     metric: str
     level: float
@@ -225,8 +226,9 @@ class _Flows:
 
 
 def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
-    """Pairs of zones, then pairs of cells: two tables of the same people, each pair of zones the
-    sum of the pairs of their cells."""
+    """Yield a table of zone pairs, then one of cell pairs, for the same people.
+
+    Each pair of zones is the sum of the pairs of their cells."""
     source, path = folder / _RESULTS, folder / _FLOWS
     results = read_json(source, _Flows)
     if results.lag:
@@ -276,7 +278,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
 
 
 def _checked(**fields: Any) -> CellTable:
-    """Return a table of numbers that a decoding can give. Raises TableError."""
+    """Return a table whose numbers are valid for a decoding. Raises TableError."""
     table = CellTable(**fields)
     table.check_shares()
     return table
@@ -284,7 +286,7 @@ def _checked(**fields: Any) -> CellTable:
 
 @contextmanager
 def _numbers_of(path: Path) -> Iterator[None]:
-    """Name a file of numbers in what is refused in the block."""
+    """Add the name of a file of numbers to errors raised in the block."""
     with naming(path), reading():
         yield
 
@@ -324,7 +326,6 @@ class _Features:
 
 
 def _shapes(path: Path) -> dict[str, Any]:
-    """Outline by cell; none for a map of pairs."""
     if not path.is_file():
         return {}
     return {feature.cell: feature.geometry for feature in read_json(path, _Features).features}

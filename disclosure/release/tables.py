@@ -1,10 +1,8 @@
 """Tables of a release, before and after the policy: cells with estimates and intervals, rounded.
 
-A table is of one metric, one stratum and one window; its rows are values, or cells of a map.
-Numbers are rounded to the nearest multiple of a decimal step, ends of an interval outwards. A
-rounded number is the multiple itself, as near as a float can be: the last bits of the number that
-was rounded are not in it.
-"""
+A table has one metric, one stratum and one window; its rows are values, or cells of a map. Numbers
+are rounded to the nearest multiple of a decimal step, ends of an interval outwards. A rounded
+number is the float nearest to the multiple, so it contains no low bits of the original."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,27 +20,27 @@ from rappor_core.errors import shown
 
 TableKey: TypeAlias = tuple[str, Strata, date, date]
 NUMBERS = ("estimate", "std_error", "low", "high")  # columns of a table
-MAX_REPORTS = 10**15  # of a table, which numbers of every format hold
+MAX_REPORTS = 10**15  # of a table; exact in every format
 _SINGLE = 1e-6  # files of decodings have seven digits
-_FAR = 10  # standard errors: further off than chance takes an estimate
-_MAX_ERROR = 100  # of a share, which few reports and an epsilon near 0 do not reach
+_FAR = 10  # standard errors, beyond any deviation by chance
+_MAX_ERROR = 100  # of a share; not reached even with few reports and an epsilon near 0
 PARTITION = "between"  # a stratum that divides values, not people: flows between zones or cells
 
 
 def round_nearest(values: Floats, step: Decimal) -> Floats:
-    """Return the nearest multiple of `step`, ties to even ones. NaN stays NaN."""
+    """Return the nearest multiples of `step`, ties to even ones; NaN stays NaN."""
     return _multiples(np.rint(values / float(step)), step)
 
 
 def round_down(values: Floats, step: Decimal) -> Floats:
-    """Return the largest multiple of `step` that is not above. A multiple stays as it is."""
+    """Return the largest multiples of `step` that are not above; multiples do not change."""
     near = np.rint(values / float(step))
     below = np.where(_multiples(near, step) <= values, near, near - 1)
     return _multiples(below, step)
 
 
 def round_up(values: Floats, step: Decimal) -> Floats:
-    """Return the smallest multiple of `step` that is not below. A multiple stays as it is."""
+    """Return the smallest multiples of `step` that are not below; multiples do not change."""
     above: Floats = 0.0 - round_down(0.0 - values, step)
     return above
 
@@ -54,7 +52,7 @@ def decimals(step: Decimal) -> int:
 
 
 def _multiples(counts: Floats, step: Decimal) -> Floats:
-    """counts * step, correctly rounded: the step is a whole number over a power of ten."""
+    """Return counts * step, correctly rounded: the step is a whole number over a power of ten."""
     places = decimals(step)
     whole = float(step.scaleb(places))
     multiples: Floats = counts * whole / 10.0**places + 0.0
@@ -62,7 +60,7 @@ def _multiples(counts: Floats, step: Decimal) -> Floats:
 
 
 def numbers_or_none(values: Floats) -> list[float | None]:
-    """Return the numbers of a column, None where it has none."""
+    """Return the numbers of a column, with None for NaN."""
     return [None if value != value else value for value in values.tolist()]
 
 
@@ -81,78 +79,66 @@ def _pairs(strata: Any) -> Any:
     return stratum_key(strata) if isinstance(strata, dict) else strata
 
 
-# How columns of numbers, and strata, are written in release.json.
+# The formats of number columns and strata in release.json.
 _Numbers = Annotated[Floats, PlainValidator(_floats), PlainSerializer(numbers_or_none)]
 _Strata = Annotated[Strata, BeforeValidator(_pairs), PlainSerializer(dict)]
 
 
 class InRows(NamedTuple):
-    """A publication as synthetic rows: of a metric, from a first to a last day."""
+    """A publication of a metric as synthetic rows, from a first to a last day."""
 
     metric: str
     first_day: date
     last_day: date
 
     def meets(self, metric: str, first: date, last: date) -> bool:
-        """Return whether this publication is of the given metric and shares a day with the given
-        window."""
+        """Return whether this publication has the metric and shares a day with the window."""
         return metric == self.metric and first <= self.last_day and self.first_day <= last
 
 
 @dataclass(frozen=True)
 class KeyedTable:
-    """The identity of a table: metric, stratum and window.
-
-    strata: name and value of each stratum that the reports were split by, sorted by name.
-    """
+    """The identity of a table: metric, stratum and window."""
 
     metric: str
-    strata: _Strata
+    strata: _Strata  # Name and value of each stratum of the reports, sorted by name
     first_day: date
     last_day: date
 
     @property
     def key(self) -> TableKey:
-        """The identity by which the same table is found in other releases."""
+        """The identity of the same table in other releases."""
         return self.metric, self.strata, self.first_day, self.last_day
 
     @property
     def name(self) -> str:
-        """Name of the table in messages and headings."""
+        """The name of the table in messages and headings."""
         return table_name(self.key)
 
 
 @dataclass(frozen=True)
 class CellTable(KeyedTable):
-    """Decoded estimates, as they are before a policy is applied. Arrays are (n,), shares of 1.
+    """Decoded estimates before a policy is applied. Arrays are (n,), with shares of 1.
 
-    cells: distinct values.  detected: tested to be above zero, corrected for how many were tried.
-    complete: whether the cells hold everybody, so that their shares are known to add up to 1.
-    level: of the intervals.  max_correlation: bound on the correlation of two estimates.
-    listed: whether a cell that is not shown is listed, with a symbol; a rare string is not, as its
-    name alone may reveal about somebody.
-    shapes: GeoJSON geometry of cells, where they have a place.
-    members: cells that a merged one holds.
-    unbiased: estimates that may be added up, where `estimate` is shrunken; None: `estimate`.
-    """
+    Raises TableError with the table, the cell and its numbers. A rare string that is not shown is
+    not listed, since its name alone may reveal something about someone."""
 
     num_reports: int
-    cells: Sequence[str]
+    cells: Sequence[str]  # Distinct values
     estimate: Floats
     std_error: Floats
     low: Floats
     high: Floats
-    detected: Booleans
-    complete: bool = False
-    level: float = 0.95
-    max_correlation: float = 1.0
-    listed: bool = True
-    shapes: Mapping[str, Any] = field(default_factory=dict)
-    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unbiased: Floats | None = None
+    detected: Booleans  # Tested to be above zero, corrected for the number of tests
+    complete: bool = False  # The cells cover everyone, so their shares sum to 1
+    level: float = 0.95  # Of the intervals
+    max_correlation: float = 1.0  # Bound on the correlation of two estimates
+    listed: bool = True  # A cell that is not shown is listed with a symbol
+    shapes: Mapping[str, Any] = field(default_factory=dict)  # GeoJSON geometries of cells
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # Cells of a merged one
+    unbiased: Floats | None = None  # Summable estimates if `estimate` is shrunken
 
     def __post_init__(self) -> None:
-        """Check. Raises TableError that names the table, the cell and its numbers."""
         ends = {"lower end": self.low, "upper end": self.high}
         columns = self._estimates | {"standard error": self.std_error} | ends
         arrays = [*columns.values(), self.detected]
@@ -176,13 +162,11 @@ class CellTable(KeyedTable):
 
     @property
     def _estimates(self) -> dict[str, Floats]:
-        """What is shown, and what is added up, by what they are called."""
         more = {} if self.unbiased is None else {"unbiased estimate": self.unbiased}
         return {"estimate": self.estimate} | more
 
     def _check_intervals(self) -> None:
-        """An interval holds its estimates, as far as they are in [0, 1], to which ends may be
-        cut."""
+        """Check that intervals contain their estimates, clipped to [0, 1] as the ends may be."""
         low, high, error = self.low, self.high, self.std_error
         self._check(low <= high, "the interval {} to {} is upside down", low, high)
         share = self.estimate if self.unbiased is None else self.unbiased
@@ -196,16 +180,11 @@ class CellTable(KeyedTable):
             self._check(inside, reason, values, low, high)
 
     def check_shares(self) -> None:
-        """Refuse a table with estimates that cannot be shares: further outside [0, 1] than chance
-        takes them.
+        """Raise TableError for estimates that are further outside [0, 1] than chance explains.
 
-        Of a cell that is not shown, which counts that do not fit the parameters may put outside,
-        only what is far off. Not of a table with the sum of its cells, each of which may have been
-        cut at 0.
-
-        Raises:
-            TableError: with the table, the cell and its numbers.
-        """
+        For hidden cells, which may be outside because counts do not fit the parameters, only
+        extreme estimates are rejected. Do not use this for a table with the sum of its cells, which
+        may each have been clipped at 0."""
         error, chance = self.std_error, _FAR * self.std_error
         for name, values in self._estimates.items():
             outside = np.abs(values - values.clip(0, 1))
@@ -217,8 +196,7 @@ class CellTable(KeyedTable):
         self._check(good | ~may_be_shown, reason, self.estimate, error)
 
     def _check(self, good: Booleans, reason: str, *numbers: Floats) -> None:
-        """Raise TableError for the first cell that is not good. reason: why not, with a place for
-        each of its numbers."""
+        """Raise TableError for the first bad cell; `reason` is formatted with its numbers."""
         bad = np.flatnonzero(~good)
         if len(bad):
             first = int(bad[0])
@@ -227,52 +205,46 @@ class CellTable(KeyedTable):
 
 
 class Row(NamedTuple):
-    """A row of a released table. symbol: "" for what is shown; NaN where one is."""
+    """A row of a released table; numbers are NaN if there is a symbol."""
 
     kind: str
     estimate: float
     std_error: float
     low: float
     high: float
-    symbol: str
+    symbol: str  # "" if the numbers are shown
 
 
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class ReleasedTable(KeyedTable):
-    """A table of a release. Arrays are (n,); NaN where there is a symbol.
+    """A table of a release. Arrays are (n,), with NaN where there is a symbol."""
 
-    reports: rounded down, None where the whole table is withheld, for which it has one symbol.
-    kinds: `cell`, `merged` (cells of `members`) or `total` (of all cells, shown or not).
-    symbols: "" for what is shown.  complete: as in `CellTable`.  withheld: the symbol of the whole
-    table, or "".  held: how many cells a merged one holds.  members: which ones, of tables that
-    list all cells; rare strings are not named.
-    """
-
-    reports: int | None
+    reports: int | None  # Rounded down; None if the whole table is withheld
     level: float
     cells: tuple[str, ...]
+    # `cell`, `merged` (of `members`) or `total` (of all cells, shown or not)
     kinds: tuple[str, ...]
     estimate: _Numbers
     std_error: _Numbers
     low: _Numbers
     high: _Numbers
-    symbols: tuple[str, ...]
-    complete: bool = False
-    withheld: str = ""
+    symbols: tuple[str, ...]  # "" if the numbers are shown
+    complete: bool = False  # As in `CellTable`
+    withheld: str = ""  # The symbol of the whole table, or ""
     shapes: Annotated[Mapping[str, Any], Field(exclude=True)] = field(default_factory=dict)
+    # Cells of a merged one, if all cells are listed
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    held: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[str, int] = field(default_factory=dict)  # Number of cells of a merged one
 
     def __post_init__(self) -> None:
-        """Check. Raises TableError."""
         columns = (self.kinds, self.symbols, *(getattr(self, name) for name in NUMBERS))
         if any(len(column) != len(self.cells) for column in columns):
             raise TableError(f"{self.name}: columns of several lengths")
 
     @property
     def is_shown(self) -> Booleans:
-        """Which rows show numbers, (n,)."""
+        """Flags of the rows with numbers, (n,)."""
         return np.array([not symbol for symbol in self.symbols], dtype=bool)
 
     def rows(self) -> dict[str, Row]:
@@ -292,8 +264,7 @@ class ReleasedTable(KeyedTable):
 
 
 def table_name(key: TableKey) -> str:
-    """Metric, strata and window of a table in one line, with characters that could steer a
-    terminal escaped."""
+    """Return the metric, strata and window of a table in one line that is safe for terminals."""
     metric, strata, first, last = key
     parts = [metric, *(f"{name}={value}" for name, value in strata), f"{first} to {last}"]
     return ", ".join(shown(part)[1:-1] for part in parts)

@@ -1,8 +1,7 @@
-"""Check and read releases that were published: signature, digests, and whether one is an old one.
+"""Verification of published releases: signature, digests, and replay of an old release.
 
-A signature does not say that nothing newer was published. Who remembers what was seen can tell when
-an old release is shown again; who sees a first one cannot.
-"""
+A signature does not prove that nothing newer was published. A memory of verified releases detects
+the replay of an old one, but not for someone who sees a first release."""
 
 from __future__ import annotations
 
@@ -32,19 +31,15 @@ _MAX_MANIFEST = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Verified:
-    """A release that was verified. owner, audience, issued: as the manifest says. files: names.
-    signed: by a key given.
-
-    digest: of the manifest.  earlier: digests of those that it was built on.
-    """
+    """A verified release, as described by its manifest."""
 
     owner: str
     audience: str
     issued: str
-    files: tuple[str, ...]
-    signed: bool
-    digest: str
-    earlier: tuple[str, ...]
+    files: tuple[str, ...]  # Names
+    signed: bool  # By one of the given keys
+    digest: str  # Of the manifest
+    earlier: tuple[str, ...]  # Digests of the releases that it was built on
 
 
 def _check_name(name: str) -> str:
@@ -59,7 +54,7 @@ _FileName = Annotated[str, AfterValidator(_check_name)]
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class _File:
-    """What a manifest says of a file."""
+    """A file's entry in a manifest."""
 
     bytes: int
     sha256: str
@@ -80,28 +75,28 @@ class _Manifest:
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class _Memory:
-    """Day of issue of the later release, by digest of the earlier one."""
+    """The day of issue of the later release, by digest of the earlier one."""
 
     version: Literal[1] = 1
     replaced: Mapping[str, str] = field(default_factory=dict)
 
 
 def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified:
-    """Check the signature of a manifest, then every file against it.
+    """Verify the signature of a manifest, then every file against it.
 
     Args:
-        folder: of a release.
-        public: keys of the owner, from elsewhere than the folder: one of them has signed it. None:
-            only the digests are checked, which detects accidents, not tampering by a person who can
-            write a manifest.
+        folder: The folder of a release.
+        public: The owner's keys, obtained elsewhere than from the folder; one of them must have
+            signed it. If empty, only digests are checked, which detects accidents, but not
+            tampering by someone who can write a manifest.
 
     Returns:
-        What the manifest says.
+        The manifest's description.
 
     Raises:
-        VerificationError: a wrong signature; a file that is missing, changed, or not listed; a
-            manifest that names anything but a plain file in the folder.
-        ReleaseError: there is no manifest.
+        VerificationError: The signature is wrong; a file is missing, changed or not listed; or the
+            manifest names anything but a plain file in the folder.
+        ReleaseError: There is no manifest.
     """
     path = folder / MANIFEST
     try:
@@ -136,14 +131,14 @@ def read_release(folder: Path, public: Sequence[Ed25519PublicKey] = ()) -> Relea
 
 
 def _check_files(folder: Path, files: Mapping[str, _File]) -> None:
-    """Every file that is listed is there, as it was, and nothing else is."""
+    """Check that exactly the listed files exist, unchanged."""
     strangers = {path.name for path in folder.iterdir()} - {*files, MANIFEST, SIGNATURE}
     if strangers:
-        raise VerificationError(f"{folder} holds {shown(min(strangers))}, which nobody signed")
+        raise VerificationError(f"{folder} has {shown(min(strangers))}, which is not signed")
     for name, listed in files.items():
         path = folder / name
         if path.is_symlink() or not path.is_file():
-            raise VerificationError(f"{path} is missing, or is no plain file")
+            raise VerificationError(f"{path} is missing, or is not a plain file")
         if path.stat().st_size != listed.bytes or digest_file(path) != listed.sha256:
             raise VerificationError(f"{path} was changed after the release was made")
     if "release.json" not in files:
@@ -151,15 +146,15 @@ def _check_files(folder: Path, files: Mapping[str, _File]) -> None:
 
 
 def check_latest(release: Verified, memory: Path) -> None:
-    """Refuse a release that a later one, verified before, was built on; remember this one.
+    """Reject a release that a later, verified one was built on; remember this one.
 
     Args:
-        release: a release that was verified.
-        memory: file of what was seen; made where it is not there.
+        release: A verified release.
+        memory: The file of verified releases, created if missing.
 
     Raises:
-        VerificationError: it is an old one.
-        ReleaseError: the file cannot be read or written.
+        VerificationError: The release is an old one.
+        ReleaseError: The file cannot be read or written.
     """
     try:
         replaced = parse(_Memory, memory.read_bytes(), ReleaseError).replaced

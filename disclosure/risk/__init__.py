@@ -1,4 +1,4 @@
-"""How many rows share each key of a table, where some values of the keys are missing."""
+"""Counts of rows that share each key of a table in which some key values are missing."""
 
 from disclosure.risk.domain import Domain, load_domain
 from disclosure.risk.missing_values import Method, assess_risk

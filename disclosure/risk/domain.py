@@ -1,4 +1,4 @@
-"""The declared modalities of identifying columns, and the combinations that cannot be."""
+"""The declared values of identifying columns, and their impossible combinations."""
 
 from __future__ import annotations
 
@@ -19,22 +19,17 @@ Combination = dict[int, int]
 @with_config(STRICT)
 @dataclass(frozen=True)
 class Domain:
-    """The declared values of each column, and the combinations of values that cannot be.
+    """The declared values of each column, and the impossible combinations of values.
 
-    modalities: by column, every value that it may hold, shown in the table or not.
-    incoherent: combinations of values that cannot be; each names two columns or more.
-    missing: the text of a value that was not determined.
+    Raises DomainError for a column without values, a repeated value, one equal to `missing`, and
+    for a combination of an unknown column or value, or of fewer than two columns."""
 
-    Raises DomainError for a column without modalities, one named twice, one equal to `missing`,
-    and for a combination that names an unknown column or value, or fewer than two columns.
-    """
-
+    # Every possible value
     modalities: Annotated[Mapping[str, tuple[str, ...]], Field(alias="columns")]
-    incoherent: tuple[Mapping[str, str], ...] = ()
-    missing: str = "ND"
+    incoherent: tuple[Mapping[str, str], ...] = ()  # Combinations of two or more columns
+    missing: str = "ND"  # The text of an undetermined value
 
     def __post_init__(self) -> None:
-        """Check."""
         if not self.modalities:
             raise DomainError("no columns are declared")
         for name, values in self.modalities.items():
@@ -60,9 +55,8 @@ class Domain:
     def select(self, columns: Sequence[str]) -> Domain:
         """Restrict the domain to some columns, in this order.
 
-        A combination is kept when all its columns are: the others say nothing of these alone.
-        Raises DomainError for a column that is not declared, or named twice.
-        """
+        A combination is kept if all its columns are: the others say nothing about these columns.
+        Raises DomainError for a column that is not declared, or repeated."""
         unknown = [name for name in columns if name not in self.modalities]
         if unknown:
             raise DomainError(f"columns without declared modalities: {shown(unknown)}")
@@ -73,11 +67,11 @@ class Domain:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of modalities of each column."""
+        """The number of values of each column."""
         return tuple(len(values) for values in self.modalities.values())
 
     def incoherent_codes(self) -> list[Combination]:
-        """Return the incoherent combinations as {index of column: index of modality}."""
+        """Return the impossible combinations as {index of column: index of value}."""
         columns = {name: index for index, name in enumerate(self.modalities)}
         return [
             {columns[name]: list(self.modalities[name]).index(value) for name, value in c.items()}
@@ -88,7 +82,6 @@ class Domain:
 def load_domain(path: Path) -> Domain:
     """Read `domain.toml`: `missing`, `[columns]`, any number of `[[incoherent]]`.
 
-    Raises DomainError for a file that is not TOML, unknown keys, and what `Domain` refuses.
-    """
+    Raises DomainError for invalid TOML, unknown keys, and an invalid `Domain`."""
     with naming(path):
         return parse_toml(Domain, read_text(path, DomainError), DomainError)

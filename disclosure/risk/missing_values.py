@@ -1,12 +1,10 @@
-"""How many rows share a key where some values are missing, by three rules: orthodox, OPTA, PESA.
+"""Counts of rows that share a key with missing values, by three rules: orthodox, OPTA, PESA.
 
-A row's key is its values in the identifying columns. With missing values the usual count
-(`orthodox`) lets them agree with everything, which makes keys look more frequent than they are.
-OPTA and PESA look at the candidate keys of a row, which are its completions by declared modalities:
-OPTA takes the most frequent one, PESA the least frequent one. 1 <= PESA <= OPTA <= orthodox.
-
-PESA is a prudent score, not an estimate: a row with a missing value is counted in several keys.
-"""
+A row's key is its values in the identifying columns. The usual count (`orthodox`) lets missing
+values agree with everything, which makes keys look more frequent than they are. OPTA and PESA
+consider the candidate keys of a row, its completions by declared values: OPTA uses the most
+frequent one, PESA the least frequent one. 1 <= PESA <= OPTA <= orthodox. PESA is a prudent score,
+not an estimate: a row with a missing value is counted in several keys."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,10 +34,10 @@ MAX_DENSE_KEYS = 2**22
 
 @dataclass(frozen=True)
 class RiskReport:
-    """How many rows may share the key of each row. frequencies: (N,), the row itself counted."""
+    """The number of rows that may share the key of each row."""
 
     method: str
-    frequencies: Integers
+    frequencies: Integers  # (N,), including the row itself
 
     @property
     def minimum(self) -> int:
@@ -47,7 +45,7 @@ class RiskReport:
         return int(self.frequencies.min())
 
     def rows_below(self, k: int) -> Integers:
-        """Indices, from 0, of the rows whose key fewer than k rows share."""
+        """Return the indices, from 0, of the rows whose key fewer than k rows share."""
         return np.flatnonzero(self.frequencies < k)
 
 
@@ -61,16 +59,16 @@ def assess_risk(
     """Count how many rows share each row's key.
 
     Args:
-        table: the identifying columns, by name, all of one length of 1 or more.
-        domain: what each may hold; columns that the table has not are left out.
-        method: how missing values count.
-        max_dense_keys: up to so many candidate keys are listed (8 bytes each); beyond it those of
-            one row at a time. The result is the same.
+        table: The identifying columns by name, of equal length, 1 or more.
+        domain: The possible values; columns that are not in the table are ignored.
+        method: How missing values count.
+        max_dense_keys: The maximum number of candidate keys in memory (8 bytes each); with more,
+            those of one row at a time are. The result is the same.
 
     Raises:
-        DomainError: a column that is not declared, or an unknown method.
-        TableError: a value that is not declared, columns of several lengths, no rows, a row
-            without a coherent completion, or with more than 4 million completions.
+        DomainError: A column is not declared, or the method is unknown.
+        TableError: A value is not declared, columns differ in length or are empty, or a row has no
+            coherent completion or more than 4 million completions.
     """
     if method not in METHODS:
         raise DomainError(f"method must be one of {', '.join(METHODS)}, not {shown(method)}")
@@ -93,11 +91,9 @@ def assess_risk(
 
 
 def encode_columns(table: Mapping[str, Sequence[str]], domain: Domain) -> Integers:
-    """Encode a table: the index of each value in its column's modalities, (N, n), -1 where it is
-    missing.
+    """Encode values as indices in their column's declared values, (N, n); -1 if missing.
 
-    Raises TableError for a value that is not declared, columns of several lengths, and no rows.
-    """
+    Raises TableError for undeclared values, columns of different lengths, and no rows."""
     lengths = {len(column) for column in table.values()}
     if len(lengths) != 1 or lengths == {0}:
         raise TableError(f"columns of {sorted(lengths)} rows: one length of 1 or more is needed")
@@ -118,7 +114,7 @@ def encode_columns(table: Mapping[str, Sequence[str]], domain: Domain) -> Intege
 def _merge_unseen(
     patterns: Patterns, rules: list[Combination]
 ) -> tuple[Patterns, list[Combination]]:
-    """Let one modality represent all that no row shows and no rule names: they count alike."""
+    """Merge all values that no row has and no rule names into one, since they count alike."""
     codes, sizes, renamed = patterns.codes.copy(), [], []
     for p, size in enumerate(patterns.sizes):
         named = {rule[p] for rule in rules if p in rule}

@@ -1,12 +1,9 @@
-"""Group equal rows into patterns with counts, and count how many rows share the key of each.
+"""Patterns (distinct rows with counts), and the number of rows that share the key of each.
 
-The orthodox count lets a missing value agree with everything, on both sides. OPTA and PESA are
-counted by an array with an axis for each column: of all candidate keys where they fit in memory,
-else of those of one row at a time.
-
-Equation (3) of the OPTA/PESA text, as printed, lets a missing value equal only a missing value; its
-first table needs the rule of its prose, which is this one (and sdcMicro's default).
-"""
+The orthodox count lets a missing value agree with everything, on both sides. OPTA and PESA use an
+array with an axis for each column: of all candidate keys if they fit in memory, else of one row at
+a time. Equation (3) of the OPTA/PESA text, as printed, lets a missing value equal only a missing
+value; its first table needs the rule of its prose, which is this one (and sdcMicro's default)."""
 
 import math
 from collections import defaultdict
@@ -23,34 +20,28 @@ from disclosure.typing import Booleans, Integers
 MISSING = -1
 _MAX_KEY = 2**62
 _MAX_TABLE = 2**22
-MAX_KEYS = 2**22  # ways to fill one row
-MAX_SECONDS = 300.0  # of a table
+MAX_KEYS = 2**22  # completions of one row
+MAX_SECONDS = 300.0  # per table
 INCOHERENT = -1
 
 
 @dataclass(frozen=True)
 class Patterns:
-    """The distinct rows of a table.
+    """The distinct rows of a table."""
 
-    codes: (P, n) indices of modalities, MISSING where not determined.
-    counts: (P,) rows of each pattern.
-    of_row: (N,) the pattern of each row.
-    sizes: (n,) modalities of each column.
-    """
-
-    codes: Integers
-    counts: Integers
-    of_row: Integers
-    sizes: tuple[int, ...]
+    codes: Integers  # (P, n) indices of values, MISSING if undetermined
+    counts: Integers  # (P,) rows of each pattern
+    of_row: Integers  # (N,) the pattern of each row
+    sizes: tuple[int, ...]  # (n,) number of values of each column
 
     @property
     def determined(self) -> Booleans:
-        """Which values are determined, (P, n)."""
+        """Flags of the determined values, (P, n)."""
         flags: Booleans = self.codes != MISSING
         return flags
 
     def by_mask(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
-        """Yields the determined columns that patterns share, with the indices of the patterns."""
+        """Yield the sets of determined columns, with the indices of their patterns."""
         bits = self.determined @ (1 << np.arange(len(self.sizes), dtype=np.int64))
         for mask in np.unique(bits):
             columns = tuple(p for p in range(len(self.sizes)) if int(mask) >> p & 1)
@@ -67,11 +58,10 @@ def find_patterns(codes: Integers, sizes: Sequence[int]) -> Patterns:
 
 
 def number_keys(tables: Sequence[Integers], sizes: Sequence[int]) -> list[Integers]:
-    """Give the rows of several tables integer numbers, the same number for equal rows (mixed
-    radix, compressed where it overflows).
+    """Number the rows of several tables, with the same number for equal rows.
 
-    tables: each (rows, columns), values in [0, size).
-    """
+    The numbers are mixed radix, compressed if they overflow. Each table is (rows, columns), with
+    values in [0, size)."""
     lengths = np.cumsum([len(table) for table in tables])[:-1]
     keys = np.zeros(sum(len(table) for table in tables), dtype=np.int64)
     space = 1
@@ -87,10 +77,9 @@ def number_keys(tables: Sequence[Integers], sizes: Sequence[int]) -> list[Intege
 def sum_matching(
     source: Integers, counts: Integers, target: Integers, sizes: Sequence[int]
 ) -> Integers:
-    """For each target row, the sum of counts of the source rows equal to it.
+    """Return for each target row (t,) the sum of counts (s,) of the source rows equal to it.
 
-    source: (s, columns); counts: (s,); target: (t, columns). Returns: (t,).
-    """
+    `source` is (s, columns), `target` (t, columns)."""
     source_keys, target_keys = number_keys([source, target], sizes)
     if np.prod(np.array(sizes, dtype=float)) <= _MAX_TABLE:
         length = int(np.prod(np.array(sizes, dtype=np.int64)))
@@ -103,8 +92,7 @@ def sum_matching(
 
 
 def orthodox_frequencies(patterns: Patterns) -> Integers:
-    """For each pattern, the number of rows that agree with it wherever both are determined,
-    (P,)."""
+    """Count for each pattern (P,) the rows that agree with it wherever both are determined."""
     frequencies = np.zeros(len(patterns.counts), dtype=np.int64)
     masks = list(patterns.by_mask())
     for columns, targets in masks:
@@ -123,11 +111,9 @@ def orthodox_frequencies(patterns: Patterns) -> Integers:
 
 
 def dense_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
-    """Return the largest (OPTA) or smallest (PESA) potential frequency of each pattern's candidate
-    keys, (P,).
+    """Return the largest (OPTA) or smallest (PESA) frequency of the candidate keys, (P,).
 
-    INCOHERENT where a pattern has no candidate.
-    """
+    It is INCOHERENT for a pattern without candidates."""
     potential, worst = potential_frequencies(patterns, rules, largest=largest)
     frequencies = np.empty(len(patterns.counts), dtype=np.int64)
     for columns, chosen in patterns.by_mask():
@@ -140,8 +126,9 @@ def dense_frequencies(patterns: Patterns, rules: list[Combination], *, largest: 
 def potential_frequencies(
     patterns: Patterns, rules: list[Combination], *, largest: bool
 ) -> tuple[Integers, int]:
-    """For each candidate key, the rows compatible with it: f(c_q), shape `patterns.sizes`; and
-    what represents a key that cannot be, which is never the extreme."""
+    """Count the rows compatible with each candidate key: f(c_q), shape `patterns.sizes`.
+
+    The second result marks impossible keys, and is never the extreme."""
     potential = np.zeros(patterns.sizes, dtype=np.int64)
     for columns, chosen in patterns.by_mask():
         shape = [size if p in columns else 1 for p, size in enumerate(patterns.sizes)]
@@ -155,16 +142,14 @@ def potential_frequencies(
 
 
 def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
-    """Return the frequencies of `dense_frequencies`, (P,), with a table of the candidates of one
-    pattern at a time.
+    """Compute the frequencies of `dense_frequencies`, (P,), with one pattern's table at a time.
 
-    Raises TableError where a pattern has more than MAX_KEYS, or all take too long.
-    """
-    frequencies = orthodox_frequencies(patterns)  # without missing values there is one candidate
+    Raises TableError if a pattern has more than MAX_KEYS, or all take too long."""
+    frequencies = orthodox_frequencies(patterns)  # correct for patterns without missing values
     end = monotonic() + MAX_SECONDS
     for place, code in enumerate(patterns.codes):
         others, missing = _rules_left(rules, code), np.flatnonzero(code == MISSING)
-        if not all(others):  # a combination that cannot be, whatever is missing
+        if not all(others):  # an impossible combination, whatever is missing
             frequencies[place] = INCOHERENT
         if not all(others) or not len(missing):
             continue
@@ -194,7 +179,7 @@ def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest:
 
 
 def _rules_left(rules: list[Combination], code: Integers) -> list[Combination]:
-    """What the combinations say of the missing columns, by their position among these."""
+    """Restrict the combinations to the missing columns, by their position among these."""
     position = {column: i for i, column in enumerate(np.flatnonzero(code == MISSING).tolist())}
     return [
         {position[column]: value for column, value in rule.items() if column in position}

@@ -1,2 +1,1 @@
-"""Rows that may be published: synthetic ones, of a table in clear or of decoded estimates, and
-measures of what published rows keep and disclose."""
+"""Publishable rows: synthetic rows of a raw table or of decoded estimates, and their evaluation."""

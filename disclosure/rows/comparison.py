@@ -1,4 +1,4 @@
-"""Attacks on a published table, and one list of measures for original and published rows."""
+"""Attacks on a published table, and a list of measures of original and published rows."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ from rappor_core.errors import shown
 
 _MAX_CATEGORIES = 255
 _BLOCK = 256
-_AGREES = 0.9  # chance that a column agrees for one person
+_AGREES = 0.9  # the chance that a column agrees for the same person
 _LINKED = 100.0  # ratio above which rows are linked
 _MAX_LINKED_ROWS = 5_000
-_MAX_COLUMNS, _MAX_SETS = 6, 30  # of joint distances
+_MAX_COLUMNS, _MAX_SETS = 6, 30  # for joint distances
 
 
 def origin_test(original: Table, published: Table, seed: int) -> float:
-    """How well boosted trees tell published rows from original ones, as AUC; .5 is not at all.
+    """Return the AUC with which boosted trees distinguish published from original rows.
 
-    Out of five folds. The thesis uses a naive Bayes, which cannot see that columns were made
-    independent of each other, and so reports .5 for tables that trees separate at .59 to .86.
-    """
+    0.5 means not at all. It is computed from five folds. The thesis uses a naive Bayes, which
+    cannot see that columns were made independent, and so reports .5 for tables that trees separate
+    at .59 to .86."""
     first, second = encode_alike(original, published)
     X = np.concatenate([first, second])
     y = np.repeat([0, 1], [len(first), len(second)])
@@ -49,29 +49,26 @@ def origin_test(original: Table, published: Table, seed: int) -> float:
 
 
 def missing_person_share(original: Table, published: Table) -> float:
-    """Return the share of published rows that may belong to one person, to an attacker who knows
-    all other original rows.
+    """Return the share of published rows that may belong to the one person an attacker lacks.
 
-    The attacker knows the original rows but one, and strikes each off the published rows once.
-    `1 - |known and published| / |published|` as multisets, averaged over the missing person. The
-    thesis leaves the rule of matching open; this reading gives .53 where it reports .664.
-    """
+    The attacker knows all other original rows, and removes each from the published rows once: `1 -
+    |known and published| / |published|` as multisets, averaged over the missing person. The thesis
+    leaves the rule of matching open; this reading results in .53 where it reports .664."""
     before, after = number_rows(*encode_alike(original, published))
     length = max(int(before.max()), int(after.max())) + 1
     have = np.bincount(before, minlength=length)
     want = np.bincount(after, minlength=length)
-    lost = have[have <= want].sum() / len(before)  # without the person one match fewer
+    lost = have[have <= want].sum() / len(before)  # one match fewer without the person
     return float(1 - (np.minimum(have, want).sum() - lost) / len(after))
 
 
 def link_records(original: Table, published: Table) -> float:
-    """The share of published rows that an attacker links to the original row of their position.
+    """Return the share of published rows that an attacker links to the original row in their place.
 
-    Each is linked to the row of the greatest ratio P(agreements | one person) / P(agreements | by
-    chance) (Fellegi and Sunter 1969), above 100 and without equal. Columns are taken as
+    Each is linked to the row with the largest ratio P(agreements | one person) / P(agreements | by
+    chance) (Fellegi and Sunter 1969), if it is above 100 and unique. Columns are treated as
     independent; they agree for one person with probability .9, by chance with the sum over values
-    of the product of both shares. Time O(rows^2), memory O(rows).
-    """
+    of the product of both shares. Time O(rows^2), memory O(rows)."""
     first, second = encode_alike(original, published)
     chance = []
     for columns in zip(first.T, second.T, strict=True):
@@ -93,13 +90,12 @@ def link_records(original: Table, published: Table) -> float:
 
 @dataclass(frozen=True)
 class Measure:
-    """One measured figure. name: what is measured. column: of one column, or "all". value.
-    reading: what it says."""
+    """One measured number."""
 
-    name: str
-    column: str
+    name: str  # What is measured
+    column: str  # A column, or "all"
     value: float
-    reading: str
+    reading: str  # How to interpret the value
 
 
 def compare(
@@ -110,17 +106,18 @@ def compare(
     numeric: Collection[str] = (),
     floor: float = 0.001,
 ) -> list[Measure]:
-    """Measure what a published table keeps of the original one, and what it reveals of persons.
+    """Measure what a published table preserves of the original one, and what it reveals of people.
 
     Args:
-        original, published: the same columns. Generalized values are first spread over their leaves
-            (`disclosure.anonymize.specialize_column`).
-        seed: of the random queries and folds; the same gives the same figures.
-        numeric: columns of numbers, for which queries are intervals.
-        floor: share of rows that bounds the denominator of the error of a query.
+        original: The original table.
+        published: The published table with the same columns. Replace generalized values by leaves
+            first (`disclosure.anonymize.specialize_column`).
+        seed: The seed of the random queries and folds, which makes the numbers reproducible.
+        numeric: The number columns, for which queries are intervals.
+        floor: The share of rows that bounds the denominator of a query's error.
 
     Raises:
-        TableError: other columns, no rows, fewer than five.
+        TableError: The columns differ, or there are fewer than five rows.
     """
     unknown = sorted(set(numeric) - set(original))
     if unknown:
@@ -131,7 +128,7 @@ def compare(
 def _utility(
     original: Table, published: Table, seed: int, numeric: Collection[str], floor: float
 ) -> list[Measure]:
-    encode_alike(original, published)  # refuses tables with other columns
+    encode_alike(original, published)  # rejects tables with other columns
     measures = []
     for name in original:
         p, q = column_shares(original, published, [name])
@@ -154,7 +151,7 @@ def _utility(
 
 
 def _joint_distances(original: Table, published: Table, seed: int) -> list[Measure]:
-    """Mean distance of sets of two to six columns; of many sets some are drawn."""
+    """Measure mean distances of sets of two to six columns; from many sets a sample is drawn."""
     rng, measures = np.random.default_rng(seed), []
     for size in range(2, min(_MAX_COLUMNS, len(original) - 1) + 1):
         sets = list(combinations(original, size))

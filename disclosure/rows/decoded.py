@@ -1,11 +1,10 @@
-"""Draw several sets of synthetic rows from decoded estimates, and combine their analyses.
+"""Several sets of synthetic rows from decoded estimates, and combined analyses of them.
 
-Each set is analyzed as if it were a sample of real rows: an estimate q and its variance u. For m
-sets that were drawn afresh from what is known (all rows synthetic), Raghunathan, Reiter and Rubin
-(2003) give the variance T = (1 + 1/m) b - u_mean of the mean of q, b their variance between sets,
-with (m - 1) (1 - u_mean / ((1 + 1/m) b))^2 degrees of freedom. One set alone has b = 0 and shows
-nothing of what the decoding does not know.
-"""
+Each set is analyzed like a sample of real rows: an estimate q and its variance u. For m sets that
+were drawn independently (all rows synthetic), Raghunathan, Reiter and Rubin (2003) derive the
+variance T = (1 + 1/m) b - u_mean of the mean of q, b the variance between sets, with (m - 1) (1 -
+u_mean / ((1 + 1/m) b))^2 degrees of freedom. A single set has b = 0 and does not show the
+uncertainty of the decoding."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from disclosure.rows.domain import num_rows
 from disclosure.rows.estimates import DecodedCells, draw_shares
 from disclosure.typing import Floats, Table
 
-MAX_VALUES = 100_000_000  # of all sets: rows by columns
+MAX_VALUES = 100_000_000  # rows times columns of all sets
 
 
 def check_size(num_rows: int, num_columns: int, num_sets: int = 1) -> None:
-    """Raises TableError for more values than memory is sure to hold."""
+    """Raise TableError for more values than are certain to fit in memory."""
     if num_rows * num_columns * num_sets > MAX_VALUES:
         raise TableError(
             f"{num_sets:,} sets of {num_rows:,} rows by {num_columns:,} columns: {MAX_VALUES:,} "
@@ -37,17 +36,17 @@ def synthesize_decoded(
     num_rows: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> list[dict[str, list[str]]]:
-    """Draw sets of synthetic rows: for each set first the shares, from the uncertainty of the
-    estimates, then the rows.
+    """Draw sets of synthetic rows: for each set first shares within their uncertainty, then rows.
 
     Args:
-        estimates: unbiased, with their covariance.
-        num_sets: of which `combine_shares` and its like make one answer; two or more.
-        num_rows: of each set; None: as many as there were reports.
-        rng: for tests; rows need no secrecy, as the estimates are not secret.
+        estimates: Unbiased estimates with their covariance.
+        num_sets: The number of sets, two or more, which functions like `combine_shares` combine.
+        num_rows: The number of rows of each set; None for the number of reports.
+        rng: A generator for tests; rows need no secrecy, since the estimates are not secret.
 
     Raises:
-        TableError: fewer than two sets, fewer than one row, or more than 100 million values.
+        TableError: There are fewer than two sets, less than one row, or more than 100 million
+            values.
     """
     size = estimates.num_reports if num_rows is None else num_rows
     if num_sets < 2 or size < 1:
@@ -75,8 +74,7 @@ def _rows(
 
 @dataclass(frozen=True)
 class Combined:
-    """An estimate from several synthetic sets, with standard error, interval and degrees of
-    freedom."""
+    """An estimate from several synthetic sets, with error, interval and degrees of freedom."""
 
     estimate: float
     std_error: float
@@ -95,14 +93,15 @@ def combine(
     """Combine the analyses of m sets.
 
     Args:
-        estimates, variances: (m,) of each set, as for a plain sample of its rows.
-        rows_by_report: rows of a set over reports that were decoded. No decoding knows more than
-            its reports, so that the variance is never less than theirs: `u_mean rows_by_report`,
-            which also is in where b is below u_mean by chance.
-        level: of the interval.
+        estimates: The estimate of each set, (m,), as for a plain sample of its rows.
+        variances: Their variances, (m,).
+        rows_by_report: The rows of a set per decoded report. A decoding has no more information
+            than its reports, so the variance is at least theirs, `u_mean rows_by_report`, also if b
+            is below u_mean by chance.
+        level: The level of the interval.
 
     Raises:
-        TableError: fewer than two sets, lengths that differ, numbers out of range.
+        TableError: There are fewer than two sets, lengths differ, or numbers are out of range.
     """
     m = len(estimates)
     if m < 2 or len(variances) != m:
@@ -127,16 +126,16 @@ def combine_shares(
     num_reports: int,
     level: float = 0.95,
 ) -> Combined:
-    """Return the share of rows whose values lie in the given ones, over several sets.
+    """Return the share of rows with the given values, combined over several sets.
 
     Args:
-        sets: synthetic rows, by column.
-        where: by column, the values that count; all named columns must hold one of theirs.
-        num_reports: that the sets were decoded from.
-        level: of the interval, which is cut to [0, 1].
+        sets: Synthetic rows, by column.
+        where: By column, the values that count; a row must match in all named columns.
+        num_reports: The number of reports that the sets were decoded from.
+        level: The level of the interval, which is clipped to [0, 1].
 
     Raises:
-        TableError: a column that is not there, and what `combine` refuses.
+        TableError: A column is missing, or `combine` rejects the sets.
     """
     shares, rows = [], []
     for candidate_set in sets:

@@ -1,8 +1,7 @@
-"""The public domain of a table: what each column may hold, and the histogram of all combinations.
+"""The public domain of a table: the possible values of columns, and the histogram of all rows.
 
-Everything here is stated beforehand. A domain that was read off the rows (the values that occur,
-the smallest and the largest age) would reveal about persons, and no epsilon would cover it.
-"""
+Everything here is declared in advance. A domain read from the rows (the values that occur, the
+smallest and the largest age) would reveal something about people that no epsilon covers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,31 +17,30 @@ from disclosure.files import STRICT, naming, parse_toml, read_text
 from disclosure.typing import Integers, Table
 from rappor_core.errors import shown
 
-MAX_CELLS = 20_000_000  # of a histogram: 160 MB an array
-_MAX_WHOLE = 2**53  # below it, numbers and products of bins are exact
-_MAX_REAL = 1e300  # below it, differences are finite
+MAX_CELLS = 20_000_000  # of a histogram: 160 MB per array
+_MAX_WHOLE = 2**53  # smaller numbers and products of bins are exact
+_MAX_REAL = 1e300  # differences of smaller numbers are finite
 _MIN_DIGITS, _MAX_DIGITS = 6, 17
 
 
 @with_config(STRICT)
 @dataclass(frozen=True)
 class Categories:
-    """All values of a column of categories. Raises DomainError for none, or one twice."""
+    """All values of a category column. Raises DomainError for none, or a repeated one."""
 
     values: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Check."""
         if not self.values or len(set(self.values)) < len(self.values):
             raise DomainError(f"a value is declared twice, or none is: {shown(self.values)}")
 
     @property
     def size(self) -> int:
-        """Number of values."""
+        """The number of values."""
         return len(self.values)
 
     def codes(self, column: Sequence[str]) -> Integers:
-        """Index of each value, (rows,). Raises TableError for a value that is not declared."""
+        """Return the index of each value, (rows,). Raises TableError for an undeclared value."""
         index = {value: code for code, value in enumerate(self.values)}
         try:
             return np.array([index[value] for value in column], dtype=np.int64)
@@ -50,7 +48,7 @@ class Categories:
             raise TableError(f"value {shown(error.args[0])} is not declared") from None
 
     def draw(self, codes: Integers, rng: np.random.Generator) -> list[str]:  # noqa: ARG002
-        """Turn codes into values."""
+        """Convert codes to values."""
         return [self.values[code] for code in codes.tolist()]
 
 
@@ -59,9 +57,7 @@ class Categories:
 class EqualBins:
     """Numbers from `low` to `high`, both included, in bins of equal width.
 
-    whole: whether they are whole numbers; then low and high are, and each bin holds one or more.
-    Raises DomainError where that cannot be.
-    """
+    Whole numbers need whole ends, and at least one number per bin. Raises DomainError otherwise."""
 
     low: float
     high: float
@@ -69,7 +65,6 @@ class EqualBins:
     whole: bool = True
 
     def __post_init__(self) -> None:
-        """Check."""
         most = _MAX_WHOLE if self.whole else _MAX_REAL
         if not (-most <= self.low < self.high <= most and 1 <= self.bins <= MAX_CELLS):
             raise DomainError(
@@ -85,11 +80,11 @@ class EqualBins:
 
     @property
     def size(self) -> int:
-        """Number of bins."""
+        """The number of bins."""
         return self.bins
 
     def codes(self, column: Sequence[str]) -> Integers:
-        """Bin of each number, (rows,). Raises TableError for text other than a number within."""
+        """Return the bin of each number, (rows,). Raises TableError for invalid numbers."""
         try:
             values = np.array([float(value) for value in column])
         except ValueError as error:
@@ -107,7 +102,7 @@ class EqualBins:
         return np.minimum(codes, self.bins - 1)
 
     def draw(self, codes: Integers, rng: np.random.Generator) -> list[str]:
-        """Return a number of each bin, all alike likely: whole, or to a thousandth of a bin."""
+        """Draw a number uniformly from each bin: whole, or to a thousandth of a bin."""
         if self.whole:
             low, span = round(self.low), round(self.high - self.low) + 1
             first = -(-codes * span // self.bins)
@@ -128,7 +123,7 @@ def _as_values(declared: object) -> object:
     return {"values": tuple(declared)} if isinstance(declared, list) else declared
 
 
-# In a file, a list of values or a table of bins.
+# A file has a list of values or a table of bins.
 Axis = Annotated[
     Annotated[Categories, BeforeValidator(_as_values), Tag("values")]
     | Annotated[EqualBins, Tag("bins")],
@@ -139,16 +134,13 @@ Axis = Annotated[
 @with_config(STRICT)
 @dataclass(frozen=True)
 class RowDomain:
-    """The possible values of each column of a table, by name, in the order of the histogram's
-    axes.
+    """The possible values of each column of a table, in the order of the histogram's axes.
 
-    Raises DomainError for no columns, and for more than 20 million combinations.
-    """
+    Raises DomainError for no columns, and for more than 20 million combinations."""
 
     axes: Annotated[Mapping[str, Axis], Field(alias="columns")]
 
     def __post_init__(self) -> None:
-        """Check."""
         if not self.axes:
             raise DomainError("no columns are declared")
         if math.prod(self.shape) > MAX_CELLS:
@@ -159,14 +151,13 @@ class RowDomain:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the histogram: the number of values of each column."""
+        """The shape of the histogram: the number of values of each column."""
         return tuple(axis.size for axis in self.axes.values())
 
     def histogram(self, table: Table) -> Integers:
-        """Count the rows of each combination, of the domain's shape. Private.
+        """Count the rows of each combination, in the domain's shape. The result is private data.
 
-        Raises TableError for a column that is not there, and a value that is not declared.
-        """
+        Raises TableError for a missing column, and an undeclared value."""
         missing = [name for name in self.axes if name not in table]
         if missing:
             raise TableError(f"columns {shown(missing)} are not in the table")
@@ -182,17 +173,16 @@ class RowDomain:
         return np.bincount(cells, minlength=math.prod(self.shape)).reshape(self.shape)
 
     def rows(self, cells: Integers, rng: np.random.Generator) -> dict[str, list[str]]:
-        """Make a row for each index of a cell of the flat histogram, (rows,), as columns by name.
+        """Create a row, as columns by name, for each index (rows,) of a cell of the flat histogram.
 
-        rng: draws the number of a bin evenly within it.
-        """
+        Numbers are drawn uniformly from their bins by `rng`."""
         codes = np.unravel_index(cells, self.shape)
         axes = zip(self.axes.items(), codes, strict=True)
         return {name: axis.draw(code, rng) for (name, axis), code in axes}
 
 
 def num_rows(table: Table) -> int:
-    """Number of rows of a table. Raises TableError for none, and for columns of several lengths."""
+    """Return the number of rows. Raises TableError for none, and for unequal columns."""
     lengths = {len(column) for column in table.values()}
     if len(lengths) != 1 or lengths == {0}:
         raise TableError(f"columns of {sorted(lengths)} rows: one length of 1 or more is needed")
@@ -202,7 +192,6 @@ def num_rows(table: Table) -> int:
 def load_row_domain(path: Path) -> RowDomain:
     """Read `[columns]` of a TOML file: a list of texts, or { low, high, bins, whole } for numbers.
 
-    Raises DomainError that names the file, the column and the value.
-    """
+    Raises DomainError with the file, the column and the value."""
     with naming(path):
         return parse_toml(RowDomain, read_text(path, DomainError), DomainError)

@@ -1,10 +1,9 @@
-"""Decoded estimates of cells, with their covariance: what synthetic rows of a decoding come from.
+"""Decoded estimates of cells with their covariance, the source of synthetic rows.
 
-Reports were randomized on the devices, so that whatever is computed of their decoding costs no
-further epsilon. What is not free is honesty: rows that are drawn from one table of estimates look
-as if it were exact. `draw_shares` therefore draws several tables, each as likely as the estimates
-and their covariance allow, and the rows of each are one set.
-"""
+Reports were randomized on the devices, so computations on their decoding cost no further epsilon.
+The remaining issue is honesty: rows drawn from one table of estimates look as if it were exact.
+`draw_shares` therefore draws several tables, each as plausible as the estimates and their
+covariance allow, and each results in one set of rows."""
 
 from __future__ import annotations
 
@@ -18,40 +17,31 @@ from disclosure.errors import TableError
 from disclosure.release.tables import CellTable
 from disclosure.typing import Booleans, Floats, Integers
 
-REST = "*"  # in every column of the cell that holds what is not shown
-_LARGEST = 1e6  # estimate of a share, or its error: beyond, sums lose what they are of
+REST = "*"  # in every column of the cell for everything that is not shown
+_LARGEST = 1e6  # estimate of a share, or its error; larger ones make sums too inexact
 
 
 @dataclass(frozen=True)
 class DecodedCells:
-    """Unbiased estimates of the shares of cells that together are everything.
+    """Unbiased estimates of the shares of cells that cover everything.
 
-    columns: names.  cells: the value of each column, (M,) tuples.  estimate: (M,), may be negative.
-    covariance: (M, M), or (M,) variances where estimates are taken as uncorrelated.
-    num_reports: that they were decoded from.  first_day, last_day: of the reports, where known.
-    groups: (M,) of cells whose sum is known, as those of a slot; None: only that of all is, 1.
-    group_reports: of each group, where they are known.  metrics: that it is of; none: `columns`.
-    detected: (M,) tested to be above zero.  low: (M,) lower ends of the decoded intervals, each a
-    share of its group, as its table shows it.  None where they are not known, and of pools.
+    Raises TableError for lengths that differ, a repeated cell, and numbers that are not finite."""
 
-    Raises TableError for lengths that differ, a cell twice, and numbers that are not finite.
-    """
-
-    columns: tuple[str, ...]
-    cells: tuple[tuple[str, ...], ...]
-    estimate: Floats
-    covariance: Floats
-    num_reports: int
+    columns: tuple[str, ...]  # Names
+    cells: tuple[tuple[str, ...], ...]  # The value of each column, (M,) tuples
+    estimate: Floats  # (M,), may be negative
+    covariance: Floats  # (M, M), or (M,) variances if estimates are treated as uncorrelated
+    num_reports: int  # Number of decoded reports
     first_day: date | None = None
     last_day: date | None = None
+    # (M,) groups of cells of known sum, as slots; None: all sum to 1
     groups: Integers | None = None
-    group_reports: tuple[int, ...] | None = None
-    metrics: tuple[str, ...] = ()
-    detected: Booleans | None = None
-    low: Floats | None = None
+    group_reports: tuple[int, ...] | None = None  # Reports of each group, if known
+    metrics: tuple[str, ...] = ()  # Metrics of the estimates; if empty, `columns`
+    detected: Booleans | None = None  # (M,) tested to be above zero; None if unknown or pooled
+    low: Floats | None = None  # (M,) decoded lower ends, as shares of the group
 
     def __post_init__(self) -> None:
-        """Check."""
         size = len(self.cells)
         fits = self.estimate.shape == (size,) and self.covariance.shape in ((size,), (size, size))
         if not fits or not size or any(len(cell) != len(self.columns) for cell in self.cells):
@@ -72,14 +62,14 @@ class DecodedCells:
 
     @property
     def variances(self) -> Floats:
-        """Variance of each estimate, (M,)."""
+        """The variance of each estimate, (M,)."""
         if self.covariance.ndim == 1:
             return self.covariance
         return np.diag(self.covariance).copy()
 
     @property
     def reports_by_group(self) -> tuple[int, ...]:
-        """Number of reports of each group; of all where there are none, or theirs is not known."""
+        """The number of reports of each group; of all if unknown or without groups."""
         if self.groups is None or self.group_reports is None:
             return (self.num_reports,)
         return self.group_reports
@@ -87,19 +77,19 @@ class DecodedCells:
     def without_small(self, alone: Booleans) -> DecodedCells:
         """Pool the cells that may not be shown separately.
 
-        The pool is one cell with `*` in every column, or one of each group, whose first column
-        stays: what a release suppresses, rows must not show. One small cell alone would be shown
-        with its number, under another name: it takes the next smallest of its group with it. The
-        pool is chosen by looking at the estimates, so that it is too small on average.
+        The pool is one cell with `*` in every column, or one per group, whose first column stays:
+        rows must not show what a release suppresses. A single small cell would be shown under
+        another name, so the next smallest of its group is pooled with it. The pool is selected by
+        the estimates, so it is too small on average.
 
         Args:
-            alone: the cells that may, (M,), by the rule of whoever publishes.
+            alone: The cells that may be shown, (M,), by the publisher's rule.
 
         Returns:
-            The cells that remain, and the pools, without `detected` and `low`.
+            The remaining cells and the pools, without `detected` and `low`.
 
         Raises:
-            TableError: a value is `*` itself, or nothing remains.
+            TableError: A value is `*`, or nothing remains.
         """
         named = alone.copy()
         groups = np.zeros(len(named), dtype=np.int64) if self.groups is None else self.groups
@@ -133,16 +123,16 @@ class DecodedCells:
         )
 
     def without_few(self, enough: Booleans, step: int) -> DecodedCells:
-        """Leave out the groups of few reports, as slots, and round the reports of others down.
+        """Drop the groups of few reports, such as slots, and round the reports of the others down.
 
-        What remains weighs as its rounded reports.
+        The remaining groups are weighted by their rounded reports.
 
         Args:
-            enough: the groups that remain, one of `reports_by_group` each.
-            step: reports are rounded down to a multiple of it.
+            enough: Whether each group of `reports_by_group` remains.
+            step: The step to whose multiples reports are rounded down.
 
         Raises:
-            TableError: nothing remains, or no report after rounding.
+            TableError: Nothing remains, or no report after rounding.
         """
         exact = np.array(self.reports_by_group)
         rounded = exact // step * step
@@ -169,13 +159,11 @@ class DecodedCells:
 
 
 def slot_estimates(maps: Sequence[CellTable]) -> DecodedCells:
-    """Estimates of cells by slot: a row is one device in one slot, and no device is followed
-    over slots.
+    """Return estimates of cells by slot, for rows of one device in one slot.
 
-    A slot weighs as its number of reports, which is known. Errors of cells are taken as
-    uncorrelated. maps: of all cells, each of one slot, a stratum.
-
-    Raises TableError for no maps, a slot twice, and windows that begin on other days.
+    No device is followed over slots. A slot is weighted by its number of reports, which is known.
+    Errors of cells are treated as uncorrelated. `maps` have all cells, each of one slot (a
+    stratum). Raises TableError for no maps, a repeated slot, and windows that begin on other days.
     """
     if not maps:
         raise TableError("no maps")
@@ -204,13 +192,10 @@ def slot_estimates(maps: Sequence[CellTable]) -> DecodedCells:
 def draw_shares(
     estimates: DecodedCells, num_sets: int, rng: np.random.Generator | None = None
 ) -> Floats:
-    """Draw tables of shares, (num_sets, M): each N(estimate, covariance), then made a law.
+    """Draw tables of shares, (num_sets, M): each N(estimate, covariance), then projected.
 
-    A law has no negative shares, and the sums that are known. The nearest one is taken, by squared
-    differences over variances: what is known well moves less.
-
-    Raises TableError for fewer than one set.
-    """
+    Shares become nonnegative and get the known sums. The projection minimizes squared differences
+    over variances, so precise shares move less. Raises TableError for fewer than one set."""
     if num_sets < 1:
         raise TableError(f"{num_sets} sets: 1 or more are needed")
     source = rng or np.random.default_rng()
@@ -224,7 +209,7 @@ def draw_shares(
 
 
 def _nearest_law(drawn: Floats, estimates: DecodedCells) -> Floats:
-    """Return the law nearest to drawn shares (M,), by variances; each group with its sum."""
+    """Project drawn shares (M,) to the nearest valid ones, each group with its sum."""
     variances = np.maximum(estimates.variances, np.finfo(float).tiny)
     if estimates.groups is None:
         return nearest_shares(drawn, variances, 1.0)
@@ -238,11 +223,10 @@ def _nearest_law(drawn: Floats, estimates: DecodedCells) -> Floats:
 
 
 def nearest_shares(values: Floats, variances: Floats, total: float) -> Floats:
-    """Return the shares nearest to estimates: argmin sum (q - values)^2 / variances over q >= 0 of
-    sum `total`, above 0: (n,).
+    """Return the nearest shares (n,) that sum to `total` (> 0).
 
-    q = max(values - t variances, 0) for one t, found among the points where an entry becomes 0.
-    """
+    They are argmin sum (q - values)^2 / variances over q >= 0. The solution is q = max(values - t
+    variances, 0) for one t, found among the points where an entry becomes 0."""
     ratios = values / variances
     order = np.argsort(-ratios)
     ahead = (np.cumsum(values[order]) - total) / np.cumsum(variances[order])

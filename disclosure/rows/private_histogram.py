@@ -1,20 +1,18 @@
-"""Baseline and DPCocGen: synthetic rows of a table that their holder has in clear.
+"""Baseline and DPCocGen: private synthetic rows of a raw table.
 
-Neighboring tables differ by one row, there or not, so that one cell changes by 1: geometric noise
-of rate epsilon gives epsilon. The thesis takes Laplace noise, whose low bits can tell the count.
-Where one row may be replaced by another, the guarantee is twice epsilon.
-
-It then sets negative counts to 0, which is biased where most cells are empty: of 17,280 cells and
-32,561 rows at epsilon .005 a mass of 1.76 million remains. `project` takes the same amount from all
-cells and clips, so that the sum stays what it was: the nearest histogram of that sum.
+Neighboring tables differ by the presence of one row, so one cell changes by 1: geometric noise of
+rate epsilon provides epsilon. The thesis uses Laplace noise, whose low bits can reveal the count.
+If one row may be replaced by another, the guarantee is twice epsilon. The thesis then sets negative
+counts to 0, which is biased if most cells are empty: with 17,280 cells and 32,561 rows at epsilon
+.005, a mass of 1.76 million remains. `project` subtracts the same amount from all cells and clips,
+which preserves the sum: the nearest histogram of that sum.
 
 *Baseline* adds noise to the histogram of all combinations. *DPCocGen* spends parts of epsilon on
-the counts of each column alone and on the same histogram, groups the cells by what that noisy
-histogram shows, and spends the rest on the counts of the groups; the costs add up. A group's count
-is spread over its cells in proportion to the product of the columns' counts: the thesis does not
-say how, and has no such counts. It groups by MODL co-clustering, which on a noisy histogram merges
-next to nothing; here a kd-tree does, which sees the noisy histogram and nothing else of the table.
-"""
+the counts of each column alone and on the same histogram, groups the cells by the noisy histogram,
+and spends the rest on the counts of the groups; the costs add up. A group's count is distributed
+over its cells in proportion to the product of the columns' counts: the thesis does not say how, and
+has no such counts. It groups by MODL co-clustering, which merges almost nothing of a noisy
+histogram; here a kd-tree is used, which depends on the noisy histogram only."""
 
 import math
 from dataclasses import dataclass
@@ -33,21 +31,22 @@ from disclosure.typing import Floats, Integers, Table
 
 Synthesizer = Literal["dpcocgen", "baseline"]
 _MARGINS, _CELLS, _GROUPS = 0.3, 0.5, 0.2  # parts of epsilon
-_DEVIATIONS = 6  # of noise: more has a chance of about 1e-9
+_DEVIATIONS = 6  # standard deviations of noise, exceeded with a chance of about 1e-9
 _MIN_RATE = 1e-12
 _PENALTY = 0.75  # of a split, in variances of the noise and for each doubling of the cells
-_DEEPEST = 200  # cuts one below the other
-_Axes = tuple[Integers, ...]  # the values of each axis that a block holds
+_DEEPEST = 200  # the maximum depth of the tree
+_Axes = tuple[Integers, ...]  # the values of each axis in a block
 
 
 def perturb(counts: Integers, epsilon: float, rng: np.random.Generator | None = None) -> Floats:
-    """Counts with noise, unbiased; some are negative. rng: as in `add_geometric`."""
+    """Add unbiased noise to counts, some of which become negative; `rng` as in `add_geometric`."""
     return add_geometric(counts, 1, epsilon, rng).astype(float)
 
 
 def project(noisy: Floats, total: float) -> Floats:
-    """Return the nearest counts without negative ones, of sum `total`, of the same shape; zeros for
-    0 or below (Duchi et al. 2008)."""
+    """Return the nearest nonnegative counts of sum `total` (Duchi et al. 2008), in the same shape.
+
+    They are zeros if the total is 0 or below."""
     if total <= 0:
         return np.zeros(noisy.shape)
     return nearest_shares(noisy.ravel(), np.ones(noisy.size), total).reshape(noisy.shape)
@@ -55,15 +54,11 @@ def project(noisy: Floats, total: float) -> Floats:
 
 @dataclass(frozen=True)
 class NoisyHistogram:
-    """A private histogram, which may be published as it is.
+    """A private histogram, which may be published as it is."""
 
-    counts: expected rows of each cell, 0 or more, of the domain's shape.  epsilon: what it cost.
-    num_blocks: groups of cells that were counted together.
-    """
-
-    counts: Floats
-    epsilon: float
-    num_blocks: int
+    counts: Floats  # Expected rows of each cell, 0 or more, of the domain's shape
+    epsilon: float  # Its cost
+    num_blocks: int  # Groups of cells that were counted together
 
 
 def estimate_histogram(
@@ -78,21 +73,21 @@ def estimate_histogram(
     """Estimate the histogram of a table's rows with epsilon-differential privacy.
 
     Args:
-        table: a row a person. Columns that the domain does not name are not read.
-        domain: stated beforehand, and not read off the table.
-        epsilon: in nats; what the result reveals of any one row, in all.
-        ledger: of the data set; charged before any noise is drawn.
-        method: how noise is added.
-        rng: None draws the noise from the system's secure randomness; a generator is for tests.
+        table: The table, one row per person. Columns that are not in the domain are not read.
+        domain: The domain, declared in advance and not read from the table.
+        epsilon: The total privacy loss, in nats, about any one row.
+        ledger: The data set's ledger, charged before any noise is drawn.
+        method: How noise is added.
+        rng: None for the system's secure randomness; a generator is for tests.
 
     Raises:
         BudgetError: epsilon is not above 0, or the ledger does not suffice.
-        TableError: a value that the domain does not declare; an epsilon
-            so small that the noise alone may make more rows than can be drawn. Whether it is
-            depends on the domain and epsilon, not on the rows; nothing is charged then.
+        TableError: A value is not declared, or epsilon is so small that noise alone may create more
+            rows than can be drawn. The latter depends on the domain and epsilon, not on the rows;
+            nothing is charged then.
     """
     charge, baseline = Charge(epsilon), method == "baseline"
-    if rng is None:  # refused before anything is charged
+    if rng is None:  # reject before anything is charged
         margin = _MARGINS / len(domain.axes)
         for share in (1.0,) if baseline else (_CELLS, _GROUPS, margin):
             check_rate(epsilon * share)
@@ -107,10 +102,9 @@ def estimate_histogram(
 
 
 def _check_noise(epsilon: float, share: float, domain: RowDomain) -> None:
-    """Raise TableError where noise in the number of rows may pass what can be drawn.
+    """Raise TableError if noise in the number of rows may exceed what can be drawn.
 
-    The number of rows is a sum over groups of cells, at most as many as there are cells.
-    """
+    The number of rows is a sum over groups of cells, which are at most the number of cells."""
     cells = math.prod(domain.shape)
     rate = min(max(epsilon * share, _MIN_RATE), 1.0)
     most = _DEVIATIONS * math.sqrt(geometric_variance(1, rate) * cells)
@@ -123,14 +117,14 @@ def _check_noise(epsilon: float, share: float, domain: RowDomain) -> None:
 
 
 def _grouped(counts: Integers, epsilon: float, rng: np.random.Generator | None) -> NoisyHistogram:
-    """DPCocGen. Reads the counts three times, for the three parts of epsilon."""
+    """Run DPCocGen, which reads the counts three times, for the three parts of epsilon."""
     first = epsilon * _CELLS
     second = epsilon - first - epsilon * _MARGINS
     noisy = perturb(counts, first, rng)
     base = _expected(counts, noisy, epsilon * _MARGINS / counts.ndim, first, rng)
     blocks = partition(noisy, base, first).ravel()
     sums = perturb(np.bincount(blocks, counts.ravel()).astype(np.int64), second, rng)
-    # counts of blocks from both rounds of noise, by the inverse of their variances
+    # combine the counts of blocks from both rounds of noise by their inverse variances
     noise = np.bincount(blocks) * geometric_variance(1, first)
     weight = 1 / (1 + geometric_variance(1, second) / noise)
     joined = weight * sums + (1 - weight) * np.bincount(blocks, noisy.ravel())
@@ -140,18 +134,17 @@ def _grouped(counts: Integers, epsilon: float, rng: np.random.Generator | None) 
 
 
 def _total(noisy: Floats, epsilon: float) -> float:
-    """Return the number of rows: the sum of the counts, at least the standard error of it."""
+    """Return the number of rows: the sum of the counts, at least its standard error."""
     return max(float(noisy.sum()), math.sqrt(geometric_variance(1, epsilon) * noisy.size))
 
 
 def _expected(
     counts: Integers, noisy: Floats, each: float, first: float, rng: np.random.Generator | None
 ) -> Floats:
-    """What independent columns would give each cell, above 0.
+    """Return the expected count of each cell, above 0, if columns were independent.
 
-    A column's counts are those measured, with noise of epsilon `each`, and those of the noisy
-    histogram, of epsilon `first`, by their variances.
-    """
+    A column's counts are the measured ones, with noise of epsilon `each`, combined with those of
+    the noisy histogram, of epsilon `first`, by their variances."""
     axes = range(counts.ndim)
     others = [tuple(other for other in axes if other != axis) for axis in axes]
     margins = [perturb(counts.sum(axis=rest), each, rng) for rest in others]
@@ -167,34 +160,32 @@ def _expected(
 
 
 def partition(noisy: Floats, expected: Floats, epsilon: float) -> Integers:
-    """Group cells that are counted together, by a kd-tree; number the block of each cell.
+    """Group cells that are counted together by a kd-tree; return the block number of each cell.
 
-    Each split cuts one axis in two. The values of the axis are first put in the order of their
-    counts, relative to what is expected of them, as regression trees do with categories: of all
-    ways to cut in two by one axis, the best is then one of the cuts in that order (Fisher 1958).
-    The tree grows as long as a split could pay, and is pruned from its leaves: a split stays if it
-    and those below it take more from the squared error than their price.
+    Each split divides one axis in two. The values of the axis are first ordered by their counts
+    relative to the expected ones, as regression trees do with categories: the best split by one
+    axis is then one of the splits in that order (Fisher 1958). The tree grows while a split could
+    pay, and is pruned from its leaves: a split stays if it and those below it reduce the squared
+    error by more than their price.
 
     Args:
-        noisy: counts with geometric noise of this epsilon; some are negative. Any shape, an axis a
-            column.
-        expected: what the block of all cells would give each cell, above 0, of the same shape:
-            cells of a block are in proportion to it.
-        epsilon: of the noise, which reveals its variance.
+        noisy: Counts with geometric noise of this epsilon, some negative, one axis per column.
+        expected: The expected counts, above 0, to which the cells of a block are proportional.
+        epsilon: The epsilon of the noise, which determines its variance.
 
     Returns:
-        Numbers of blocks, from 0 and without gaps, of the shape of `noisy`.
+        Block numbers, from 0 without gaps, of the shape of `noisy`.
     """
     price = _PENALTY * geometric_variance(1, epsilon) * max(math.log2(noisy.size), 1.0)
 
     def grow(axes: _Axes, depth: int) -> tuple[list[_Axes], float]:
-        """Blocks of a node, and what they take from its squared error, less what they cost."""
+        """Return the blocks of a node, and the reduction of its squared error minus their price."""
         place = np.ix_(*axes)
         counts, weights = noisy[place], expected[place]
         if depth == _DEEPEST or counts.size == 1:
             return [axes], 0.0
         ratio = float((counts * weights).sum() / (weights**2).sum())
-        if float(((counts - ratio * weights) ** 2).sum()) <= price:  # more no splits can take
+        if float(((counts - ratio * weights) ** 2).sum()) <= price:  # no splits can gain more
             return [axes], 0.0
         gain, axis, order, cut = _best_split(counts, weights)
         halves = []
@@ -214,7 +205,7 @@ def partition(noisy: Floats, expected: Floats, epsilon: float) -> Integers:
 
 
 def _best_split(counts: Floats, weights: Floats) -> tuple[float, int, Integers, int]:
-    """The squared error that the best cut takes away; its axis, the order of values, the cut."""
+    """Return the best split: its reduction of squared error, its axis, the value order, the cut."""
     products, squares = counts * weights, weights**2
     best = (-1.0, 0, np.arange(counts.shape[0]), 1)
     for axis, size in enumerate(counts.shape):
@@ -245,13 +236,13 @@ def draw_rows(
     """Draw rows from an estimated histogram, by column.
 
     Args:
-        histogram: of the domain.
-        domain: of the columns.
-        num_rows: how many; None: as many as the histogram holds.
-        rng: for tests.
+        histogram: The histogram of the domain.
+        domain: The domain of the columns.
+        num_rows: The number of rows; None for the sum of the histogram.
+        rng: A generator for tests.
 
     Raises:
-        TableError: the histogram is empty, num_rows is below 1, or rows by columns pass 100 million
+        TableError: The histogram is empty, num_rows is below 1, or there are more than 100 million
             values.
     """
     total = float(histogram.counts.sum())

@@ -1,4 +1,4 @@
-"""Read estimates, apply a release policy to them before rows are drawn, and write the rows."""
+"""Publication of synthetic rows: read estimates, apply a release policy, and write the rows."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,32 +28,28 @@ _AGAIN = "decode the pairs again with rappor decode -o"
 FORMAT = "rappor-synthetic-rows"
 VERSION = 1
 DESCRIPTION = "synthesis.json"
-ROWS_ARE = "rows are"  # never written over
+ROWS_ARE = "rows are"  # "... never overwritten", for an error message
 OF_DECODING = (
     "Rows drawn from decoded estimates. No row is of a person or a device, and no epsilon was "
     "spent on them beyond that of the reports.",
     "Each set was drawn from another table of shares, as likely as the estimates and their errors "
     "allow. Analyze each set alone and combine: mean of the estimates q, variance "
     "max((between - within), within * rows / reports) + between / sets. One set alone, or all "
-    "joined, looks surer than the reports are.",
+    "joined, looks more certain than the reports are.",
     "Shares below about 3 standard errors are too large on average, since rows cannot be negative.",
 )
 OF_TABLE = (
     "Rows drawn from a histogram with noise. Neighboring tables differ by one row, there or not; "
-    "what these rows tell of any one row is bounded by epsilon.",
-    "Intervals and tests that take the rows as a sample are too sure: the noise is not in them.",
+    "what these rows reveal about any one row is bounded by epsilon.",
+    "Intervals and tests that treat the rows as a sample are too certain: they ignore the noise.",
 )
 
 
 def read_estimates(folder: Path) -> DecodedCells:
-    """Return the cells of a joint table, of all categories of one metric, or of all places by slot.
+    """Return the cells of a joint table, of all categories of a metric, or of places by slot.
 
-    Of a density of several windows the last is taken.
-
-    Raises:
-        ReleaseError: a folder of another kind; a table that does not hold all values, as one of
-            strings; files that cannot be used.
-    """
+    From a density of several windows the last is used. Raises ReleaseError for another kind of
+    folder, a table that does not cover all values (as of strings), and unusable files."""
     if mark_of(folder) == JOINT:
         return _of_joint(folder)
     tables = read_source(folder)
@@ -96,7 +92,7 @@ class _JointCell:
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class _Joint:
-    """What results.json says of a joint table."""
+    """The relevant contents of a joint table's results.json."""
 
     of: tuple[str, ...]
     reports: int
@@ -136,26 +132,25 @@ def _covariance(path: Path) -> Floats:
 
 
 def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date) -> DecodedCells:
-    """Apply a release policy to estimates before rows are drawn: sealed days, enough reports, no
-    small cells.
+    """Apply a release policy to estimates before rows are drawn.
 
-    Slots of fewer than `min_reports` reports are left out; then numbers of reports are rounded
-    down. Cells that a table of the same decoding does not show separately
-    (`ReleasePolicy.stand_alone`) are pooled as `*`, two at least. The rows show all other
-    estimates: earlier releases and overlapping windows are not looked at, so that a decoding is
-    published as a table or in rows, not both.
+    Days must be sealed. Slots of fewer than `min_reports` reports are dropped; then numbers of
+    reports are rounded down. Cells that a table of the same decoding does not show separately
+    (`ReleasePolicy.stand_alone`) are pooled as `*`, at least two together. The rows show all other
+    estimates: earlier releases and overlapping windows are not considered, so a decoding may be
+    published as a table or as rows, not both.
 
     Args:
-        estimates: with their days, and `detected` and `low` of each cell.
-        policy: of the release.
-        issued: day of issue, by which windows are judged to be sealed.
+        estimates: Estimates with their days, and `detected` and `low` of each cell.
+        policy: The policy of the release.
+        issued: The day of issue, on which windows must be sealed.
 
     Returns:
-        The estimates that rows may be drawn of.
+        The estimates from which rows may be drawn.
 
     Raises:
-        PolicyError: days that the policy does not publish or are not known; too few reports.
-        TableError: no cell may be shown separately, or it is not known which are detected.
+        PolicyError: The days are not published or unknown, or there are too few reports.
+        TableError: No cell may be shown separately, or it is unknown which are detected.
     """
     if estimates.first_day is None or estimates.last_day is None:
         raise PolicyError(
@@ -183,17 +178,17 @@ def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date
 def release_of_rows(
     estimates: DecodedCells, policy: ReleasePolicy, issued: date, earlier: Sequence[Release] = ()
 ) -> Release:
-    """The release that rows of decoded estimates are, for their manifest and for later releases.
+    """Return the release that represents the rows, for their manifest and for later releases.
 
     Args:
-        estimates: from `admit_estimates`, with their days.
-        policy: of the release.
-        issued: day of issue.
-        earlier: releases of the same owner, oldest first.
+        estimates: Estimates from `admit_estimates`, with their days.
+        policy: The policy of the release.
+        issued: The day of issue.
+        earlier: Releases of the same owner, oldest first.
 
     Raises:
-        ReleaseError: an earlier release has a table of a metric of it in any of its days, or rows;
-            or was built on one that is not given.
+        ReleaseError: An earlier release has a table or rows of one of its metrics on one of its
+            days, or was built on a release that is not given.
     """
     if estimates.first_day is None or estimates.last_day is None:
         raise ReleaseError("the estimates do not say their days")
@@ -215,13 +210,12 @@ def write_rows(
     sign: Sign | None = None,
     key_id: str = "",
 ) -> list[str]:
-    """Write a CSV file a set, and synthesis.json, into a folder that does not exist yet.
+    """Write one CSV file per set, and synthesis.json, to a new folder; return the file names.
 
-    Values that a spreadsheet would compute get an apostrophe before them. With a release (of
-    `release_of_rows`) its release.json and a manifest of all files are written, signed where there
-    is a `sign`, as `write_release` does. Returns the names of the files. Raises ReleaseError where
-    the folder exists, or cannot be written.
-    """
+    Values that a spreadsheet would compute are prefixed with an apostrophe. With a release (from
+    `release_of_rows`), its release.json and a manifest of all files are written too, signed if
+    there is a `sign`, as `write_release` does. Raises ReleaseError if the folder exists or cannot
+    be written."""
     if release is not None:
         write = partial(_write_files, sets, description, notes)
         return write_release(release, folder, sign, key_id, rows=write)

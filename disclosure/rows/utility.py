@@ -1,4 +1,4 @@
-"""Measures of utility: what a published table keeps of the original one."""
+"""Measures of utility: what a published table preserves of the original one."""
 
 import math
 import re
@@ -21,11 +21,9 @@ _PIECE = re.compile(
 
 
 def encode_alike(*tables: Table) -> list[Integers]:
-    """Encode tables by the same numbers: for each, (rows, columns) indices among all values of a
-    column, sorted.
+    """Encode tables as indices among all values of a column, sorted: (rows, columns) for each.
 
-    Raises TableError if the tables have other columns than the first, or no rows.
-    """
+    Raises TableError if tables have other columns than the first, or no rows."""
     lengths = [num_rows(table) for table in tables]
     if any(set(table) != set(tables[0]) for table in tables):
         raise TableError(f"tables with other columns: {[list(table) for table in tables]}")
@@ -37,24 +35,23 @@ def encode_alike(*tables: Table) -> list[Integers]:
 
 
 def number_rows(*codes: Integers) -> list[Integers]:
-    """Number the rows of several tables of codes, equal rows alike."""
+    """Number the rows of several tables of codes, with equal numbers for equal rows."""
     numbers = np.unique(np.concatenate(codes), axis=0, return_inverse=True)[1].ravel()
     return list(np.split(numbers, np.cumsum([len(table) for table in codes])[:-1]))
 
 
 def hellinger(p: Floats, q: Floats) -> float:
-    """Hellinger distance, sqrt(sum (sqrt p - sqrt q)^2) / sqrt 2, in [0, 1]; zeros are allowed.
+    """Return the Hellinger distance sqrt(sum (sqrt p - sqrt q)^2) / sqrt 2, in [0, 1].
 
-    p, q: shares of the same values, each summing to 1.
-    """
+    p and q are shares of the same values, each summing to 1; zeros are allowed."""
     return float(np.linalg.norm(np.sqrt(p) - np.sqrt(q)) / np.sqrt(2))
 
 
 def kl_divergence(p: Floats, q: Floats) -> float:
-    """Kullback-Leibler divergence, sum p ln(p / q), in nats; infinite where q is 0 and p is not.
+    """Return the Kullback-Leibler divergence sum p ln(p / q), in nats.
 
-    The thesis gives it "in bits" without saying log base 2: divide by ln 2 for bits.
-    """
+    It is infinite if q is 0 and p is not. The thesis states it "in bits" without log base 2: divide
+    by ln 2 for bits."""
     positive = p > 0
     if (q[positive] == 0).any():
         return float("inf")
@@ -62,7 +59,7 @@ def kl_divergence(p: Floats, q: Floats) -> float:
 
 
 def column_shares(original: Table, published: Table, columns: Sequence[str]) -> list[Floats]:
-    """Shares of every combination of some columns that either table shows: (combinations,) each."""
+    """Return the shares of every combination of columns in each table, (combinations,) each."""
     chosen = [{name: table[name] for name in columns} for table in (original, published)]
     numbers = number_rows(*encode_alike(*chosen))
     length = max(int(part.max()) for part in numbers) + 1
@@ -79,15 +76,13 @@ def counting_query_error(
     num_columns: int = 2,
     floor: float = 0.001,
 ) -> float:
-    """The mean of |published - original| / max(original, floor) over random queries, as shares.
+    """Return the mean of |published - original| / max(original, floor) over random queries.
 
-    A query takes `num_columns` random columns; of each a random interval if it is numeric, else a
-    random subset that holds each value with probability 1/2. The thesis divides by the original
-    count alone, which may be 0: `floor`, a share of the rows, bounds the denominator, and the error
-    means little without it.
-
-    Raises TableError for a floor outside (0, 1], columns that differ, and too few of them.
-    """
+    A query uses `num_columns` random columns: for a numeric one a random interval, else a random
+    subset that contains each value with probability 1/2. The thesis divides by the original count
+    alone, which may be 0: `floor`, a share of the rows, bounds the denominator, and the error means
+    little without it. Raises TableError for a floor outside (0, 1], columns that differ, and too
+    few of them."""
     if not 0 < floor <= 1 or not 1 <= num_columns <= len(original) or num_queries < 1:
         raise TableError(
             f"floor in (0, 1], columns in 1 to {len(original)} and 1 query or more are needed, "
@@ -111,7 +106,7 @@ def counting_query_error(
 def _values(
     original: Table, published: Table, numeric: Collection[str]
 ) -> dict[str, tuple[Floats, Floats]]:
-    """By column: numbers of the numeric ones, codes of the others."""
+    """Return by column the numbers of numeric ones, and the codes of others."""
     first, second = encode_alike(original, published)
     values = {}
     for index, name in enumerate(original):
@@ -126,7 +121,7 @@ def _values(
 def _random_subset(
     pair: tuple[Floats, Floats], is_numeric: bool, rng: np.random.Generator
 ) -> list[Floats]:
-    """How much of each row is within a random interval, or a random set of values."""
+    """Return the part of each row inside a random interval, or a random set of values."""
     if is_numeric:
         numbers = pair[0][np.isfinite(pair[0]).all(axis=1)].mean(axis=1)
         low, high = np.sort(rng.choice(numbers, 2))
@@ -140,12 +135,13 @@ def read_intervals(name: str, values: Sequence[str]) -> Floats:
     """Read numbers, and intervals as `anonymize` and `co-cluster` write them, (n, 2).
 
     Args:
-        name: of the column.
-        values: numbers (`23`); intervals (`[20,29]`, `]20,29]`, `<=23`, `>23`), several joined by
-            `or`, which are read as the one that holds them; `any ...`; or missing, two NaN.
+        name: The name of the column.
+        values: Numbers (`23`); intervals (`[20,29]`, `]20,29]`, `<=23`, `>23`), several joined by
+            `or`, which are read as the interval that contains them; `any ...`; or missing, as two
+            NaN.
 
     Raises:
-        TableError: another text.
+        TableError: A text is none of these.
     """
     ends_of = {value: _interval(value) for value in set(values)}
     wrong = next((value for value in values if ends_of[value] is None), None)
@@ -172,8 +168,9 @@ def _interval(text: str) -> tuple[float, float] | None:
 
 
 def _part_between(ends: Floats, low: float, high: float, numbers: Floats) -> Floats:
-    """Return the part of each interval that lies between two ends, (n,); an open one ends with the
-    numbers, and a missing one has none."""
+    """Return the part of each interval between two ends, (n,); 0 for a missing interval.
+
+    An open interval is assumed to end with the numbers."""
     usable = ~np.isnan(ends).any(axis=1)
     first = np.where(np.isinf(ends[:, 0]), numbers.min(), ends[:, 0])
     last = np.where(np.isinf(ends[:, 1]), numbers.max(), ends[:, 1])

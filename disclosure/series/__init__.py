@@ -1,7 +1,6 @@
-"""Differential privacy for counters that their holder has in clear: server metrics, reports a slot.
+"""Differential privacy for raw counters: server metrics, reports by slot.
 
-Not for what was decoded from reports: that is private already.
-"""
+Do not use it for decoded reports, which are private already."""
 
 from disclosure.series.budget import BudgetLedger, Charge, make_ledger, open_ledger, read_ledger
 from disclosure.series.noise import (

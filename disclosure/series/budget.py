@@ -1,10 +1,9 @@
-"""A ledger of what releases of one data set have cost, in memory and in a file.
+"""A ledger of the privacy costs of all releases of one data set, in memory and in a file.
 
 JSON: `{"format": "rappor-budget", "version": 1, "limit": {...}, "entries": [...]}`. A charge is on
-the disk before `spend` returns, and so before any noise is drawn. One process at a time: a file
-next to it, `NAME.lock`, says that it is in use. Symbolic links are followed first, so that one file
-has one lock; a copy of a ledger is another ledger, and nothing can tell.
-"""
+disk before `spend` returns, and so before any noise is drawn. One process at a time may use a
+ledger: a file next to it, `NAME.lock`, marks it as in use. Symbolic links are resolved first, so
+that one file has one lock. A copy of a ledger is another ledger, which cannot be detected."""
 
 import errno
 import math
@@ -27,47 +26,43 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Charge:
-    """The cost (epsilon, delta) of one release. Raises BudgetError unless epsilon > 0, 0 <=
-    delta < 1."""
+    """The cost (epsilon, delta) of one release; BudgetError unless epsilon > 0, 0 <= delta < 1."""
 
     epsilon: float
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check."""
         if not (0 < self.epsilon < math.inf and 0 <= self.delta < 1):
             raise BudgetError(f"epsilon > 0 and 0 <= delta < 1 are needed, not {self}")
 
 
 @dataclass
 class BudgetLedger:
-    """The privacy budget of one data set and what was spent of it. Charge before drawing noise.
+    """The privacy budget of one data set and its charges. Charge before drawing noise.
 
-    Charges add up (sequential composition). Charges to parts that share no person cost the largest
-    of them (parallel composition). path: file that every charge is written to while `is_open`.
-    """
+    Charges add up (sequential composition). Charges to parts that share no person cost their
+    maximum (parallel composition)."""
 
     limit: Charge
     entries: list[tuple[str, Charge]] = field(default_factory=list)
-    path: Path | None = None
+    path: Path | None = None  # The file for every charge while `is_open`
     is_open: bool = True
 
     @property
     def spent_epsilon(self) -> float:
-        """Sum of all epsilons that were charged, nats."""
+        """The sum of all charged epsilons, in nats."""
         return math.fsum(charge.epsilon for _, charge in self.entries)
 
     @property
     def spent_delta(self) -> float:
-        """Sum of all deltas that were charged."""
+        """The sum of all charged deltas."""
         return math.fsum(charge.delta for _, charge in self.entries)
 
     def spend(self, purpose: str, charge: Charge) -> None:
-        """Enter a charge, on the disk when this returns if the ledger has a file.
+        """Record a charge, which is on disk when this returns if the ledger has a file.
 
-        Raises BudgetError, and enters nothing, where the limit is passed or the file cannot be
-        written.
-        """
+        Raises BudgetError, and records nothing, if the limit is exceeded or the file cannot be
+        written."""
         if not self.is_open:
             raise BudgetError(f"{self.path} is closed: open it again to charge {purpose}")
         epsilon = self.spent_epsilon + charge.epsilon
@@ -105,7 +100,7 @@ class _Entry:
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class _File:
-    """What the file of a ledger holds."""
+    """The contents of a ledger file."""
 
     limit: _Cost
     entries: tuple[_Entry, ...]
@@ -114,7 +109,7 @@ class _File:
 
 
 def make_ledger(path: Path, limit: Charge) -> None:
-    """Make the file of a ledger on which nothing is spent. Raises BudgetError where one exists."""
+    """Create the file of an empty ledger. Raises BudgetError if one exists."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         try:
@@ -123,16 +118,13 @@ def make_ledger(path: Path, limit: Charge) -> None:
             path.unlink(missing_ok=True)
             raise
     except FileExistsError:
-        raise BudgetError(
-            f"{path} exists; a ledger is never begun again for the same data"
-        ) from None
+        raise BudgetError(f"{path} exists; a ledger is never restarted for the same data") from None
     except OSError as error:
         raise BudgetError(f"{path} cannot be written: {file_problem(error)}") from None
 
 
 def read_ledger(path: Path) -> BudgetLedger:
-    """Read a ledger from its file, to look at; changes to the result are not written. Raises
-    BudgetError."""
+    """Read a ledger for inspection; changes are not written. Raises BudgetError."""
     try:
         ledger = parse(_File, path.read_bytes(), BudgetError)
         entries = [(entry.purpose, Charge(entry.epsilon, entry.delta)) for entry in ledger.entries]
@@ -145,12 +137,11 @@ def read_ledger(path: Path) -> BudgetLedger:
 
 @contextmanager
 def open_ledger(path: Path) -> Iterator[BudgetLedger]:
-    """Open a ledger file for the block: each charge is written before it returns. Raises
-    BudgetError where it is in use, or no ledger.
+    """Open a ledger file for the block; each charge is written before it returns.
 
-    It takes no charge after it was left. A file with two names (a hard link) is refused: each
-    write makes a new file, so that the other name would keep the old charges.
-    """
+    No charge is accepted after the block. A file with two names (a hard link) is rejected: each
+    write creates a new file, so the other name would keep the old charges. Raises BudgetError if
+    the file is in use, or not a ledger."""
     path = Path(os.path.realpath(path))
     lock = path.with_name(f"{path.name}.lock")
     try:
@@ -185,9 +176,9 @@ def _write(path: Path, ledger: BudgetLedger) -> None:
         return
     opened = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(opened)  # a new name is lost else
+        os.fsync(opened)  # otherwise a new name may be lost
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that have no such thing
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not supported by the file system
             raise
     finally:
         os.close(opened)

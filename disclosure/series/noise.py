@@ -1,16 +1,11 @@
-"""Mechanisms of differential privacy for numbers and series that their holder has in clear.
+"""Differential privacy mechanisms for raw numbers and series.
 
-For whole numbers take `add_geometric`: the low bits of a floating-point sum with Laplace noise can
-tell the number (Mironov 2012). Round what the others return.
-
-One person changes the series by at most `sensitivity` in L2, and so the coefficients: an
-orthonormal transform keeps lengths. The text on series scales its Fourier noise without any
-sensitivity, which is right only where each person is counted once; and numpy's default transform is
-not orthonormal.
-
-The number of coefficients is a parameter. Choosing it by looking at the series breaks the
-guarantee.
-"""
+For whole numbers use `add_geometric`: the low bits of a floating-point sum with Laplace noise can
+reveal the number (Mironov 2012). Round the results of the other mechanisms. One person changes the
+series, and so its coefficients, by at most `sensitivity` in L2, since an orthonormal transform
+preserves lengths. The text on series scales its Fourier noise without any sensitivity, which is
+right only if each person is counted once; and numpy's default transform is not orthonormal. The
+number of coefficients is a parameter: choosing it by looking at the series breaks the guarantee."""
 
 import math
 import os
@@ -24,8 +19,8 @@ from disclosure.series.budget import Charge
 from disclosure.typing import Floats, Integers
 
 _WORD = 64
-_MIN_RATE = 1e-12  # the sum of two numbers and a count fits 63 bits
-_MAX_RATE = 40.0  # beyond, 64 bits hold the chance of any noise badly, and soon not at all
+_MIN_RATE = 1e-12  # so that the sum of two numbers and a count fits 63 bits
+_MAX_RATE = 40.0  # above it, 64 bits cannot represent the chance of any noise
 RandomBytes = Callable[[int], bytes]
 
 
@@ -36,18 +31,17 @@ def system_geometric(
 
     The binary digits of a geometric number are independent: for P(G = g) proportional to a^g, digit
     j is 1 with probability a^(2^j) / (1 + a^(2^j)). Each digit is one comparison of 64 secure
-    random bits with a threshold. No logarithm of a floating-point number is taken, so that there
-    are no gaps in what can occur; the probability of a digit is off by 2^-64, or by a part of 2^-52
-    of itself. A number is thus within 2^-46 of its law, in total variation: epsilon has a delta of
-    that order.
+    random bits with a threshold. No logarithm of a floating-point number is computed, so every
+    value can occur; the probability of a digit is off by 2^-64, or by a relative 2^-52. A number is
+    thus within 2^-46 of its law, in total variation: epsilon has a delta of that order.
 
     Args:
-        rate: above 0, nats.
-        shape: of the result.
-        random_bytes: bytes of secure randomness; another source in tests only.
+        rate: The rate in nats, above 0.
+        shape: The shape of the result.
+        random_bytes: A source of secure random bytes; use another one in tests only.
 
     Raises:
-        BudgetError: the rate is below 1e-12, or above 40.
+        BudgetError: The rate is below 1e-12, or above 40.
     """
     check_rate(rate)
     drawn = np.zeros(shape, dtype=np.int64)
@@ -60,7 +54,7 @@ def system_geometric(
 
 
 def check_rate(rate: float) -> None:
-    """Raises BudgetError for a rate, epsilon / sensitivity, below 1e-12 or above 40."""
+    """Raise BudgetError for a rate, epsilon / sensitivity, below 1e-12 or above 40."""
     if not rate >= _MIN_RATE:
         raise BudgetError(f"epsilon / sensitivity = {rate:g} is below {_MIN_RATE:g}")
     if rate > _MAX_RATE:
@@ -68,7 +62,7 @@ def check_rate(rate: float) -> None:
 
 
 def _threshold(exponent: float) -> int:
-    """2^64 times the probability of a digit, 1 / (1 + exp(exponent)), rounded."""
+    """Return 2^64 times the probability of a digit, 1 / (1 + exp(exponent)), rounded."""
     if exponent > _WORD:
         return 0
     return round(2.0**_WORD / (1 + math.exp(exponent)))
@@ -79,8 +73,7 @@ def add_laplace(
 ) -> Floats:
     """Add Laplace noise of scale sensitivity / epsilon to each value.
 
-    sensitivity: L1, what one person can change in all values together.
-    """
+    The L1 sensitivity is the maximum change by one person in all values together."""
     _check(sensitivity, epsilon)
     return values + rng.laplace(0, sensitivity / epsilon, np.shape(values))
 
@@ -90,12 +83,10 @@ def add_geometric(
 ) -> Integers:
     """Add two-sided geometric noise: P(z) = (1 - a) / (1 + a) a^|z|, a = exp(-epsilon/sensitivity).
 
-    The thesis prints (1 + a) / (1 - a), which does not sum to 1. Counts stay whole, and may be
-    negative: setting those to 0 is biased upwards where most counts are small.
-
-    rng: None draws from the system's secure randomness, as production should; a generator is for
-    tests and simulations, which need the same noise again.
-    """
+    The thesis prints (1 + a) / (1 - a), which does not sum to 1. Counts stay whole, and may become
+    negative: setting those to 0 is biased upward if most counts are small. Without `rng`, noise is
+    from the system's secure randomness, as required in production; a generator is for tests and
+    simulations, which need reproducible noise."""
     _check(sensitivity, epsilon)
     shape = np.shape(counts)
     if rng is None:
@@ -106,7 +97,7 @@ def add_geometric(
 
 
 def geometric_variance(sensitivity: int, epsilon: float) -> float:
-    """Variance of the noise of `add_geometric`: 2 a / (1 - a)^2 = 1 / (2 sinh^2(rate / 2))."""
+    """Return the variance of `add_geometric`: 2 a / (1 - a)^2 = 1 / (2 sinh^2(rate / 2))."""
     return 1 / (2 * math.sinh(epsilon / sensitivity / 2) ** 2)
 
 
@@ -119,11 +110,10 @@ def _check(sensitivity: float, epsilon: float) -> None:
 def bound_contributions(
     persons: Integers, slots: Integers, num_slots: int, max_slots: int, rng: np.random.Generator
 ) -> tuple[Integers, float]:
-    """Count persons in each slot, each person in at most `max_slots` random slots.
+    """Count people in each slot, each person in at most `max_slots` random slots.
 
-    persons, slots: (events,). Returns: counts (num_slots,), and the L2 sensitivity sqrt(max_slots).
-    Raises TableError for slots outside [0, num_slots), or max_slots below 1.
-    """
+    `persons` and `slots` are (events,). Returns counts (num_slots,) and the L2 sensitivity
+    sqrt(max_slots). Raises TableError for slots outside [0, num_slots), or max_slots below 1."""
     if max_slots < 1 or len(persons) != len(slots):
         raise TableError(f"max_slots {max_slots}; {len(persons)} persons, {len(slots)} slots")
     if len(slots) and not (slots.min() >= 0 and slots.max() < num_slots):
@@ -141,11 +131,10 @@ def bound_contributions(
 def perturb_by_fourier_laplace(
     series: Floats, kept: int, sensitivity: float, epsilon: float, rng: np.random.Generator
 ) -> Floats:
-    """Perturb a series by FPA (Rastogi and Nath 2010): Laplace noise of scale sqrt(kept)
-    sensitivity / epsilon.
+    """Perturb a series by FPA, with Laplace noise of scale sqrt(kept) sensitivity / epsilon.
 
-    The coefficients are real: mean, then cosine and sine of each frequency.
-    """
+    See Rastogi and Nath 2010. The coefficients are real: mean, then cosine and sine of each
+    frequency."""
     coefficients = _first(_real_fourier(series), kept)
     l1 = math.sqrt(kept) * sensitivity
     coefficients[:kept] = add_laplace(coefficients[:kept], l1, epsilon, rng)
@@ -159,7 +148,7 @@ def _first(coefficients: Floats, kept: int) -> Floats:
 
 
 def _real_fourier(series: Floats) -> Floats:
-    """(n,) -> (n,), orthonormal."""
+    """Return the orthonormal real Fourier coefficients, (n,) -> (n,)."""
     values = rfft(np.asarray(series, dtype=float), norm="ortho")
     pairs = np.sqrt(2) * np.column_stack([values.real, values.imag])[1:].ravel()
     if len(series) % 2 == 0:

@@ -1,1 +1,1 @@
-"""Experiments with a known truth: the RAPPOR paper, calibration of the decoder, the demo."""
+"""Experiments with a known truth: the RAPPOR paper, calibration of the decoder, and the demo."""

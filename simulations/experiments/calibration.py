@@ -1,13 +1,12 @@
-"""Calibration of the decoder: error rates and coverage on populations with a known truth.
+"""The calibration of the decoder: error rates and coverage on populations with a known truth.
 
-The settings are those of google/rappor's published regression simulations in spirit: k = 8, h = 2,
-m = 128 cohorts of equal size, five distributions over n values, and lists of candidates that lack a
-tenth of the values and hold wrong strings; then the RAPPOR paper's exponential experiment, few
-rows, and lists with nothing true; and settings chosen to break a decoder: one value that dominates,
-more values than rows, several candidates a row, a single cohort (`STRESS`). Positions are drawn at
-random for every run (that is what a hash does), cohorts are multinomial, bits binomial: exact,
-without a fleet. Candidates that set the same bits in every cohort are one, as in `decode`.
-"""
+The settings follow google/rappor's published regression simulations: k = 8, h = 2, m = 128 cohorts
+of equal size, five distributions over n values, and candidate lists that lack a tenth of the values
+and contain wrong strings. Further settings are the RAPPOR paper's exponential experiment, few rows,
+lists with nothing true, and settings chosen to break a decoder (`STRESS`): one dominant value, more
+values than rows, several candidates per row, a single cohort. Positions are drawn at random for
+every run, as a hash would, cohorts are multinomial, and bits binomial: exact, without a fleet.
+Candidates that set the same bits in every cohort are merged, as in `decode`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from simulations.populations.draws import bits_set
 NUM_HASHES = 2
 RULES: tuple[Correction, ...] = ("bonferroni", "bh", "fdr", "fdr-eb")
 LEVEL, ALPHA = 0.95, 0.05
-HEAVIEST = 5  # listed values whose intervals are also counted separately
+HEAVIEST = 5  # Number of listed values whose intervals are also counted separately
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class CalibrationRun:
 
 @dataclass(frozen=True)
 class Sample:
-    """A drawn sample and its truth: shares of the listed candidates, 0 for wrong strings, (M,)."""
+    """A drawn sample, and the listed candidates' true shares, (M,), 0 for wrong strings."""
 
     observed: Observed
     true_shares: Floats
@@ -56,30 +55,32 @@ class Sample:
 
 @dataclass(frozen=True)
 class RuleScore:
-    """The score of a rule in a run: recall, false discoveries, interval coverage.
-
-    detected, covered: found values, and their intervals that hold the truth; right,
-    right_covered: the same of those that somebody holds.
-    """
+    """The score of a decision rule in a run: recall, false discoveries, interval coverage."""
 
     recall: float
     false_proportion: float
     any_false: bool
-    detected: int
-    covered: int
-    right: int = 0
-    right_covered: int = 0
+    detected: int  # Detected values
+    covered: int  # Those whose intervals contain the truth
+    right: int = 0  # Detected values that devices hold
+    right_covered: int = 0  # Those whose intervals contain the truth
 
 
 @dataclass(frozen=True)
 class RunScore:
-    """The scores of one run: by rule, coverage of all candidates, z of wrong strings.
+    """The scores of one run.
 
-    heaviest: part of the intervals of the heaviest values listed that hold their truth, as printed
-    by `fdr`; NaN where none is held.  converged: of the fit.  refused: the method gave
-    no answer; then nothing is found, and no interval given.
-    oracle, bound: recall with Bonferroni of an oracle that knows which candidates are held
-    (`oracle_recall`), and of one that knows every share but the tested one (`recall_bound`).
+    Attributes:
+        rules: The scores by rule.
+        coverage: The coverage of all candidates' intervals.
+        wrong_z_squared: The mean squared z of wrong strings.
+        oracle: The recall with Bonferroni of an oracle that knows which candidates are held
+            (`oracle_recall`).
+        bound: The recall of one that knows every share but the tested one (`recall_bound`).
+        heaviest: The coverage of the heaviest listed values' intervals as `fdr` prints them; NaN if
+            none is held.
+        converged: Whether the fit converged.
+        refused: Whether the method returned no answer; then nothing is detected.
     """
 
     cell: CalibrationRun
@@ -140,7 +141,7 @@ def run_cell(cell: CalibrationRun, method: Method = "cavity") -> RunScore:
         except DecodeError:
             return _refused(cell, oracle, bound)
     truth = sample.true_shares
-    inside = (estimate.low <= truth) & (truth <= estimate.high)  # not clipped at 0: that only helps
+    inside = (estimate.low <= truth) & (truth <= estimate.high)  # Not clipped at 0
     wrong = truth == 0
     return RunScore(
         cell,
@@ -161,7 +162,7 @@ def _refused(cell: CalibrationRun, oracle: float, bound: float) -> RunScore:
 
 
 def _heaviest_covered(estimate: Estimate, truth: Floats, inside: NDArray[np.bool_]) -> float:
-    """Part of the printed intervals of the heaviest listed values that hold the truth."""
+    """Return the part of the heaviest listed values' printed intervals that contain the truth."""
     heaviest = np.argsort(-truth, kind="stable")[: min(HEAVIEST, int((truth > 0).sum()))]
     if not len(heaviest):
         return float("nan")
@@ -180,17 +181,16 @@ def _heaviest_covered(estimate: Estimate, truth: Floats, inside: NDArray[np.bool
 
 
 def fit(sample: Sample, method: Method, weights: Floats | None = None) -> Estimate:
-    """Estimate all candidates of a sample. weights: by which p-values will be divided, (M,)."""
+    """Estimate all candidates of a sample; `weights`, (M,), will divide the p-values."""
     if method == "cavity":
         return by_cavity(sample.observed, LEVEL, weights=weights)
     return by_lasso(sample.observed, LEVEL, ALPHA, weights=weights)
 
 
 def oracle_recall(sample: Sample) -> float:
-    """Recall with Bonferroni of least squares on exactly the listed values that are held.
+    """Return the recall with Bonferroni of least squares on exactly the held listed values.
 
-    NaN where they are more than half of the rows, or cannot be distinguished.
-    """
+    NaN if these are more than half of the rows, or cannot be distinguished."""
     observed, present = sample.observed, sample.true_shares > 0
     if not 0 < present.sum() <= observed.centered.size / 2:
         return float("nan")
@@ -198,17 +198,17 @@ def oracle_recall(sample: Sample) -> float:
     columns = centerd_columns(observed.positions[present], random)
     try:
         fitted = refit(observed.noise_of(sample.true_shares), observed.centered, columns, random)
-    except ConvergenceError:  # values that the cohorts cannot tell apart
+    except ConvergenceError:  # Values that the cohorts cannot distinguish
         return float("nan")
     errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
     return float((p_values(fitted.shares / errors) <= ALPHA / len(present)).mean())
 
 
 def recall_bound(sample: Sample) -> float:
-    """Expected recall with Bonferroni of a test that knows every other share, listed or not.
+    """Return the expected recall with Bonferroni of a test that knows every other share.
 
-    No test that is right for wrong strings and unbiased finds more. NaN where nothing is held.
-    """
+    The other shares include unlisted values. No unbiased test that is valid for wrong strings finds
+    more. NaN if no value is held."""
     observed, present = sample.observed, sample.true_shares > 0
     if not present.any():
         return float("nan")
@@ -247,10 +247,9 @@ def _score(estimate: Estimate, truth: Floats, rule: Correction) -> RuleScore:
 
 
 def cells(sizes: Mapping[str, int], seed: int) -> Iterator[CalibrationRun]:
-    """List every run: for each size, `sizes[size]` runs of each configuration and distribution.
+    """Yield every run: `sizes[size]` runs of each configuration and distribution of a size.
 
-    Seeds are drawn apart for each run from `seed`.
-    """
+    Each run has its own seed, derived from `seed`."""
     seeds = np.random.SeedSequence(seed)
     for size, runs in sizes.items():
         for configuration in SIZES[size].configurations:

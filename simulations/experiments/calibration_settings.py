@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from decoder.typing import Floats
 
 DISTRIBUTIONS = ("uniform", "exp", "gauss", "zipf1", "zipf1.5")
-Missing = Literal["none", "every tenth", "heaviest", "all"]  # values that a list lacks
+Missing = Literal["none", "every tenth", "heaviest", "all"]  # The values that a list lacks
 
 
 class Configuration(NamedTuple):
-    """Noise (f, p, q), values missing from the list, and wrong strings on it per value."""
+    """The noise (f, p, q), the values missing from the list, and its wrong strings per value."""
 
     prob_f: float
     prob_p: float
@@ -23,7 +23,7 @@ class Configuration(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Reports, held values, k and m of a setting, with its lists and distributions."""
+    """The reports, held values, k and m of a setting, with its lists and distributions."""
 
     reports: int
     values: int
@@ -55,7 +55,7 @@ def _loose(missing: Missing, wrong: float) -> Configuration:
     return Configuration(0.0, 0.225, 0.775, missing, wrong)
 
 
-DOMINANT = ("0.50", "0.70", "0.90", "0.97", "0.99")  # the largest share; 60 others are equal
+DOMINANT = ("0.50", "0.70", "0.90", "0.97", "0.99")  # The largest share; 60 others are equal
 ZIPF: tuple[str, ...] = ("zipf1",)
 LOOSE_OR_NONE: Mapping[str, Configuration] = {
     "loose": _loose("every tenth", 3.0), "nothing true": _loose("all", 3.0)
@@ -115,10 +115,9 @@ SIZES: Mapping[str, Size] = {
 
 
 def shares_of(distribution: str, n: int) -> Floats:
-    """Return the shares of n values from the named distribution, (n,), sum 1.
+    """Return the shares of n values from the named distribution, (n,), with sum 1.
 
-    "one .9": the first holds .9, the others share the rest equally.
-    """
+    In "one .9" the first value has .9, and the others share the rest equally."""
     if distribution.startswith("one "):
         largest = float(distribution.removeprefix("one "))
         return np.append(largest, np.full(n - 1, (1 - largest) / (n - 1)))
@@ -134,7 +133,7 @@ def shares_of(distribution: str, n: int) -> Floats:
 
 
 def kept_of(missing: Missing, n: int) -> NDArray[np.bool_]:
-    """Which of n values, in falling order of their shares, are on the candidate list, (n,)."""
+    """Return which of n values, in order of decreasing shares, are on the list, (n,)."""
     number = np.arange(1, n + 1)
     rules = {"none": number > 0, "every tenth": number % 10 != 9, "heaviest": number > 1}
     return np.asarray(rules.get(missing, number < 0))

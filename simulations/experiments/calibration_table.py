@@ -1,4 +1,4 @@
-"""The calibration's table: means over runs, each with its standard error."""
+"""The table of the calibration: means over runs, each with its standard error."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from simulations.experiments.calibration import RULES, RuleScore, RunScore
 from simulations.experiments.calibration_settings import SIZES
 
-# What google/rappor's R decoder reaches in these settings (recall, false share), measured once.
+# The recall and false share of google/rappor's R decoder in these settings, measured once.
 REFERENCE: Mapping[tuple[str, str], tuple[float, float]] = {
     ("small", "typical"): (0.50, 0.03),
     ("small", "sharp"): (0.48, 0.0),
@@ -23,7 +23,7 @@ REFERENCE: Mapping[tuple[str, str], tuple[float, float]] = {
     ("medium", "over_x10"): (0.02, 0.43),
 }
 
-FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
+FOUND = ("bh", "fdr", "fdr-eb")  # Rules whose intervals of detected values are shown
 HEADINGS = (
     "setting (runs)",
     "R",
@@ -39,7 +39,7 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class MeanOfRuns:
-    """A mean over runs and its standard error; NaN where undefined or unknown."""
+    """A mean over runs and its standard error; NaN if undefined or unknown."""
 
     value: float
     error: float
@@ -52,14 +52,16 @@ NOTHING = MeanOfRuns(float("nan"), float("nan"))
 class Row:
     """The summary of all runs of one size and configuration, by rule where a rule decides.
 
-    coverage_detected, coverage_right (of the values found that somebody holds): pooled over the
-    runs.  coverage_by_list: mean over the runs of the part of
-    a run's found values that are covered, 1 where nothing is found: 1 less the false coverage rate
-    of Benjamini and Yekutieli 2005.  oracle, bound: recall with
-    Bonferroni of an oracle that knows the support, and of one that knows every other share
-    (`RunScore`).
-    heaviest: coverage of the printed intervals of the heaviest values listed, by `fdr`.
-    not_converged, refused: runs of which no fit converged, or that the method refused.
+    Attributes:
+        coverage_detected: The coverage of all detected values, pooled over the runs.
+        coverage_right: The coverage of the detected values that devices hold, pooled over the runs.
+        coverage_by_list: The mean over runs of the covered part of a run's detected values, 1 if
+            there are none: 1 - the false coverage rate of Benjamini and Yekutieli 2005.
+        oracle: The recall with Bonferroni of an oracle that knows the support (`RunScore`).
+        bound: The recall of one that knows every other share.
+        heaviest: The coverage of the heaviest listed values' intervals as `fdr` prints them.
+        not_converged: The number of runs in which no fit converged.
+        refused: The number of runs in which the method returned no answer.
     """
 
     size: str
@@ -124,11 +126,10 @@ def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
 
 
 def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> MeanOfRuns:
-    """Mean over runs, and its standard error over draws; the number of distributions is fixed.
+    """Return the mean over runs and its standard error over draws, with fixed distributions.
 
-    NaN as the error where a distribution was run once. Runs in which it is not defined (nothing is
-    held, or the method refused) are left out.
-    """
+    The error is NaN if a distribution was run once. Runs without a value (nothing is held, or the
+    method returned no answer) are left out."""
     x, names = np.asarray(values), np.asarray(distributions)
     defined = ~np.isnan(x)
     if not defined.any():
@@ -146,7 +147,7 @@ def _covered_part(rule: RuleScore) -> float:
 
 
 def _pooled(some: Sequence[RunScore], rule: str, part: str, whole: str) -> MeanOfRuns:
-    """Quotient of the sums of two counts over all runs, with the error of a ratio of sums."""
+    """Return the ratio of two counts summed over all runs, with its standard error."""
     parts, wholes = (
         np.array([getattr(score.rules[rule], name) for score in some], dtype=float)
         for name in (part, whole)
@@ -175,19 +176,17 @@ def cells_of(row: Row) -> list[str]:
 
 
 def _of_found(row: Row, rule: str) -> tuple[MeanOfRuns, MeanOfRuns, MeanOfRuns]:
-    """Coverage of the found: all of them, those that somebody holds, and by list."""
     return row.coverage_detected[rule], row.coverage_right[rule], row.coverage_by_list[rule]
 
 
 def _name(row: Row) -> str:
-    """Setting and runs, with those that gave no answer."""
     failures = (row.not_converged, "not converged"), (row.refused, "refused")
     notes = [str(row.runs), *(f"{count} {what}" for count, what in failures if count)]
     return f"{row.size} {row.configuration} ({', '.join(notes)})"
 
 
 def _figure(mean: MeanOfRuns) -> str:
-    """Mean ± standard error, to as many digits as the error allows; - where not defined."""
+    """Format mean ± standard error, to the digits that the error justifies, or - if undefined."""
     if math.isnan(mean.value):
         return "-"
     if math.isnan(mean.error) or mean.error < 5e-5:
@@ -197,5 +196,4 @@ def _figure(mean: MeanOfRuns) -> str:
 
 
 def _short(value: float, digits: int = 2) -> str:
-    """Return a fraction without the 0 before its point."""
     return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"

@@ -52,41 +52,34 @@ max_memoized_values = 2
 fallback = "2 letters"
 min_reports = {min_reports}
 """
-MAX_VALUES = 8  # that a fleet holds of one metric
+MAX_VALUES = 8  # Different values of one metric in a fleet
 
 
 @dataclass(frozen=True, slots=True)
 class DemoMetric:
-    """A metric of the demo, with its true shares.
-
-    candidates: what to look for; None takes the metric's own categories.
-    true_shares: value -> share among the readings.
-    """
+    """A metric of the demo, with its true shares."""
 
     metric: Metric
-    candidates: Sequence[str] | None
-    true_shares: Mapping[str, float]
+    candidates: Sequence[str] | None  # None for the metric's own categories
+    true_shares: Mapping[str, float]  # Value -> share among the readings
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPlan:
-    """All data of the demo, prepared before it starts.
-
-    readings: sorted by client.  cost: a sentence on what the caps cost a device.
-    """
+    """All data of the demo, prepared before it starts."""
 
     toml: str
     file: MetricsFile
-    readings: Sequence[RecordedValue]
+    readings: Sequence[RecordedValue]  # Sorted by client
     questions: Sequence[DemoMetric]
     num_clients: int
-    cost: str
+    cost: str  # A sentence on the privacy cost of the caps
 
 
 def plan_words(
     num_clients: int, epsilons: tuple[float, float], today: date, rng: np.random.Generator
 ) -> DemoPlan:
-    """Plan the demo on words of a real text and their lengths: one report of each a device."""
+    """Plan the demo with words of a real text and their lengths, one report of each per device."""
     counts = topic_words()
     words = list(counts)
     toml = METRICS.format(
@@ -138,7 +131,6 @@ def _question(
 
 
 def _cost(file: MetricsFile) -> str:
-    """Return a sentence on what the caps on memoized values cost a device."""
     parts = [
         f"{metric.name}: {metric.max_memoized_values} memoized values of epsilon "
         f"{metric.params.epsilon_infinity:.2f} each, {metric.lifetime_epsilon:.1f} for life "
@@ -149,18 +141,16 @@ def _cost(file: MetricsFile) -> str:
 
 
 def report_day(metric: Metric, today: date) -> date:
-    """Return the day that reports bear: today, or the last one of the week or month that is
-    over."""
+    """Return the day on reports: today, or the last day of the last complete week or month."""
     if metric.period == "day":
         return today
     return date_of(last_day(metric.period, period_number(metric.period, day_of(today)) - 1))
 
 
 def served_at_once(metric: Metric, devices: int, today: date) -> Metric:
-    """Return the metric as a collector of a small fleet serves it: low floors, old reports.
+    """Return the metric with low minimums and old reports accepted, for a small fleet.
 
-    What a report means, and its params_id, stay as declared.
-    """
+    The meaning of its reports and its params_id stay as declared."""
     age = (today - report_day(metric, today)).days
     return metric.replace(
         min_reports=min(metric.min_reports, devices),
@@ -170,14 +160,14 @@ def served_at_once(metric: Metric, devices: int, today: date) -> Metric:
 
 
 def held_values(metric: Metric) -> Sequence[Hashable]:
-    """What the devices of a fleet hold of a metric, the most frequent first."""
+    """Return the values of a metric that a fleet's devices hold, most frequent first."""
     return tuple(metric.rules.examples(metric))[:MAX_VALUES]
 
 
 def readings(
     metrics: Mapping[str, Metric], devices: int, rng: np.random.Generator
 ) -> Iterator[RecordedValue]:
-    """One value of each metric for each device, by device; shares fall as 1 / rank."""
+    """Yield one value of each metric for each device, by device; shares fall as 1 / rank."""
     drawn = {name: _drawn(held_values(metric), devices, rng) for name, metric in metrics.items()}
     for device in range(devices):
         for name, values in drawn.items():

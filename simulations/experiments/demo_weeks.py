@@ -69,11 +69,11 @@ PAGES = ("news", "mail", "search", "video", "school", "bank", "maps", "chat", "s
 THEMES = ("light", "dark", "high contrast")
 DAYS = 14
 WEEKS = 4
-DAILY = 16_000  # devices that report their start page; others do on the next day
+DAILY = 16_000  # Devices that report their start page; other devices report the next day
 THEMES_DAILY = 3_000
-WEEKLY = 12_000  # answers a slot; of pictures, which are drawn without devices, `DRAWN`
+WEEKLY = 12_000  # Answers per slot; `DRAWN` for pictures, which are drawn without devices
 DRAWN = 60_000
-PLACES = 2 * WEEKS * WEEKLY  # answers in all
+PLACES = 2 * WEEKS * WEEKLY  # All answers
 
 
 def metrics_text(today: date) -> str:
@@ -83,15 +83,15 @@ def metrics_text(today: date) -> str:
 
 
 def candidates() -> list[str]:
-    """Return the pages on the demo's candidate list; some of them nobody opens."""
+    """Return the pages on the demo's candidate list, some of which no one opens."""
     return [f"https://{page}{number}.example/" for page in PAGES for number in ("", *range(1, 40))]
 
 
 def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValue]:
-    """What devices record on a day, each one value.
+    """Yield the values that devices record on a day, one each.
 
-    number: of the day, from 0; in the second week "video" rises, and day by day the dark theme.
-    """
+    `number` is the day, from 0. "video" rises in the second week, and the dark theme rises every
+    day."""
     weights = _page_weights(number)
     dark = 0.3 + 0.02 * number
     drawn = {
@@ -104,19 +104,17 @@ def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValu
 
 
 def _pages() -> list[str]:
-    """Return the pages that somebody opens."""
     return candidates()[::40]
 
 
 def _page_weights(number: int) -> Floats:
-    """How many open each page on a day, up to a factor; number: of the day, from 0."""
     weights = 1 / np.arange(1, len(_pages()) + 1)
     weights[_pages().index("https://video.example/")] *= 1 + 3 * (number >= DAYS // 2)
     return np.asarray(weights)
 
 
 def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
-    """Yield the counts of the usual place, a week and slot each, drawn without devices."""
+    """Yield the counts of the usual place for each week and slot, drawn without devices."""
     for metric, last, values, shares in _places(today):
         one, _ = draw_aggregate(values, shares, DRAWN, metric.params, rng)
         yield declared_aggregate(one, metric, last, last)
@@ -125,8 +123,7 @@ def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
 def place_readings(
     today: date, rng: np.random.Generator
 ) -> Iterator[tuple[Metric, date, list[RecordedValue]]]:
-    """Yield what devices answer about the usual place: the slot's part of the metric, the last day
-    of a week, and the answers."""
+    """Yield a slot's part of the metric, a week's last day, and devices' answers on it."""
     for metric, last, values, shares in _places(today):
         drawn = rng.choice(values, WEEKLY, p=shares)
         yield (
@@ -151,7 +148,6 @@ def _places(today: date) -> Iterator[tuple[Metric, date, list[str], Floats]]:
 
 
 def _busy(value: str, center: tuple[int, int], week: int) -> float:
-    """How many are in a cell: a town that moves east, a suburb, and a few everywhere."""
     parts = value.split("-")
     if len(parts) != 3 or not all(part.isdigit() for part in parts):
         return 3.0

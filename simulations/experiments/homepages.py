@@ -1,10 +1,10 @@
-"""The paper's experiment on home pages (arXiv:1407.6981, section 6), at its size.
+"""The paper's experiment on home pages (arXiv:1407.6981, section 6), at full size.
 
-12 to 14 million reports, k = 128, h = 2, m = 32, f = .75, p = .5, q = .75, 8,616 candidates. The
-paper names 31 pages, the smallest with about 14,000 users. What a rule finds depends on how the
-shares are distributed, which the paper does not tell: four distributions are drawn. Half of the
-power of a test at Bonferroni's level is at some 91,000 users, so 14,000 need another explanation.
-"""
+It has 12 to 14 million reports, k = 128, h = 2, m = 32, f = .75, p = .5, q = .75, and 8,616
+candidates. The paper names 31 pages, the smallest with about 14,000 users. The detections of a rule
+depend on the distribution of the shares, which the paper does not state, so four distributions are
+drawn. A test at Bonferroni's level has power one half at about 91,000 users, so 14,000 need another
+explanation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,12 +47,17 @@ DISTRIBUTIONS = ("Zipf 1", "Zipf 1.5", "60 % on one page", "as the paper shows")
 
 @dataclass(frozen=True)
 class Row:
-    """One distribution and one rule, means over runs.
+    """The result for one distribution and one rule, as means over runs.
 
-    reports_each: of each device, which keeps its page.  held: pages with users.  found, false: of
-    them, and of pages that nobody has.  expected: found by the theory of `rappor plan`; NaN where
-    it has none.  smallest: users of the smallest page found, NaN where none is.  one_error: users
-    in one standard error, stated; half_power: users at which a page is found every second time.
+    Attributes:
+        reports_each: The number of reports of each device, which keeps its page.
+        held: The number of pages with users.
+        found: The number of detected pages with users.
+        false: The number of detected pages without users.
+        expected: The detections by the theory of `rappor plan`; NaN without one.
+        smallest: The users of the smallest detected page; NaN if none is detected.
+        one_error: The users in one stated standard error.
+        half_power: The users at which a page is detected with probability one half.
     """
 
     distribution: str
@@ -69,13 +74,13 @@ class Row:
 
 
 def shares_of(distribution: str) -> Floats:
-    """Return the shares of the candidates, (CANDIDATES,), largest first; most have none."""
+    """Return the shares of the candidates, (CANDIDATES,), largest first; most are 0."""
     rank = np.arange(1, HELD + 1)
     weights = rank**-1.5 if distribution == "Zipf 1.5" else 1 / rank
     shares = weights / weights.sum()
     if distribution == "60 % on one page":
         shares = np.concatenate([[0.6], 0.4 * weights[:-1] / weights[:-1].sum()])
-    elif distribution == "as the paper shows":  # 31 pages down to .1 %, the rest on one more
+    elif distribution == "as the paper shows":  # 31 pages down to .1 %, and one more with the rest
         ratio = (PAPER_SMALLEST / REPORTS / 0.03) ** (1 / (PAPER_FOUND - 1))
         named = 0.03 * ratio ** np.arange(PAPER_FOUND)
         shares = np.concatenate([[1 - named.sum()], named])
@@ -91,12 +96,12 @@ def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
 
 
 def half_power(plan: PlanSetting) -> float:
-    """Users of a page that is found every second time, if nothing interferes."""
+    """Return the users of a page detected with probability one half, without interference."""
     return (detectable_share(plan, 0.5, by_itself(plan)) or 1.0) * plan.devices
 
 
 def first_order_error(devices: int, reports_each: int) -> float:
-    """Users in one standard error, by first-order theory, if nothing interferes."""
+    """Return the users in one standard error by first-order theory, without interference."""
     return devices / float(np.sqrt(information(setting(devices, reports_each, RULES[0]))))
 
 
@@ -107,7 +112,7 @@ def homepages(
     repeated: int = 30,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Row]:
-    """Draw and decode each distribution `runs` times, the last with `repeated` reports, too."""
+    """Draw and decode each distribution `runs` times, the last also with `repeated` reports."""
     listed = Candidates.from_strings(f"page-{i}.example" for i in range(CANDIDATES))
     positions, rows = listed.positions(PARAMS), list[Row]()
     for name, each in [*((name, 1) for name in DISTRIBUTIONS), (DISTRIBUTIONS[-1], repeated)]:
@@ -127,7 +132,6 @@ def homepages(
 
 
 def _decided(aggregate: Aggregate, listed: Candidates, each: int) -> tuple[dict[str, Flags], float]:
-    """What each rule accepts of one decoding, and its median standard error."""
     options = DecodeOptions(correction="bonferroni", repeats=float(each))
     table = decode(aggregate, listed, options).candidates
     p, fdr = table.p_value, table.local_fdr

@@ -1,10 +1,9 @@
-"""What all reports of a device reveal over time, by mode, against the declared epsilon.
+"""The information revealed by all reports of a device over time, against the declared epsilon.
 
-An adversary holds every report of a device over T periods, knows its cohort and the parameters, and
-asks which of two values it has: likelihood ratios of the declared mechanism, the best there is. All
-modes that promise anything for life promise the same: epsilon_infinity of the paper's parameters
-(f = .5, h = 2: 4.39 nats), or as much in one report, or split over the windows of a year.
-"""
+An adversary has every report of a device over T periods, knows its cohort and the parameters, and
+decides which of two values it has by likelihood ratios of the declared mechanism, the best test.
+All modes with a lifetime promise make the same one: epsilon_infinity of the paper's parameters (f =
+.5, h = 2: 4.39 nats), spent on memoized values, on one report, or over the windows of a year."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -36,8 +35,8 @@ Integers = NDArray[np.int64]
 
 PERIODS = (1, 2, 4, 7, 14, 30, 60, 120, 180, 365)
 YEAR, WINDOW = 365, 30
-LEVEL = 0.05  # of all lower bounds together
-CROWD, MAX_LINKED = 300, 30  # devices and reports of the attack on changes
+LEVEL = 0.05  # Of all lower bounds together
+CROWD, MAX_LINKED = 300, 30  # Devices and reports of the attack on changes
 PAPER = RapporParams.rappor(
     num_bits=128, num_hashes=2, num_cohorts=1, prob_f=0.5, prob_p=0.5, prob_q=0.75
 )
@@ -45,15 +44,12 @@ PAPER = RapporParams.rappor(
 
 @dataclass(frozen=True)
 class AnswerMode:
-    """How a device answers. every: periods between reports, 0 for one report for life.
-
-    lasting: whether the parameters bound all reports of a value for life.
-    """
+    """A mode in which a device answers."""
 
     name: str
     params: RapporParams
-    every: int = 1
-    lasting: bool = True
+    every: int = 1  # Periods between reports; 0: one report per lifetime
+    lasting: bool = True  # Whether the parameters bound all lifetime reports
 
     def reports(self, periods: int) -> int:
         """Return the number of reports that a device has sent after some periods."""
@@ -61,7 +57,9 @@ class AnswerMode:
 
     @property
     def life(self) -> float:
-        """Nats: declared for all reports of one value in a year and for life; inf where not."""
+        """Return the nats declared for the reports of one value, inf if unbounded.
+
+        They cover a year of reports, or a lifetime if permanent responses bound them."""
         if self.lasting and self.every == 1:
             return self.params.epsilon_infinity
         return self.params.epsilon_n(self.reports(YEAR)) if self.lasting else math.inf
@@ -71,13 +69,20 @@ class AnswerMode:
 class Row:
     """The result for one mode after some periods.
 
-    declared: epsilon of the reports sent, nats; life: of all that are ever sent.  bound: lower
-    bound of epsilon that the attack proves (95 % for all rows together); reached: its estimate.
-    advantage: of the best guess between two values, share right less share wrong, with its error;
-    most_advantage: what `declared` allows.  posterior_*: belief that the device has the value that
-    it has, from a prior of 1 %: median, 99th percentile, largest; posterior_bound: most that
-    `declared` allows.  change_auc: how well a change of value is seen, from as many reports
-    before and after (30 at most); .5 is a guess, NaN where nothing is sent again.
+    Attributes:
+        declared: The epsilon of the sent reports, in nats.
+        life: The epsilon of all reports ever sent, in nats.
+        bound: The lower bound of epsilon that the attack proves (95 % for all rows together).
+        reached: The estimate of that epsilon.
+        advantage: The share right less the share wrong of the best guess between two values.
+        advantage_error: The standard error of `advantage`.
+        most_advantage: The maximum that `declared` allows.
+        posterior_median: The median belief that the device has its value, from a prior of 1 %.
+        posterior_99: The 99th percentile of that belief.
+        posterior_largest: The largest such belief.
+        posterior_bound: The maximum that `declared` allows.
+        change_auc: How well a change of value is detected from equally many reports before and
+            after (at most 30). A guess has .5; NaN if nothing is sent again.
     """
 
     mode: str
@@ -98,7 +103,7 @@ class Row:
 
 
 def modes() -> list[AnswerMode]:
-    """At equal epsilon for life, but for the last, which promises none."""
+    """Return the compared modes, with equal lifetime epsilon except the last, without one."""
     life, each = PAPER.epsilon_infinity, PAPER.epsilon_one
     windows = math.ceil(YEAR / WINDOW)
 
@@ -135,11 +140,10 @@ def longitudinal(
 def draw_ratios(
     params: RapporParams, reports: int, devices: int, rng: np.random.Generator
 ) -> tuple[Floats, Integers]:
-    """ln P(reports | a) - ln P(reports | b), and which of both a device has (0 is a), (n,) each.
+    """Return ln P(reports | a) - ln P(reports | b), and which value each device has (0 is a), (n,).
 
-    The values a and b set different bits. The other bits have the same law for both and tell
-    nothing: they are not drawn. Symbols are drawn all.
-    """
+    The values a and b set different bits. The other bits have the same distribution for both values
+    and carry no information, so they are not drawn. All symbols are drawn."""
     h = params.num_hashes
     small = params if params.scheme.symbols else params.replace(num_bits=2 * h)
     world = rng.integers(2, size=devices)
@@ -156,7 +160,7 @@ def _row(
     reports = mode.reports(periods)
     declared = mode.params.epsilon_n(reports)
     ratio, world = draw_ratios(mode.params, reports, devices, rng)
-    ratio = np.round(ratio, 9)  # equal evidence must tie, whatever the order of its sums
+    ratio = np.round(ratio, 9)  # Equal evidence must tie, whatever the order of its sums
     table = np.stack([ratio, ratio], axis=1).astype(np.float32)
     proved = attack(table, world, declared, level, 0.5)
     right = np.sign(ratio) * np.where(world == 0, 1, -1)

@@ -1,8 +1,7 @@
-"""The experiments of the RAPPOR paper (arXiv:1407.6981, section 5.1), in shape, from fresh draws.
+"""The experiments of the RAPPOR paper (arXiv:1407.6981, section 5.1), repeated with fresh draws.
 
-`normal`: basic one-time RAPPOR on a rounded normal variable, at three numbers of reports.
-`exponential`: 200 candidate strings, of which 100 have exponentially falling shares.
-"""
+`normal` is basic one-time RAPPOR on a rounded normal variable, at three numbers of reports.
+`exponential` has 200 candidate strings, of which 100 have exponentially falling shares."""
 
 from dataclasses import dataclass
 
@@ -34,15 +33,11 @@ EXPONENTIAL_VALUES, EXPONENTIAL_CANDIDATES, EXPONENTIAL_RATE = 100, 200, 0.05
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A decoding together with the true shares.
-
-    values: what was listed, (M,).  true_shares: realized shares among the reports, (M,); 0 for
-    values that nobody holds.
-    """
+    """A decoding together with the true shares."""
 
     name: str
-    values: list[str]
-    true_shares: Floats
+    values: list[str]  # The listed values, (M,)
+    true_shares: Floats  # Realized shares of the reports, (M,); 0: not held
     decoding: Decoding
 
     def row(self) -> dict[str, str | int | float]:
@@ -64,27 +59,26 @@ class Experiment:
 
     @property
     def true_positives(self) -> int:
-        """Values that were found and that somebody holds."""
+        """Return the number of detected values that devices hold."""
         return int((self.decoding.candidates.detected & (self.true_shares > 0)).sum())
 
     @property
     def false_positives(self) -> int:
-        """Values that were found and that nobody holds."""
+        """Return the number of detected values that no device holds."""
         return int((self.decoding.candidates.detected & (self.true_shares == 0)).sum())
 
     @property
     def above_two_errors(self) -> tuple[int, int]:
-        """Scores above 2, no allowance for the length of the list: held, and held by nobody.
+        """Return the numbers of held and of unheld values with scores above 2.
 
-        The rule with which the paper's own numbers are reached (47 and 2 of the exponential
-        experiment): about one wrong candidate in 44 is above it.
-        """
+        This rule, without allowance for the length of the list, reproduces the paper's own numbers
+        (47 and 2 in the exponential experiment): about one wrong candidate in 44 is above it."""
         above, present = self.decoding.candidates.z > 2, self.true_shares > 0
         return int((above & present).sum()), int((above & ~present).sum())
 
     @property
     def missed(self) -> int:
-        """Values that were found, and whose interval after selection misses the true share."""
+        """Return the number of detected values whose selected interval misses the true share."""
         table = self.decoding.candidates
         inside = (table.selected_low <= self.true_shares) & (
             self.true_shares <= table.selected_high
@@ -93,13 +87,13 @@ class Experiment:
 
     @property
     def coverage(self) -> float:
-        """Share of all candidates whose interval holds the realized share."""
+        """Return the share of all candidates whose interval contains the realized share."""
         table = self.decoding.candidates
         return float(((table.low <= self.true_shares) & (self.true_shares <= table.high)).mean())
 
 
 def normal(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -> Experiment:
-    """Basic one-time RAPPOR, p = .5, q = .75: one bit for each whole number 0 to 100."""
+    """Run basic one-time RAPPOR, p = .5, q = .75, with one bit for each whole number 0 to 100."""
     shares = normal_shares(NORMAL_MEAN, NORMAL_DEVIATION, NORMAL_HIGHEST)
     params = RapporParams.rappor(
         num_bits=len(shares),
@@ -116,7 +110,7 @@ def normal(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -
 
 
 def exponential(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -> Experiment:
-    """128 bits, 2 hashes, 16 cohorts, f = .5, p = .5, q = .75; half of the candidates are wrong."""
+    """Run 128 bits, 2 hashes, 16 cohorts, f = .5, p = .5, q = .75, with half wrong candidates."""
     values, shares = exponential_population()
     return _run("exponential", values, shares, num_reports, EXPONENTIAL_PARAMS, rng, options)
 

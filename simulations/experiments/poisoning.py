@@ -1,10 +1,10 @@
-"""How far forged reports move an estimate, and whether the decoder's warnings show them.
+"""The effect of fabricated reports on an estimate, and whether the decoder's warnings reveal them.
 
-The paper's exponential population, in which some devices send what they like in order to make one
-value appear that nobody holds. Five ways to forge, from a lie within the protocol to the reports
-that move the estimate most; each against the decoder's `forged` (the smallest part of all reports
-that, forged, accounts for an estimate), its warnings, and the collector's check of weights.
-"""
+Fabricated ("forged") reports are those of devices that send arbitrary bits. In the paper's
+exponential population, some devices use them to make one value appear that no device holds. Five
+ways to forge range from a lie within the protocol to the reports that move the estimate most. Each
+is compared with the decoder's `forged` (the smallest part of all reports that, if forged, explains
+an estimate), its warnings, and the collector's check of weights."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ COLUMNS: Columns = (
 Counts = NDArray[np.int64]
 
 REPORTS = 1_000_000
-TARGET = 150  # on the list; nobody holds it
+TARGET = 150  # Index of a listed value that no device holds
 FRACTIONS = (0.001, 0.003, 0.01, 0.03, 0.1)
 NONE = "nothing forged"
 LIE, BARE, HIDDEN, BEST, ONE = (
@@ -56,17 +56,17 @@ WARNINGS = {
     "variance": "times more than the model says",
     "unlisted": "not on the list weigh",
     "sum": "sum to",
-    "repeats": "that nobody declared",
-}  # name -> words that only this warning of the decoder has
+    "repeats": "that are not declared",
+}  # Name -> words that occur only in this warning of the decoder
 
 
 @dataclass(frozen=True)
 class Run:
-    """One decoding with forged reports. explained: `forged` of the value, NaN if not found."""
+    """One decoding with forged reports."""
 
     shift: float
     found: bool
-    explained: float
+    explained: float  # `forged` of the value; NaN if not detected
     true_found: int
     warned: frozenset[str]
     refused: float
@@ -74,15 +74,20 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """One way to forge and one part of the reports, over runs.
+    """The result for one way to forge and one part of the reports, over runs.
 
-    shift, error: of the estimate of a value that nobody holds, mean and its standard error;
-    lever: shift for each forged report.  found: share of runs in
-    which it is found.  explained: median of `forged`, over runs that found it; NaN where none did;
-    kept: share of these in which `forged` is at most what was forged, as it promises to first
-    order.  true_found: of the hundred held values, mean.  warned: share of runs with a warning that
-    honest reports rarely have; warnings: by name.  refused: share of forged reports that the
-    collector's check of weights refuses.
+    Attributes:
+        shift: The mean estimate of the value that no device holds.
+        error: The standard error of `shift`.
+        lever: The shift per forged report.
+        found: The share of runs that detect the value.
+        explained: The median of `forged` over these runs; NaN without any.
+        kept: The share of these runs in which `forged` is at most the forged part, as it promises
+            to first order.
+        true_found: The mean number of detections among the hundred held values.
+        warned: The share of runs with a warning that honest reports rarely cause.
+        warnings: The share of runs with each warning, by name.
+        refused: The share of forged reports that the collector's check of weights rejects.
     """
 
     way: str
@@ -101,7 +106,7 @@ class Row:
 
 
 def held_shares() -> Floats:
-    """True shares of the candidates, (200,), the held ones first."""
+    """Return the true shares of the candidates, (200,), the held ones first."""
     return exponential_population()[1]
 
 
@@ -124,10 +129,10 @@ def poisoning(
 
 
 def lever(bits_set: int = 1) -> float:
-    """Honest holders that one report with the value's bits set represents: (1 - p*) / (q* - p*).
+    """Return the number of honest holders that one forged report represents.
 
-    bits_set: 0 where the bits are clear, which is worth -p* / (q* - p*).
-    """
+    It is (1 - p*) / (q* - p*) with the value's bits set (`bits_set` = 1), and -p* / (q* - p*) with
+    them clear (0)."""
     return (bits_set - PARAMS.p_star) / (PARAMS.q_star - PARAMS.p_star)
 
 
@@ -153,10 +158,10 @@ def forgeries(
     best: Counts | None,
     rng: np.random.Generator,
 ) -> tuple[tuple[Counts, Counts], float]:
-    """Draw forged reports: number by cohort (m,), bit counts (m, k), and what is refused.
+    """Draw forged reports: numbers by cohort (m,), bit counts (m, k), and the rejected share.
 
-    bits: of the value by cohort, (m, h).  best: 0 or 1 for each bit, (m, k), of way `BEST`.
-    """
+    `bits` are the value's by cohort, (m, h); `best` has 0 or 1 for each bit, (m, k), for way
+    `BEST`."""
     m, k = PARAMS.num_cohorts, PARAMS.num_bits
     each = rng.multinomial(number, np.full(m, 1 / m))
     if way == ONE:
@@ -170,7 +175,6 @@ def forgeries(
 
 
 def _refused(chance: Floats, each: Counts, rng: np.random.Generator) -> float:
-    """Share of such reports whose number of set bits no honest report has."""
     allowed = weight_range(PARAMS)
     cohorts = rng.choice(len(each), size=2_000, p=each / each.sum())
     weights = (rng.random((2_000, chance.shape[1])) < chance[cohorts]).sum(axis=1)
@@ -178,7 +182,7 @@ def _refused(chance: Floats, each: Counts, rng: np.random.Generator) -> float:
 
 
 def joined(honest: Aggregate, reports: Counts, counts: Counts) -> Aggregate:
-    """Return the counts of honest and forged reports together, as a collector adds them up."""
+    """Return the sum of honest and forged counts, as a collector adds them up."""
     total = np.array(honest.reports_per_cohort) + reports
     bits = np.array(honest.bit_counts) + counts
     return replace(
@@ -189,10 +193,9 @@ def joined(honest: Aggregate, reports: Counts, counts: Counts) -> Aggregate:
 
 
 def best_bits(honest: Aggregate, listed: Candidates) -> Counts:
-    """Return the bits that raise the value's estimate most and pass the check of weights: (m, k).
+    """Return the bits (m, k) that raise the value's estimate most and pass the check of weights.
 
-    For a forger who knows the honest counts, the list and the decoder.
-    """
+    They assume a forger who knows the honest counts, the list and the decoder."""
     with one_thread():
         observed = observe(honest, listed.positions(PARAMS), 1.0)
         fit = by_cavity(observed, 0.95)

@@ -1,10 +1,9 @@
-"""The paper's experiment on processes (arXiv:1407.6981, section 6): machines that report often.
+"""The paper's experiment on processes (arXiv:1407.6981, section 6), with repeated reports.
 
-186,792 reports of 10,133 machines: more than 18 a machine, all in its one cohort. How reports
-repeat decides how far estimates really vary. Three ways are drawn, each decoded with four beliefs
-about repeats. The paper gives the ten most frequent names (2.5 to 4.5 %, one of 2.6 % marked); the
-names behind them, and those on the list that nobody runs, are our choice.
-"""
+It has 186,792 reports of 10,133 machines, more than 18 per machine, all in the machine's one
+cohort. The true variance of estimates depends on how reports repeat. Three ways are drawn, and each
+is decoded under four assumptions about repeats. The paper lists the ten most frequent names (2.5 to
+4.5 %, one of 2.6 % marked); the other names, held or not, are our choice."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -36,43 +35,44 @@ Advance = Callable[[int], None]
 
 DEVICES, REPORTS = 10_133, 186_792
 TOP = (0.045, 0.043, 0.040, 0.038, 0.035, 0.032, 0.030, 0.028, 0.026, 0.025)
-MARKED = 8  # of TOP
-TAIL, ABSENT = 240, 250  # names behind the ten, from .75 % down; names that nobody runs
+MARKED = 8  # Index in TOP
+TAIL, ABSENT = 240, 250  # Rarer names, from .75 % down; names that no machine runs
 PARAMS = RapporParams.rappor(
     num_bits=128, num_hashes=2, num_cohorts=8, prob_f=0.5, prob_p=0.5, prob_q=0.75
 )
 HANDLINGS = ("each a separate device", "nothing declared", "bound declared", "known")
-_FLAT = 50  # of the tail's weights 1 / (i + _FLAT)
+_FLAT = 50  # In the tail's weights 1 / (i + _FLAT)
 
 
 @dataclass(frozen=True)
 class DecodedRun:
-    """One decoding: mean squared errors of the ten values, stated and true, and what was found.
+    """One decoding: mean squared errors of the ten names, stated and real, and its detections."""
 
-    estimate: of the marked name.  covered, found: of the ten.  false: names that nobody runs.
-    used: rho of the decoder.
-    """
-
-    estimate: float
+    estimate: float  # Of the marked name
     stated: float
     real: float
-    covered: int
-    found: int
-    marked: bool
-    false: int
-    used: float
+    covered: int  # Of the ten
+    found: int  # Of the ten
+    marked: bool  # Whether the marked name is detected
+    false: int  # Detected names that no machine runs
+    used: float  # The decoder's rho
 
 
 @dataclass(frozen=True)
 class Row:
-    """One way of repeating and one handling, over runs.
+    """The result for one way of repeating and one handling, over runs.
 
-    rho: sum r^2 / sum r of the machines; used: what the decoder took, mean.  stated, real: root
-    mean square of the ten's standard errors, and of their distances to the shares of the
-    population; real_error: of the latter, as if
-    the ten erred independently.  coverage: of the 95 % intervals of the ten.
-    estimate: of the marked name, mean; marked: share of lists in which it is found.  found, false:
-    of the ten, and of names that nobody runs, means a list.
+    Attributes:
+        rho: sum r^2 / sum r of the machines.
+        used: The mean rho of the decoder.
+        stated: The root mean square of the ten names' standard errors.
+        real: The root mean square of their distances to the population's shares.
+        real_error: The standard error of `real`, as if the ten erred independently.
+        coverage: The coverage of the ten names' 95 % intervals.
+        estimate: The mean estimate of the marked name.
+        marked: The share of runs that detect it.
+        found: The mean number of detections among the ten.
+        false: The mean number of detected names that no machine runs.
     """
 
     way: str
@@ -91,7 +91,7 @@ class Row:
 
 
 def population() -> tuple[list[str], Floats]:
-    """Names on the list and their shares of the reports; the last `ABSENT` have none."""
+    """Return the names on the list and their shares of the reports, 0 for the last `ABSENT`."""
     tail = 1 / (np.arange(TAIL) + _FLAT)
     tail *= (1 - sum(TOP)) / tail.sum()
     names = [f"process-{i + 1:03}.exe" for i in range(len(TOP) + TAIL + ABSENT)]
@@ -99,16 +99,15 @@ def population() -> tuple[list[str], Floats]:
 
 
 def _reports_of(devices: int) -> Counts:
-    """How many reports each machine sends: as even as the totals of the paper allow."""
+    """Return the numbers of reports per machine, as even as the paper's totals allow."""
     total = round(devices * REPORTS / DEVICES)
     return total // devices + (np.arange(devices) < total % devices).astype(np.int64)
 
 
 def _running(reports: int, devices: int, shares: Floats, rng: np.random.Generator) -> Counts:
-    """Distinct processes of machines with so many: (devices, reports), each by its share.
+    """Draw distinct processes for machines, (devices, reports), each by its share.
 
-    Systematic sampling (Madow 1949): a process runs on reports * share of the machines.
-    """
+    By systematic sampling (Madow 1949), a process runs on reports * share of the machines."""
     order = rng.permutation(len(shares))
     ends = np.cumsum(reports * shares[order])
     at = rng.random((devices, 1)) + np.arange(reports)
@@ -128,18 +127,18 @@ def fleet_of(way: str, devices: int, shares: Floats, rng: np.random.Generator) -
 
 
 def each_once(each: int, machines: int, shares: Floats, rng: np.random.Generator) -> Counts:
-    """Reports of machines that each report every running process once, (machines, each)."""
+    """Return reports of machines that report every running process once, (machines, each)."""
     return _running(each, machines, shares, rng)
 
 
 def at_random(each: int, machines: int, shares: Floats, rng: np.random.Generator) -> Counts:
-    """Reports that each name a random process of their machine, so that values repeat."""
+    """Return reports that each name a random process of their machine, so that values repeat."""
     running = _running(each, machines, shares, rng)
     return np.take_along_axis(running, rng.integers(each, size=running.shape), axis=1)
 
 
 def always_one(each: int, machines: int, shares: Floats, rng: np.random.Generator) -> Counts:
-    """Reports of machines that have one process and report it again and again."""
+    """Return reports of machines that have one process and report it every time."""
     return np.repeat(rng.choice(len(shares), size=(machines, 1), p=shares), each, axis=1)
 
 
@@ -193,7 +192,6 @@ def processes(
 def _decodings(
     holders: Holders, listed: Candidates, rng: np.random.Generator, correction: Correction
 ) -> Iterator[tuple[str, Decoding]]:
-    """Yield the same counts under each handling."""
     bound = int(np.bincount(holders.device, holders.reports).max())
     options = partial(DecodeOptions, correction=correction)
     aggregate = draw_repeated(holders, listed.positions(PARAMS), PARAMS, rng, declared(bound))

@@ -1,1 +1,1 @@
-"""Populations, fleets of simulated devices, and aggregates drawn from their exact law."""
+"""Populations, fleets of simulated devices, and aggregates drawn from their exact distribution."""

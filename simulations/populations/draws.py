@@ -1,11 +1,9 @@
-"""Draw aggregates exactly from their distribution, without simulating devices.
+"""Aggregates drawn exactly from their distribution, without simulating devices.
 
-For one report a device the counts are binomial given how many devices hold a bit: a million
-reports cost as much as ten. The device's code is not run; the end-to-end tests do that.
-
-A device draws its permanent bits once for each distinct set of Bloom bits, and repeats them: pairs
-of a device and such a set that send equally many reports are drawn together.
-"""
+With one report per device, the counts are binomial given how many devices hold a bit: a million
+reports cost the same as ten. The device's code is not run; the end-to-end tests do that. A device
+draws its permanent bits once for each distinct set of Bloom bits, and repeats them: pairs of a
+device and such a set that send equally many reports are drawn together."""
 
 from __future__ import annotations
 
@@ -34,12 +32,18 @@ def draw_aggregate(
     metric: str = "simulated",
     reports_each: int = 1,
 ) -> tuple[Aggregate, Counts]:
-    """Draw who is in which cohort, who holds what, and the noise of every bit.
+    """Draw cohorts, held values, and the noise of every bit.
 
-    values, shares: what is held, and with which probability, (n,) each.
-    num_reports: of as many devices, if each sends one; devices, if each sends `reports_each`
-    reports of its one value, with the same permanent bits. Symbols take one report a device.
-    Returns the aggregate and the true number of holders of each value, (n,).
+    Each device sends `reports_each` reports of its one value, with the same permanent bits. Symbols
+    allow one report per device.
+
+    Args:
+        values: The held values.
+        shares: The probability of each value, shape (n,).
+        num_reports: The number of devices, which is that of reports if each device sends one.
+
+    Returns:
+        The aggregate, and the true number of holders of each value, (n,).
     """
     cohorts = draw_cohorts(num_reports, params.num_cohorts, rng)
     holders = rng.multinomial(cohorts, shares)
@@ -59,10 +63,9 @@ def draw_listed(
     rng: np.random.Generator,
     reports_each: int = 1,
 ) -> tuple[Aggregate, Counts]:
-    """Draw as `draw_aggregate` does, for thousands of values whose positions are given.
+    """Draw as `draw_aggregate` does, for thousands of values with given positions.
 
-    positions: of every value in every cohort, (n, m, h), k where a hash repeats another.
-    """
+    `positions` are those of every value in every cohort, (n, m, h), with k for repeated hashes."""
     cohorts = draw_cohorts(num_reports, params.num_cohorts, rng)
     holders = rng.multinomial(cohorts, shares)
     truth = bits_set(holders, positions, params.num_bits)
@@ -71,12 +74,13 @@ def draw_listed(
 
 
 def bits_set(holders: Counts, positions: NDArray[np.integer[Any]], num_bits: int) -> Counts:
-    """Count how many reports of each cohort have each true bit set, (m, k); exact below 2^53.
+    """Count the reports of each cohort that have each true bit set, (m, k); exact below 2^53.
 
     Args:
-        holders: of each value in each cohort, (m, n).
-        positions: of every value in every cohort, (n, m, h), k where a hash repeats another.
-        num_bits: k.
+        holders: The holders of each value in each cohort, (m, n).
+        positions: The positions of every value in every cohort, (n, m, h), with k for repeated
+            hashes.
+        num_bits: The number of bits k.
     """
     counts = np.zeros((len(holders), num_bits), dtype=np.int64)
     for cohort, row in enumerate(holders):
@@ -87,17 +91,16 @@ def bits_set(holders: Counts, positions: NDArray[np.integer[Any]], num_bits: int
 
 
 def draw_cohorts(num_devices: int, num_cohorts: int, rng: np.random.Generator) -> Counts:
-    """How many of the devices are in each cohort, (m,)."""
+    """Draw the number of devices in each cohort, (m,)."""
     return np.asarray(rng.multinomial(num_devices, np.full(num_cohorts, 1 / num_cohorts)))
 
 
 def aggregate_of_metric(
     metric: Metric, reports: Counts, counts: Counts, first: date | None, last: date | None
 ) -> Aggregate:
-    """Make the aggregate that a collector would serve of a metric.
+    """Make the aggregate that a collector would serve for a metric and two days.
 
-    reports: (m,).  counts: (m, k).  first, last: days.
-    """
+    `reports` are (m,), `counts` (m, k)."""
     plain = plain_aggregate(metric.name, metric.params, reports, counts)
     return declared_aggregate(plain, metric, first, last)
 
@@ -105,7 +108,7 @@ def aggregate_of_metric(
 def declared_aggregate(
     plain: Aggregate, metric: Metric, first: date | None, last: date | None
 ) -> Aggregate:
-    """Make counts those of a declared metric. first, last: days."""
+    """Attach a declared metric and the first and last day to plain counts."""
     return replace(
         plain, metric=metric.name, params_id=metric.params_id, definition=metric.to_dict(),
         first_day=first, last_day=last,
@@ -115,7 +118,7 @@ def declared_aggregate(
 def plain_aggregate(
     metric: str, params: RapporParams, reports: Counts, counts: Counts
 ) -> Aggregate:
-    """Make counts of a metric that nobody declared. reports: (m,). counts: (m, k)."""
+    """Make an aggregate of an undeclared metric from reports (m,) and counts (m, k)."""
     bit_counts = tuple(map(tuple, counts.tolist()))
     return Aggregate(metric, params, tuple(reports.tolist()), bit_counts)
 
@@ -127,7 +130,7 @@ def noisy_counts(
     rng: np.random.Generator,
     reports_each: int = 1,
 ) -> Counts:
-    """Draw the reported counts (m, k) of the true bits, or true symbols, `truth` (m, k)."""
+    """Draw the reported counts (m, k) from the true bits or symbols, `truth` (m, k)."""
     others = cohorts[:, None] - truth
     if reports_each > 1:
         if params.scheme.symbols:
@@ -148,7 +151,7 @@ def noisy_counts(
 
 
 def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> list[int]:
-    """Return the bits that a value sets; listed values are numbered as in the list of values."""
+    """Return the bits that a value sets; `index` is its place in the list of values."""
     if not params.scheme.hashed:
         return list(params.scheme.index_positions(params, index, cohort))
     return sorted(set(bloom_positions(normalize(value), cohort, params)))
@@ -156,19 +159,16 @@ def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> 
 
 @dataclass(frozen=True)
 class Holders:
-    """Number of reports by device and value: a row for each pair.
+    """Numbers of reports by device and value, with one entry per pair; private on devices."""
 
-    devices: their number.  device, value, reports: (n,), indices and counts; private on devices.
-    """
-
-    devices: int
-    device: Counts
-    value: Counts
-    reports: Counts
+    devices: int  # Number of devices
+    device: Counts  # Indices, (n,)
+    value: Counts  # Indices, (n,)
+    reports: Counts  # Counts, (n,)
 
     @classmethod
     def of(cls, devices: int, device: Counts, value: Counts, reports: Counts) -> Holders:
-        """Add up rows of the same device and value."""
+        """Add up entries of the same device and value."""
         size = int(value.max(initial=0)) + 1
         pairs, row = np.unique(device * size + value, return_inverse=True)
         total = np.bincount(row, weights=reports, minlength=len(pairs)).astype(np.int64)
@@ -176,12 +176,12 @@ class Holders:
 
     @property
     def num_reports(self) -> int:
-        """Number of all reports."""
+        """Return the number of all reports."""
         return int(self.reports.sum())
 
     @property
     def repetition(self) -> float:
-        """The repetition rho = sum r^2 / sum r over the pairs of device and value."""
+        """Return the repetition rho = sum r^2 / sum r over the pairs of device and value."""
         return float((self.reports**2).sum() / self.reports.sum())
 
     def shares(self, num_values: int) -> NDArray[np.float64]:
@@ -199,11 +199,12 @@ def draw_repeated(
     """Draw cohorts and both rounds of repeated reports; return the collector's aggregate.
 
     Args:
-        holders: who sends what.
-        positions: of every value in every cohort, (V, m, h), k where a hash repeats another.
-        params: of a Bloom filter.
-        rng: of the draw.
-        metric: whose definition goes with the counts; None: none does.
+        holders: The reports of each device.
+        positions: The positions of every value in every cohort, (V, m, h), with k for repeated
+            hashes.
+        params: The parameters of a Bloom filter.
+        rng: The source of the draw.
+        metric: The metric whose definition is attached to the counts, or None.
     """
     m, k = params.num_cohorts, params.num_bits
     cohorts = rng.integers(m, size=holders.devices)[holders.device]
@@ -213,7 +214,7 @@ def draw_repeated(
     total, counts = np.zeros(m, dtype=np.int64), np.zeros((m, k), dtype=np.int64)
     for each in np.unique(reports).tolist():
         mine = reports == each
-        truth = np.zeros((m, k + 1), dtype=np.int64)  # the last: hashes that repeat another
+        truth = np.zeros((m, k + 1), dtype=np.int64)  # The last column: repeated hashes
         np.add.at(truth, (cohorts[mine, None], bits[mine]), 1)
         sending = np.bincount(cohorts[mine], minlength=m)
         counts += noisy_counts(truth[:, :k], sending, params, rng, each)
@@ -224,7 +225,7 @@ def draw_repeated(
 
 
 def _like_bits(device: Counts, bits: Counts, reports: Counts) -> tuple[Counts, Counts]:
-    """First row of each permanent response (a device, a set of bits), and its reports."""
+    """Return the first row of each permanent response (device and bits), and its reports."""
     order = np.lexsort((*bits.T, device))
     ranked = np.column_stack([device, bits])[order]
     new = np.append(True, (ranked[1:] != ranked[:-1]).any(axis=1))

@@ -1,9 +1,8 @@
 """Populations of values with known true shares, and fleets of devices that report them.
 
-A fleet runs in one process, with the real encoder and transport, without state. Reports of many
-devices share a batch here, as behind a relay that mixes them; a real device sends its own. What the
-collector counts is the same.
-"""
+A fleet runs in one process, with the real encoder and transport, without state. Here reports of
+many devices share a batch, as behind a relay that mixes them; a real device sends its own. The
+collector's counts are the same."""
 
 import re
 from collections import Counter
@@ -27,7 +26,7 @@ BATCH_ID_BYTES = 16
 
 
 def topic_words() -> Counter[str]:
-    """Words of a text that every machine has (Python's own help topics), with their counts."""
+    """Return the words of Python's own help topics, with their counts."""
     topics: dict[str, str] = import_module("pydoc_data.topics").topics
     words: Counter[str] = Counter()
     for text in topics.values():
@@ -36,12 +35,12 @@ def topic_words() -> Counter[str]:
 
 
 def absent_words(words: Sequence[str], rng: np.random.Generator) -> list[str]:
-    """Make plausible strings that are not among `words`, as many: joined halves of two of them."""
+    """Make plausible strings that are not in `words`, of the same number, from halves of words."""
     present, absent = set(words), list[str]()
     for left_at, right_at in rng.integers(len(words), size=(len(words), 2)).tolist():
         left, right = words[left_at], words[right_at]
         joined = left[: (len(left) + 1) // 2] + right[len(right) // 2 :]
-        while joined in present:  # short values leave little choice: lengthen until it is new
+        while joined in present:  # Short words often collide: lengthen until it is new
             joined += words[int(rng.integers(len(words)))]
         present.add(joined)
         absent.append(joined)
@@ -57,22 +56,21 @@ def draw_words(counts: Counter[str], num_clients: int, rng: np.random.Generator)
 
 
 def normal_shares(mean: float, deviation: float, highest: int) -> Floats:
-    """Return the shares of the whole numbers 0..highest of a rounded normal variable. (highest +
-    1,)."""
+    """Return the shares of 0..highest for a rounded normal variable, (highest + 1,)."""
     numbers = np.arange(highest + 1)
     weights = np.exp(-0.5 * ((numbers - mean) / deviation) ** 2)
     return np.asarray(weights / weights.sum())
 
 
 def exponential_shares(num_values: int, rate: float) -> Floats:
-    """Shares proportional to e^(-rate i), i = 0..num_values - 1. (num_values,)."""
+    """Return shares proportional to e^(-rate i), i = 0..num_values - 1, (num_values,)."""
     weights = np.exp(-rate * np.arange(num_values))
     return np.asarray(weights / weights.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedValue:
-    """A value that one device records once. Private on a real device."""
+    """A value that one device records once; private on a real device."""
 
     client: str
     metric: str
@@ -94,10 +92,9 @@ def encode_fleet(
     day: date,
     randomness: Randomness = system_randomness,
 ) -> Iterator[Report]:
-    """Encode one report for each reading. Readings of a client must follow one another.
+    """Encode one report for each reading; readings of a client must be consecutive.
 
-    Each client has its own secret, so that its permanent responses repeat.
-    """
+    Each client has its own secret, so that its permanent responses repeat."""
     for _, group in groupby(readings, key=lambda reading: reading.client):
         encoder = Encoder(metrics, randomness(SECRET_BYTES), randomness)
         for reading in group:
@@ -116,13 +113,13 @@ def deliver(
 
     Args:
         reports: The reports, in the order of their batches.
-        transport: What sends a batch and returns the answer.
-        batch_size: Reports of a batch; the last one has fewer.
-        randomness: Source of the ids of batches.
-        progress: Called with the number of reports of each batch that was sent.
+        transport: The transport, which sends a batch and returns the answer.
+        batch_size: The number of reports per batch; the last batch has fewer.
+        randomness: The source of batch ids.
+        progress: A callback, called with the number of reports of each sent batch.
 
     Returns:
-        How many batches were sent, and how many reports were accepted or refused.
+        The number of sent batches, and the numbers of accepted and rejected reports.
     """
     delivery = FleetDelivery()
     remaining = iter(reports)

@@ -151,9 +151,9 @@ def test_all_but_jobs_runs_without_them(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     said = done.stdout.splitlines()
     assert [one.partition(", ")[0].partition(":")[0] for one in said] == [
-        "no worker starts here",
+        "no worker can start here",
         "job_slots = 2",
-        "a file of more than 256 KiB is not read here",
+        "a file of more than 256 KiB cannot be read here",
     ]
     assert all("use Linux or macOS, or on Windows WSL or a container" in one for one in said)
 

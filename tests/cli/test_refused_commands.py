@@ -88,7 +88,7 @@ def test_an_earlier_file_that_stays_is_named(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / MANIFEST).read_text())
     (tmp_path / MANIFEST).write_text(json.dumps(manifest | {"files": ["kept", ".."]}))
     (tmp_path / "kept").mkdir()
-    with pytest.raises(OutputError, match="of an earlier result stays"):
+    with pytest.raises(OutputError, match="of an earlier result remains"):
         write_result(result, kind, "decode", tmp_path, silent)
     assert (tmp_path / "kept").is_dir()
 
@@ -126,7 +126,7 @@ def test_an_aggregate_replaces_no_file_that_is_none(tmp_path: Path, rappor: Rapp
     mine = tmp_path / "thesis.txt"
     mine.write_text("of mine")
     command = ["aggregate", "page", "--collector", "http://127.0.0.1:9", "-o", str(mine)]
-    assert "is there and no aggregate, so it is not replaced" in rappor.refused(*command)
+    assert "exists and is not an aggregate, so it is not replaced" in rappor.refused(*command)
     assert mine.read_text() == "of mine"
 
 

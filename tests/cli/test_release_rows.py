@@ -83,7 +83,7 @@ def test_sets_of_pairs_combine_to_their_estimates(pairs, policy, tmp_path, rappo
     for row in margins:
         found = combine_shares(sets, {row["side"]: [row["value"]]}, 50_000)
         assert abs(found.estimate - float(row["estimate"])) < 4 * float(row["std_error"]) + 0.01
-    assert "exists; rows are never written over" in rappor.refused(*command, "-o", out)
+    assert "exists; rows are never overwritten" in rappor.refused(*command, "-o", out)
 
 
 def test_rows_of_decodings_are_releases_like_others(decoded, policy, tmp_path, rappor) -> None:
@@ -184,7 +184,7 @@ def test_rows_are_charged_to_the_ledger(people, tmp_path, rappor, method) -> Non
     assert "would pass the limit" in rappor.refused(*command, "-o", tmp_path / "again")
     assert not (tmp_path / "again").exists()
     assert "synthetic rows" in rappor("release", "ledger", ledger)
-    assert "never begun again" in rappor.refused("release", "ledger", ledger, "--epsilon", "9")
+    assert "never restarted" in rappor.refused("release", "ledger", ledger, "--epsilon", "9")
 
 
 def test_wrong_words_are_refused_before_spending(people, tmp_path, rappor) -> None:
@@ -211,8 +211,8 @@ def test_nothing_is_charged_where_nothing_could_be_written(people, tmp_path, rap
     command = ["release", "synthesize", "table", str(people), "--epsilon", "0.5"]
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
     for output, more, words in (
-        (tmp_path, [], "exists; rows are never written over"),
-        (tmp_path / "none" / "rows", [], "is no folder"),
+        (tmp_path, [], "exists; rows are never overwritten"),
+        (tmp_path / "none" / "rows", [], "is not a folder"),
         (tmp_path / "rows", ["--rows", "1000000000000"], "100,000,000 values at most"),
     ):
         assert words in rappor.refused(*command, "-o", output, *more)

@@ -91,7 +91,7 @@ def test_levels_of_one_slot_make_one_map() -> None:
     assert np.abs(found.shares - hill(found.cells)).sum() / 2 < 0.12
     assert not any("declares" in text for text in found.warnings)
     told = estimate_density(aggregates[:1], DensityOptions("simplex")).warnings[0]
-    assert "of 'places' has no reports of level 0, which its definition declares" in told
+    assert "of 'places' has no reports at level 0, which its definition declares" in told
 
 
 @pytest.mark.statistical

@@ -214,7 +214,7 @@ def test_undeclared_repeats_are_named_and_allowed_for(params, values, shares, se
     aggregate = repeated(params, values, shares, np.random.default_rng(seed), EACH)
     decoding = decode(aggregate, Candidates.from_strings(values))
     said = " ".join(decoding.warnings)
-    assert "repeated reports that nobody declared" in said
+    assert "repeated reports that are not declared" in said
     assert "not on the list weigh" not in said
     assert 0.6 * EACH < decoding.summary.repetition < 1.6 * EACH
     table = decoding.candidates

@@ -188,7 +188,7 @@ def test_large_files_take_turns_and_give_way(tmp_path, monkeypatch) -> None:
         thread.start()
     until(lambda: len(list(tmp_path.glob("nice-*"))) >= once, 120)
     read_until(*given, places, ends)
-    assert ends == [f"{places} large files are read or wait to be read; send it again in a "
+    assert ends == [f"{places} large files are being read or waiting; send it again in a "
                     "minute"]  # fmt: skip
     started = list(tmp_path.glob("nice-*"))
     assert len(started) == once

@@ -59,7 +59,7 @@ def test_a_worker_makes_no_database(tmp_path: Path, capsys: pytest.CaptureFixtur
     mistyped = tmp_path / "typo.sqlite"
     assert main(["decoder", "worker", "--database", f"sqlite:///{mistyped}"]) == 1
     (said,) = capsys.readouterr().err.splitlines()
-    assert f"{str(mistyped)!r}: there is no such file; check the path, or make it with" in said
+    assert f"{str(mistyped)!r}: there is no such file; check the path, or create it with" in said
     assert not mistyped.exists()
 
 

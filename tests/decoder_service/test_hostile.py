@@ -114,7 +114,7 @@ def test_quotas_end_in_words(tmp_path: Any) -> None:
         ]
         assert [one.status_code for one in answers] == [202, 202, 202, 429]
         assert answers[1].json()["id"] == answers[2].json()["id"]  # the same job, asked for twice
-        assert "as many as one may have" in answers[3].json()["detail"]
+        assert "the maximum" in answers[3].json()["detail"]
 
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "openapi-decoder.json"

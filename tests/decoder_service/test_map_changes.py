@@ -117,7 +117,7 @@ def test_another_base(maps: Maps) -> None:
 
 def test_what_cannot_be_compared_is_refused_in_words(maps: Maps) -> None:
     for before, after, text in (
-        (maps.last, maps.last, "of one window each"),
+        (maps.last, maps.last, "one window each"),
         (maps.weeks, maps.last, "share days"),
         (maps.weeks, maps.other, "different versions"),
     ):

@@ -253,7 +253,7 @@ def test_lists_are_named_and_missing_ones_marked(idle: Running) -> None:
         assert "List: 'word to find': string should match pattern" in other
         assert 'aria-invalid="true" aria-describedby="wrong"' in other
         assert '<span class="wrong" id="wrong">' in other
-        assert "selected>word to find, which is not there</option>" in other
+        assert "selected>word to find, which does not exist</option>" in other
         fixed = text_of(ana.get("/jobs/new", params=given | {"list": f"{listed}:1"}))
         assert f'<option value="{listed}:1" selected>words to find, version 1, pinned' in fixed
         made = ana.post("/jobs", data=given | {"list": listed})

@@ -127,10 +127,10 @@ def test_proposers_keys_are_replaced_and_revoked(served: Running, made: dict[str
         client.headers["Authorization"] = f"Bearer {other}"
         assert client.post(f"{path}/approve", json={"reason": "x"}).status_code == 403
     assert get(served, "rita", path).json()["proposer_holds"] is True
-    assert "has no key that holds" not in page(served, "rita", f"/releases/{release}")
+    assert "has no valid key any more" not in page(served, "rita", f"/releases/{release}")
     service.access.revoke_key(COMMAND_LINE, service.access.person_of_key(other).key_id)
     assert get(served, "rita", path).json()["proposer_holds"] is False
-    assert "has no key that holds" in page(served, "rita", f"/releases/{release}")
+    assert "has no valid key any more" in page(served, "rita", f"/releases/{release}")
     assert settle(served, "rita", release).status_code == 200
     shown = get(served, "vic", path).json()
     assert not {"proposer_holds", "sources"} & shown.keys()
@@ -284,7 +284,7 @@ def test_approved_releases_are_signed_and_verify(served, keys, made, tmp_path, c
     assert manifest["key"] == key_id(load_public_key(keys[1]))
     other = make_keys(tmp_path / "other")[1]
     assert main(["release", "verify", str(folder), "--public-key", str(other)]) == 1
-    assert "not of this key" in capsys.readouterr().err
+    assert "not by this key" in capsys.readouterr().err
     with (folder / "release.csv").open("a") as file:
         file.write("more\n")
     assert main(verify) == 1

@@ -75,7 +75,7 @@ def test_a_schedule_says_what_it_waits_for(scheduling: Running, tmp_path: Path) 
     said = status_of(scheduling, week["id"])
     assert f"it has closed days up to {after - timedelta(days=1)}, and closes" in said["reason"]
     set_metrics(scheduling, as_listed(scheduling, state="retired"))
-    assert "takes no more reports of it (retired)" in status_of(scheduling, week["id"])["reason"]
+    assert "accepts no more reports of it (retired)" in status_of(scheduling, week["id"])["reason"]
 
 
 def test_blocked_schedules_say_why_with_a_remedy(scheduling: Running) -> None:
@@ -100,8 +100,8 @@ def test_blocked_schedules_say_why_with_a_remedy(scheduling: Running) -> None:
             scheduling.service.access.revoke_key(scheduling.people["root"], row.key_id)
     with scheduling.client("root") as root:
         told = root.get(f"/v1/schedules/{schedule}").json()["status"]["reason"]
-    assert "its owner has no key that holds" in told
-    assert "an admin makes the owner a key" in told
+    assert "its owner has no valid key" in told
+    assert "an admin creates a key for the owner" in told
 
 
 def test_what_the_latest_tick_met_is_said_until_one_meets_nothing(scheduling, monkeypatch) -> None:
@@ -128,7 +128,9 @@ def test_what_keeps_a_check_from_queueing_is_said(collector: LiveCollector, tmp_
         assert made["status"]["state"] == "ready"
         said = status_of(service, made["id"])
         assert said["state"] == "blocked"
-        assert "at the latest check: you have 1 jobs that wait or run" in said["reason"]
+        assert (
+            "at the latest check: you have 1 queued or running jobs, the maximum" in said["reason"]
+        )
         assert do_jobs(service.service, tmp_path) == 1
         assert status_of(service, made["id"])["state"] == "waiting"
 

@@ -236,4 +236,4 @@ def test_schedules_stop_without_their_owners_key(service: Running) -> None:
                 root.post(f"/v1/keys/{key['key_id']}/revoke")
     ticked = service.service.tick()
     assert ticked.queued == 0
-    assert "no key that holds" in ticked.problems[schedule]
+    assert "no valid key" in ticked.problems[schedule]

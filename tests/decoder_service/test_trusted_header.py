@@ -88,5 +88,5 @@ def test_a_name_of_the_proxy_is_not_the_person_of_a_key(proxied: Running) -> Non
 def test_it_is_refused_without_addresses(trusted: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError, match=r"user_header = 'X-Remote-User' needs forwarded_allow"):
         load_settings(**SETTINGS, **ROLES, forwarded_allow_ips=trusted)
-    with pytest.raises(SettingsError, match="user_header: nobody would get a role"):
+    with pytest.raises(SettingsError, match="user_header: no one would get a role"):
         load_settings(**SETTINGS, forwarded_allow_ips=(PROXY,))

@@ -234,7 +234,7 @@ def test_limits_end_jobs_with_a_reason_in_words(url: str, tmp_path: Path) -> Non
         with workers(url, tmp_path, JOB_SECONDS=2):
             late = await_state(ana, submit(ana, decode_spec(ana, candidates=SLOW)))
         assert late["state"] == "failed"
-        assert late["reason"] == "it took longer than 2 seconds, as jobs may take"
+        assert late["reason"] == "it took longer than 2 seconds, the limit for jobs"
 
 
 @pytest.mark.long

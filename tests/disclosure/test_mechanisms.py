@@ -219,7 +219,7 @@ def test_one_of_two_beginning_ledgers_is_refused(path, monkeypatch) -> None:
     with open_ledger(path) as ledger:
         ledger.spend("one", Charge(0.4))
     monkeypatch.setattr(Path, "exists", lambda _: False)
-    with pytest.raises(BudgetError, match="never begun again"):
+    with pytest.raises(BudgetError, match="never restarted"):
         make_ledger(path, Charge(5.0))
     assert read_ledger(path).spent_epsilon == 0.4
 

@@ -1,4 +1,4 @@
-"""The script that Alembic runs for each command, on the connection that `store.schema` hands in."""
+"""The script that Alembic runs for each command, on the connection that `store.schema` provides."""
 
 from alembic import context
 

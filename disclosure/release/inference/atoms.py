@@ -1,4 +1,4 @@
-"""Atoms: the smallest groups of persons and days that the published tables tell apart."""
+"""Atoms: the smallest groups of people and days that the published tables distinguish."""
 
 from __future__ import annotations
 
@@ -13,37 +13,32 @@ from disclosure.errors import ReleaseError
 from rappor_core.errors import shown
 
 MAX_ATOMS = 20_000
-Stratum: TypeAlias = tuple[str, str]  # name and value
+Stratum: TypeAlias = tuple[str, str]  # its name and value
 
 
 @dataclass(frozen=True)
 class TableScope:
-    """Whom and when a table covers: its strata, the strata that contain these, and its first and
-    last day.
-
-    outer: for a stratum and its value, those that it lies in.
-    """
+    """The people and days that a table covers."""
 
     strata: Mapping[str, str]
     first: date
     last: date
+    # For a stratum and its value, the strata that contain it
     outer: Mapping[Stratum, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Atoms:
-    """The atoms of a set of tables. tables: for each atom a bit mask of the tables that contain
-    it.
+    """The atoms of a set of tables.
 
-    residual: for each atom, whether everybody in it has a value that no table names, of a stratum
-    of which tables name two values or more, and each table that it is part of has other atoms.
-    """
+    An atom is residual if everyone in it has an unnamed value of a stratum of which tables name two
+    or more values, and each of its tables also contains other atoms."""
 
-    tables: tuple[int, ...]
+    tables: tuple[int, ...]  # For each atom, a bit mask of the tables that contain it
     residual: tuple[bool, ...]
 
     def components(self) -> Iterator[list[int]]:
-        """Groups of atoms that tables link, as indices."""
+        """Yield the groups of atoms that tables connect, as indices."""
         groups: list[tuple[int, list[int]]] = []
         for index, mask in enumerate(self.tables):
             joined, members, apart = mask, [index], []
@@ -65,14 +60,12 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
-    """Divide persons and days into the atoms that the tables of one metric tell apart.
+    """Divide people and days into the atoms that the tables of one metric distinguish.
 
-    Days are cut where a window begins or ends, and the population by all strata at once; parts in
-    the same tables are one. Of each stratum there may be values that no table names. A value of a
-    stratum lies in those of other strata that `TableScope.outer` says, and in no others.
-
-    Raises ReleaseError where so many strata cross that there are more than MAX_ATOMS.
-    """
+    Days are split where a window begins or ends, and the population by all strata at once; parts in
+    the same tables are merged. A stratum may have values that no table names. A value of a stratum
+    is contained in values of other strata as `TableScope.outer` says, and in no others. Raises
+    ReleaseError if there are more than MAX_ATOMS."""
     splits = _splits(scopes)
     residual: dict[int, bool] = {}
     for block in _blocks(scopes):
@@ -92,7 +85,7 @@ def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
 
 
 def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[TableScope]) -> None:
-    """Raise ReleaseError that names what cuts the population most."""
+    """Raise ReleaseError with the strata that split the population most."""
     if count > MAX_ATOMS:
         names = [f"{len(split.values):,} of {shown(split.name)}" for split in splits]
         windows = len({(scope.first, scope.last) for scope in scopes})
@@ -104,25 +97,22 @@ def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[TableSc
 
 
 class _Part(NamedTuple):
-    """tables: that may hold it, as bits.  lies_in: of strata that are still to be split."""
+    """A part of the population while it is being split."""
 
-    tables: int
-    lies_in: frozenset[Stratum]
+    tables: int  # Bits of the tables that may contain it
+    lies_in: frozenset[Stratum]  # Strata that remain to be split
 
 
 @dataclass(frozen=True)
 class _Split:
-    """A stratum: for each value the tables that may hold it, and the strata that it lies in.
-
-    others: tables that may hold a value that none names.
-    """
+    """A stratum: for each value, the tables that may contain it and the strata that it lies in."""
 
     name: str
     values: Mapping[str, tuple[int, frozenset[Stratum]]]
-    others: int
+    others: int  # Tables that may contain an unnamed value
 
     def of(self, parts: Mapping[_Part, bool]) -> dict[_Part, bool]:
-        """Parts split by the values of this stratum; whether all in each have unnamed values."""
+        """Split parts by the values of this stratum; the flags mark parts of unnamed values."""
         atoms: dict[_Part, bool] = {}
         for part, is_left in parts.items():
             stratum = next((pair for pair in part.lies_in if pair[0] == self.name), None)
@@ -138,13 +128,13 @@ class _Split:
 
 
 def _joined(tables: int, first: frozenset[Stratum], second: frozenset[Stratum]) -> _Part | None:
-    """Return a part that lies in all of these strata; None where two values of one contradict."""
+    """Return a part that lies in all of these strata; None if two values of a stratum conflict."""
     both = first | second
     return _Part(tables, both) if len(dict(both)) == len(both) else None
 
 
 def _splits(scopes: Sequence[TableScope]) -> list[_Split]:
-    """One for each stratum, those that lie in others first."""
+    """Return a split for each stratum, those that lie in others first."""
     every = (1 << len(scopes)) - 1
     naming: dict[str, dict[str, int]] = {}
     outer = _outer(scopes)
@@ -164,7 +154,7 @@ def _splits(scopes: Sequence[TableScope]) -> list[_Split]:
 
 
 def _outer(scopes: Sequence[TableScope]) -> dict[Stratum, dict[str, str]]:
-    """Return the strata that each one lies in, where no table says otherwise."""
+    """Return the strata that each one lies in, unless tables disagree."""
     above: dict[Stratum, dict[str, set[str]]] = {}
     for scope in scopes:
         for inner, places in scope.outer.items():
@@ -181,7 +171,7 @@ def _outer(scopes: Sequence[TableScope]) -> dict[Stratum, dict[str, str]]:
 
 
 def _blocks(scopes: Sequence[TableScope]) -> Iterator[int]:
-    """For each stretch of days between two boundaries, the tables whose window holds it."""
+    """Yield the tables whose window contains each span of days between two boundaries."""
     ends = {scope.last + timedelta(days=1) for scope in scopes}
     for day in sorted({scope.first for scope in scopes} | ends)[:-1]:
         yield sum(1 << i for i, span in enumerate(scopes) if span.first <= day <= span.last)

@@ -11,24 +11,20 @@ from disclosure.release.inference.atoms import bits
 from disclosure.release.inference.facts import PublicTable
 from disclosure.release.inference.programs import Cone, SparseRows
 
-REPORTS = -1  # in place of a row: the reports of the table
-EVERYBODY = -2  # that the cells of the table hold everybody
-NOBODY = -3  # not a number of a table: that values have no more persons than reports
+REPORTS = -1  # in place of a row: the number of reports of the table
+EVERYBODY = -2  # in place of a row: the cells of the table cover everyone
+NOBODY = -3  # not from a table: values have no more people than there are reports
 
 
 @dataclass
 class Component:
-    """Tables of one metric that are linked by common atoms, directly or through others.
-
-    atoms: for each atom, the tables that it is part of, as bits.  rows: for each table and row, the
-    values that it is the sum of.  empty: atoms that are taken to hold nobody.  alike: for a value,
-    those that no number tells apart from it and that it represents (`one_of_alike`).
-    """
+    """Tables of one metric that are connected by common atoms, directly or through others."""
 
     tables: list[PublicTable]
-    atoms: list[int]
-    rows: list[list[frozenset[str]]]
-    empty: list[bool] = field(default_factory=list)
+    atoms: list[int]  # For each atom, bits of the tables that contain it
+    rows: list[list[frozenset[str]]]  # For each table and row, the values whose sum it is
+    empty: list[bool] = field(default_factory=list)  # Atoms that are assumed to contain no one
+    # The indistinguishable values that a value represents (`one_of_alike`)
     alike: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
@@ -44,8 +40,7 @@ class Component:
         return self._atoms_of[table]
 
     def leaf_groups(self) -> list[list[str]]:
-        """Groups of values that are linked by a row of several values, or by a table that holds
-        everybody."""
+        """Return groups of values connected by a row of several values, or by a complete table."""
         linked = DisjointSet()
         for table, rows in zip(self.tables, self.rows, strict=True):
             every: frozenset[str] = frozenset().union(*rows)
@@ -63,19 +58,19 @@ class Component:
 def one_of_alike(
     tables: Sequence[PublicTable], rows: Sequence[Sequence[frozenset[str]]]
 ) -> tuple[list[list[frozenset[str]]], dict[str, tuple[str, ...]]]:
-    """Leave two of the values that no public number tells apart: one, and one for all others.
+    """Keep two of the values that no public number distinguishes: one, and one for all others.
 
-    Values are alike that are in the same rows of several values, and that the same tables suppress.
-    What a reader knows of one is known of each; that the others are one unknown changes nothing, as
-    only their sum with it is anywhere.
+    Values are alike if the same rows of several values contain them, and the same tables suppress
+    them. Inferences about one apply to each. Representing the others by one unknown changes
+    nothing, since only their sum with the first occurs.
 
     Args:
-        tables: of a component.
-        rows: the values that each row of each table is the sum of.
+        tables: The tables of a component.
+        rows: The values whose sum each row of each table is.
 
     Returns:
-        The rows without the values that are left out, and by each value that represents others all
-        that it represents, itself included.
+        The rows without the omitted values, and for each representative all values that it
+            represents, including itself.
     """
     by_leaf: dict[str, list[tuple[int, int]]] = {}
     for index, (table, several) in enumerate(zip(tables, rows, strict=True)):
@@ -94,15 +89,12 @@ def one_of_alike(
 
 @dataclass
 class ConeModel:
-    """The linear constraints of a component (a cone in its unknowns), and where the numbers of
-    each table are in them.
-
-    owner: for each row of G the table and its row, or REPORTS, or EVERYBODY, or NOBODY.
-    """
+    """The linear constraints of a component (a cone in its unknowns), with each number's place."""
 
     component: Component
     leaf_place: Mapping[str, int]
     unit: float
+    # For each row of G, the table and its row, or REPORTS, EVERYBODY or NOBODY
     owner: list[tuple[int, int]] = field(default_factory=list)
     slack: list[float] = field(default_factory=list)
     below: SparseRows = field(default_factory=SparseRows)
@@ -111,20 +103,20 @@ class ConeModel:
 
     @property
     def scale(self) -> int:
-        """Column of the unknown that represents the number 1."""
+        """The column of the unknown that represents the number 1."""
         return len(self.component.atoms) + len(self.component.tables)
 
     @property
     def width(self) -> int:
-        """Number of unknowns of the linear program."""
+        """The number of unknowns of the linear program."""
         return self.scale + 1 + len(self.component.atoms) * len(self.leaf_place)
 
     def reports_of(self, table: int) -> int:
-        """Column of the reports of a table."""
+        """Return the column of the number of reports of a table."""
         return len(self.component.atoms) + table
 
     def persons(self, atoms: Iterable[int], leaves: Iterable[str]) -> list[int]:
-        """Columns of the unknowns for persons who hold these values in these atoms."""
+        """Return the columns of the unknown numbers of people with these values in these atoms."""
         width, start = len(self.leaf_place), self.scale + 1
         places = [self.leaf_place[leaf] for leaf in leaves]
         return [start + atom * width + place for atom in atoms for place in places]
@@ -137,8 +129,9 @@ class ConeModel:
         ends: tuple[float, float],
         slack: float,
     ) -> None:
-        """Add the constraint low * base <= the sum of the columns <= high * base. slack: of
-        each, in reports."""
+        """Add the constraint low * base <= sum of the columns <= high * base.
+
+        `slack` is the allowed violation of each, in reports."""
         ones = [1.0] * len(columns)
         self.below.add([*columns, base], [*ones, -ends[1]])
         self.below.add([*columns, base], [*(-x for x in ones), ends[0]])
@@ -146,24 +139,21 @@ class ConeModel:
         self.owner += [owner, owner]
 
     def suppress(self, table: int, row: int) -> list[int]:
-        """Drop the constraints that a published number gives, since it is now suppressed; return
-        their rows of G."""
+        """Drop the constraints of a number that is now suppressed; return their rows of G."""
         rows = [index for index, owner in enumerate(self.owner) if owner == (table, row)]
         self.cone.hold(rows, active=False)
         return rows
 
     def withhold(self, table: int) -> None:
-        """Drop all constraints that a table gives, since it is now withheld."""
+        """Drop all constraints of a table that is now withheld."""
         rows = [i for i, (owner, row) in enumerate(self.owner) if owner == table and row != NOBODY]
         self.cone.hold(rows, active=False)
 
 
 def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
-    """Build the linear constraints on a component's numbers of reports and on the persons who
-    hold some values.
+    """Build the linear constraints on reports, and on the people with certain values.
 
-    `leaves`: whole groups of `leaf_groups`, or none.
-    """
+    `leaves` are whole groups of `leaf_groups`, or none."""
     place = {leaf: index for index, leaf in enumerate(leaves)}
     sizes = [part.reports[1] for part in component.tables if part.reports is not None]
     model = ConeModel(component, place, max(sizes, default=1.0) or 1.0)
@@ -179,11 +169,10 @@ def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
 
 
 def _add_exclusion(model: ConeModel) -> None:
-    """A report is of one value: in an atom the values have no more persons than there are reports.
+    """Require that an atom has no more people in its values than reports (one value per report).
 
-    Unbiased estimates of a list may add up to more, so that the constraint can be widened. It
-    is there already if a table holds everybody.
-    """
+    Unbiased estimates of a list may sum to more, so the constraint can be relaxed. Complete tables
+    already imply it."""
     component, leaves = model.component, list(model.leaf_place)
     open_tables = [
         (i, table) for i, table in enumerate(component.tables) if table.reports is not None
@@ -206,11 +195,10 @@ def _add_exclusion(model: ConeModel) -> None:
 
 
 def _add_table(model: ConeModel, index: int) -> None:
-    """What a table says: its atoms, its reports, its shares, and that its cells hold everybody.
+    """Add the constraints of a table: its atoms, reports, shares, and completeness.
 
-    A published share s, rounded, bounds the persons x of its table by s_low n <= x <= s_high n,
-    which is linear in x and in the reports n.
-    """
+    A published share s, rounded, bounds the people x of its table by s_low n <= x <= s_high n,
+    which is linear in x and in the reports n."""
     table, rows = model.component.tables[index], model.component.rows[index]
     atoms, total = model.component.atoms_of(index), model.reports_of(index)
     model.equal.add([*atoms, total], [*[1.0] * len(atoms), -1.0])

@@ -1,5 +1,4 @@
-"""What is public about a table: bounds on its reports and shares, over all releases that show
-it."""
+"""The public facts about a table: bounds on its reports and shares, over all releases of it."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ ROOT = "*"  # the root of every tree of `disclosure.release.pooling`
 
 
 class TableVersion(NamedTuple):
-    """A table as one release shows it. is_draft: that release is not published yet."""
+    """A table in one release; `is_draft` if that release is not published yet."""
 
     table: ReleasedTable
     policy: ReleasePolicy
@@ -28,62 +27,54 @@ class TableVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class PublicTable:
-    """What readers know of a table: bounds on its reports, and on the share in each row.
-
-    reports: least and most that it may have; None: nothing is said of them.
-    low, high: of the share before it was rounded.  loose: rows that can still be suppressed, and
-    is_loose: whether the whole table can.  persons: shown share times reports.
-    width: the narrowest interval that a reader may have of a hidden row; floor: of reports.
-    min_low: the smallest lower end that the policy shows.  step: of rounding.
-    tree: along which rows without named members were pooled.
-    """
+    """What readers know about a table: bounds on its reports and on the share of each row."""
 
     key: TableKey
     scope: TableScope
-    reports: tuple[float, float] | None
+    reports: tuple[float, float] | None  # Minimum and maximum; None if withheld
     cells: tuple[str, ...]
     kinds: tuple[str, ...]
-    low: Floats
+    low: Floats  # Of the share before rounding
     high: Floats
-    loose: Booleans
-    persons: Floats
-    is_loose: bool
+    loose: Booleans  # Rows that can still be suppressed
+    persons: Floats  # Shown share times reports
+    is_loose: bool  # The whole table can still be withheld
     complete: bool
-    floor: float
-    min_low: float
-    step: float
+    floor: float  # Minimum number of reports
+    min_low: float  # The smallest lower end that the policy shows
+    step: float  # Of rounding
     members: Mapping[str, tuple[str, ...]]
-    tree: Tree = ""
+    tree: Tree = ""  # Along which rows without named members were pooled
 
     @property
     def name(self) -> str:
-        """Name of the table in messages."""
+        """The name of the table in messages."""
         return table_name(self.key)
 
     @property
     def hidden(self) -> Booleans:
-        """Which rows show no number, (rows,)."""
+        """Flags of the rows without a number, (rows,)."""
         flags: Booleans = np.isnan(self.low)
         return flags
 
     @property
     def totals(self) -> Booleans:
-        """Which rows are sums of all others, (rows,)."""
+        """Flags of the rows that are sums of all others, (rows,)."""
         return np.array([kind == "total" for kind in self.kinds], dtype=bool)
 
     @property
     def width(self) -> float:
-        """The narrowest interval of a share that is not shown."""
+        """The minimum width of a reader's interval for a hidden share."""
         return max(self.min_low, 2 * self.step)
 
     def suppressed(self, rows: Sequence[int] | Integers) -> PublicTable:
-        """Return a copy of the table in which these rows are suppressed."""
+        """Return a copy of the table with these rows suppressed."""
         low, high, loose = self.low.copy(), self.high.copy(), self.loose.copy()
         low[rows], high[rows], loose[rows] = np.nan, np.nan, False
         return replace(self, low=low, high=high, loose=loose)
 
     def withheld(self) -> PublicTable:
-        """Return a copy of the table that shows no number."""
+        """Return a copy of the table without numbers."""
         none = np.zeros(0)
         return replace(
             self, reports=None, cells=(), kinds=(), low=none, high=none, persons=none,
@@ -92,7 +83,7 @@ class PublicTable:
 
 
 def public_tables(versions: Iterable[TableVersion]) -> list[PublicTable]:
-    """Join all versions of each table into what is public about it. versions: oldest first."""
+    """Combine the versions of each table, oldest first, into the public facts about it."""
     by_key: dict[TableKey, list[TableVersion]] = defaultdict(list)
     for version in versions:
         by_key[version.table.key].append(version)
@@ -100,10 +91,9 @@ def public_tables(versions: Iterable[TableVersion]) -> list[PublicTable]:
 
 
 def _combined(versions: Sequence[TableVersion]) -> PublicTable:
-    """The latest table that is not withheld; of what it hides, the latest number of any other.
+    """Return the latest table that is not withheld, with numbers that it hides from earlier ones.
 
-    A number that two releases round in two ways lies in both intervals, where they meet.
-    """
+    A number that two releases round differently is in the intersection of both intervals."""
     open_ = [item for item in versions if item.table.reports is not None]
     base = _public(open_[-1] if open_ else versions[-1])
     for version in reversed(open_[:-1]):
@@ -144,16 +134,14 @@ def _public(version: TableVersion) -> PublicTable:
 
 
 def _outer(policy: ReleasePolicy, key: tuple[str, str]) -> dict[str, str]:
-    """Return the strata that a value of a stratum lies in."""
     return {name: value for name, value in policy.with_outer((key,)).items() if name != key[0]}
 
 
 def _share_bounds(table: ReleasedTable, step: float) -> tuple[Floats, Floats]:
-    """Where each share was before it was rounded.
+    """Return the interval of each share before it was rounded.
 
-    Its interval was rounded outwards at both ends, so that the middle of what is shown is as near
-    to the middle before. Where that may be the estimate itself, both bound it.
-    """
+    The ends of its interval were rounded outwards, so the middle of the shown interval is near the
+    original middle. If that may be the estimate itself, both bound it."""
     visible = table.is_shown
     middle = (table.low + table.high) / 2
     with np.errstate(invalid="ignore"):
@@ -168,7 +156,7 @@ def _share_bounds(table: ReleasedTable, step: float) -> tuple[Floats, Floats]:
 
 
 def _with_earlier(base: PublicTable, before: PublicTable) -> PublicTable:
-    """The table, with what an earlier release of it shows: it cannot be suppressed any more."""
+    """Add the numbers of an earlier release, which can no longer be suppressed."""
     place = {cell: row for row, cell in enumerate(base.cells)}
     low, high, loose = base.low.copy(), base.high.copy(), base.loose.copy()
     added = []
@@ -198,11 +186,10 @@ def _with_earlier(base: PublicTable, before: PublicTable) -> PublicTable:
 
 
 def leaves_of_rows(tables: Sequence[PublicTable]) -> list[list[frozenset[str]]]:
-    """For each row of each table, the values whose sum it is.
+    """Return for each row of each table the values whose sum it is.
 
-    A pool whose members are not named holds, of what lies under its node, all that is not shown by
-    itself: the values that other tables name, and the rest, which bears the name of the node.
-    """
+    A pool with unnamed members contains everything below its node that is not shown separately: the
+    values that other tables name, and the rest under the node's name."""
     universe: dict[str, None] = {}
     for table in tables:
         for cell, kind in zip(table.cells, table.kinds, strict=True):
@@ -238,7 +225,7 @@ def _rows_of(table: PublicTable, universe: Mapping[str, None]) -> Iterator[froze
 
 
 def is_under(value: str, node: str, tree: Tree) -> bool:
-    """Whether a value or node lies under a node, in a tree of `disclosure.release.pooling`."""
+    """Return whether a value or node is below a node in a tree of `disclosure.release.pooling`."""
     if value == node or not tree:
         return False
     if node == ROOT:

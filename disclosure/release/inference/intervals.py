@@ -1,5 +1,6 @@
-"""Find the unpublished numbers that readers can infer too closely: one program certifies many as
-safe, the others are solved one by one."""
+"""Find unpublished numbers that readers can infer too precisely.
+
+One linear program certifies many numbers as safe; the others are solved one by one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,35 +13,32 @@ from disclosure.release.inference.programs import Optimum
 from disclosure.release.inference.targets import EXACT, Target, ValueRange
 from disclosure.typing import Floats, Integers
 
-_MANY = 30  # targets for which one program for all is cheaper than two for each
+_MANY = 30  # with this number of targets, one program for all is cheaper than two for each
 _MAX_STEPS = 20  # of an iteration for a share
-_STEP = 1e-9  # of a share, below which the next step would be
+_STEP = 1e-9  # the size of a step of a share at which the iteration ends
 _FEW = 3  # targets that a round must certify to be worth it
-_SURE = 1e-3  # of the number 1, and in reports: a point with less says nothing, being inexact
+_SURE = 1e-3  # relative to the number 1, and in reports: smaller sizes are too inexact
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """An unpublished number that a reader can infer more closely than promised. tight: rows of G
-    that reveal it."""
+    """An unpublished number that a reader can infer more precisely than promised."""
 
     target: Target
     interval: ValueRange
-    tight: Integers
+    tight: Integers  # Rows of G that reveal it
 
     @property
     def width(self) -> float:
-        """Width of the interval that a reader can infer, in units of the promised width."""
+        """The width of the interval that a reader can infer, in units of the promised width."""
         return (self.interval.high - self.interval.low) / self.target.width
 
 
 class DisclosureJudge:
-    """Judges whether unpublished numbers are safe, by one model; a safe number stays safe while
-    more is suppressed.
+    """The judge of whether unpublished numbers are safe; a safe number stays safe with suppression.
 
-    Each solution of a program is a point that agrees with all that is public: the least and the
-    largest value of every target in all of them is an interval within the true one.
-    """
+    Each solution of a program is a point that agrees with all public data: the minimum and the
+    maximum of a target over all points is an interval inside the true one."""
 
     def __init__(self, model: ConeModel, targets: Iterable[Target]) -> None:
         self.model = model
@@ -54,7 +52,7 @@ class DisclosureJudge:
         self.add(targets)
 
     def add(self, targets: Iterable[Target]) -> None:
-        """Add unpublished numbers to those that are judged."""
+        """Add unpublished numbers to judge."""
         new = [target for target in dict.fromkeys(targets) if target not in self._place]
         for target in new:
             self._place[target] = len(self.targets)
@@ -73,11 +71,10 @@ class DisclosureJudge:
     def certify(self) -> None:
         """Find points that prove as many numbers as possible to be safe, without solving for each.
 
-        The sum of all that are not yet, each with a random sign, is minimized and maximized: in
-        one point about half of them are small and half are large, and in the other the reverse.
-        What a point proves does not depend on how it was found, so that the signs may be the same
-        in every run.
-        """
+        The sum of all undecided numbers, each with a random sign, is minimized and maximized: at
+        one point about half of them are small and half are large, and at the other the reverse.
+        What a point proves does not depend on how it was found, so the signs may be the same in
+        every run."""
         cone, rng = self.model.cone, np.random.default_rng(0)
         best = cone.minimize(np.zeros(cone.size), (cone.scale,))
         unsure = np.flatnonzero(~self._settled)
@@ -95,19 +92,17 @@ class DisclosureJudge:
                 break
 
     def exposure(self, target: Target) -> Exposure | None:
-        """Return the exact interval that a reader can infer for a number, or None if the number is
-        safe.
+        """Return the exact interval that a reader can infer for a number, or None if it is safe.
 
-        One that is safe for its lower end may be so no more when a number is suppressed; one whose
-        interval is wide enough is not solved again.
-        """
+        A number that is safe because of its lower end may become unsafe when a number is
+        suppressed; one whose interval is wide enough is not solved again."""
         at = self._place[target]
         ends, tight = [0.0, np.inf], []
         for side, sign in enumerate((1.0, -1.0)):
             if self._settled[at]:
                 return None
             bound = self._bound(target, sign)
-            if bound is None:  # nobody can be there
+            if bound is None:  # no one can be there
                 break
             ends[side] = bound[0]
             tight.append(bound[1])
@@ -120,22 +115,20 @@ class DisclosureJudge:
         return Exposure(target, interval, np.unique(np.concatenate(tight)))
 
     def interval(self, target: Target) -> ValueRange:
-        """Return the least and the largest value that a number can have; from 0 without end where
-        nobody can be there."""
+        """Return the minimum and maximum of a number; 0 to infinity if no one can be there."""
         low, high = (self._extreme(target, sign) for sign in (1.0, -1.0))
         return ValueRange(low[0] if low else 0.0, high[0] if high else np.inf)
 
     def may_be_empty(self, atoms: Sequence[int]) -> bool:
-        """Return whether there may be nobody in some atoms, given all that is public."""
+        """Return whether some atoms may contain no one, given all public data."""
         cone = self.model.cone
         least = cone.minimize(cone.row_of(atoms), (self.model.scale,))
         return least is None or least.value <= EXACT
 
     def _bound(self, target: Target, sign: float) -> tuple[float, Integers] | None:
-        """Return the least value (sign 1) or the largest (-1), and the constraints that bind it.
+        """Return the minimum (sign 1) or the maximum (-1), and the constraints that bind it.
 
-        It stays the same while these hold, whatever else is suppressed.
-        """
+        It does not change while these constraints hold, whatever else is suppressed."""
         stored = self._bounds.get((target, sign))
         if stored is not None and self.model.cone.active[stored[1]].all():
             return stored
@@ -147,12 +140,11 @@ class DisclosureJudge:
         return bound
 
     def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
-        """Return the least value (sign 1) or the largest (-1).
+        """Return the minimum (sign 1) or the maximum (-1).
 
-        A share of people who are surely there by Dinkelbach's iteration (1967, On nonlinear
-        fractional programming): each program starts where the one before ended. Others by one
-        program, scaled so that the reports are `unit` (Charnes and Cooper 1962).
-        """
+        A share of people who certainly exist is found by Dinkelbach's iteration (1967, On nonlinear
+        fractional programming): each program starts where the previous one ended. Others need one
+        program, scaled so that the reports are `unit` (Charnes and Cooper 1962)."""
         cone = self.model.cone
         top, base = cone.row_of(self._top(target)), self._base(target)
         scale = (self.model.scale,)
@@ -160,7 +152,7 @@ class DisclosureJudge:
             best = cone.minimize(sign * top, scale)
             return None if best is None else (sign * best.value, best)
         below, place = cone.row_of(base), self._place.get(target)
-        reach = self._low if sign > 0 else self._high  # so far
+        reach = self._low if sign > 0 else self._high  # the extremes found so far
         share = 0.0 if place is None or np.isinf(reach[place]) else float(reach[place])
         for _ in range(_MAX_STEPS):
             best = cone.minimize(sign * (top - share * below), scale)
@@ -170,7 +162,7 @@ class DisclosureJudge:
             if size < 1:
                 break
             share = float(top @ best.point) / size
-            if abs(best.value) <= _STEP * size:  # above 0 while the share is below the least
+            if abs(best.value) <= _STEP * size:  # above 0 while the share is below the minimum
                 return share, best
         best = cone.minimize(sign * top, tuple(base))
         return None if best is None else (sign * best.value / cone.unit, best)
@@ -181,13 +173,13 @@ class DisclosureJudge:
         return self.model.persons(target.atoms, target.leaves)
 
     def _base(self, target: Target) -> list[int]:
-        """Unknowns that are held at the unit: the number 1, or those who a share is of."""
+        """Return the unknowns fixed at the unit: the number 1, or the population of a share."""
         if target.kind == "reports":
             return [self.model.scale]
         return list(target.atoms) if target.table is None else [self.model.reports_of(target.table)]
 
     def _note(self, point: Floats) -> None:
-        """Remember what the targets are at a point that agrees with all, and settle the safe."""
+        """Store the targets' values at a feasible point, and mark safe targets as settled."""
         cone = self.model.cone
         value, sizes = np.asarray(self._tops @ point), np.asarray(self._bases @ point)
         enough = sizes >= np.where(self._is_share, 1.0, _SURE * cone.unit)
@@ -197,7 +189,7 @@ class DisclosureJudge:
         value = np.where(self._is_share, value, value * cone.unit)
         self._low = np.where(enough, np.minimum(self._low, value), self._low)
         self._high = np.where(enough, np.maximum(self._high, value), self._high)
-        # an interval within the true one shows that it is wide enough
+        # an interval inside the true one proves that the true one is wide enough
         none, full = self._low <= EXACT, self._high >= self._width
         reports = np.where(self._has_table, none & full, none | full)
         is_wide = self._high - self._low >= self._width

@@ -1,11 +1,10 @@
-"""Linear programs over numbers of reports and of persons, solved by HiGHS.
+"""Linear programs over numbers of reports and people, solved by HiGHS.
 
-The unknowns are the reports of each atom, the sum of them in each table, and the persons of each
-value in each atom; one more, `scale`, represents the number 1. All constraints are then homogeneous
-(G z <= 0, E z = 0, z >= 0), and one unknown is fixed: `scale` where numbers of reports are asked
-for, the reports of a table where a share of them is. The ratio of two unknowns is so an
-objective like any other (Charnes and Cooper 1962, Programming with linear fractional functionals).
-"""
+The unknowns are the reports of each atom, their sum in each table, and the people of each value in
+each atom; one more, `scale`, represents the number 1. All constraints are then homogeneous (G z <=
+0, E z = 0, z >= 0), and one unknown is fixed: `scale` to find numbers of reports, the reports of a
+table to find a share of them. So the ratio of two unknowns is a linear objective (Charnes and
+Cooper 1962, Programming with linear fractional functionals)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,40 +19,36 @@ from disclosure.typing import Booleans, Floats, Integers
 
 _ENDS = HighsModelStatus.kOptimal, HighsModelStatus.kInfeasible, HighsModelStatus.kUnbounded
 _PRIMAL = 4  # the simplex strategy of HiGHS
-_TIGHT = 1e-9  # a dual value above this
-_SLACK = 1e-6  # reports; less is not a contradiction
+_TIGHT = 1e-9  # a constraint with a larger dual value binds
+_SLACK = 1e-6  # reports; a smaller excess is not a contradiction
 
 
 class Optimum(NamedTuple):
-    """The solution of a linear program.
+    """The solution of a linear program."""
 
-    value: of the objective, -inf where it has no bound.  point: z.  duals: of the rows.
-    """
-
-    value: float
-    point: Floats
-    duals: Floats
+    value: float  # Of the objective, -inf if unbounded
+    point: Floats  # z
+    duals: Floats  # Of the rows
 
 
 class _Silent(Highs):  # type: ignore[misc]
-    """HiGHS that prints nothing, not even who made it."""
+    """HiGHS without any output, not even its banner."""
 
     def enableCallbacks(self) -> None:  # noqa: N802
-        """Called when it is made, as the first to print."""
+        """Silence the solver; this is called at creation, before anything is printed."""
         self.silent()
 
 
 class LinearProgram:
-    """Minimize cost . z over A z <= 0 (the first rows) or A z = 0 (the others), 0 <= z <= most.
+    """The program: minimize cost . z, A z <= 0 (first rows) or A z = 0 (others), 0 <= z <= most.
 
     HiGHS (Huangfu and Hall 2018, "Parallelizing the dual revised simplex method") starts each
-    solution at the basis of the one before, by the primal simplex method.
-    """
+    solution at the last basis, by the primal simplex method."""
 
     def __init__(self, below: csr_array, equal: csr_array, most: Floats) -> None:
         self._highs = _Silent()
         self._highs.setOptionValue("threads", 1)
-        self._highs.setOptionValue("presolve", "off")  # it would not start at the last basis
+        self._highs.setOptionValue("presolve", "off")  # presolve discards the last basis
         self._highs.setOptionValue(
             "simplex_strategy", _PRIMAL
         )  # another objective leaves it feasible
@@ -73,7 +68,7 @@ class LinearProgram:
         self._width = len(most)
 
     def add_sum(self, columns: Sequence[int]) -> int:
-        """Add an unknown that equals the sum of some others; return its column."""
+        """Add an unknown that equals the sum of some others, and return its column."""
         highs, empty = self._highs, np.zeros(0, dtype=np.int32)
         new = int(highs.getNumCol())
         _check(highs.addCol(0.0, 0.0, kHighsInf, 0, empty, np.zeros(0)))
@@ -83,22 +78,22 @@ class LinearProgram:
         return new
 
     def set_costs(self, cost: Floats) -> None:
-        """The objective, of the first unknowns."""
+        """Set the objective for the first unknowns."""
         columns = np.arange(len(cost), dtype=np.int32)
         _check(self._highs.changeColsCost(len(cost), columns, cost))
 
     def fix(self, column: int, value: float | None) -> None:
-        """Fix an unknown at a value; None removes the fixing (any value from 0)."""
+        """Fix an unknown at a value; None frees it (any value from 0)."""
         ends = (0.0, kHighsInf) if value is None else (value, value)
         _check(self._highs.changeColBounds(column, *ends))
 
     def hold(self, rows: Sequence[int] | Integers, *, active: bool) -> None:
-        """Switch some of the first (inequality) rows on or off."""
+        """Activate or deactivate some of the first (inequality) rows."""
         for row in rows:
             _check(self._highs.changeRowBounds(int(row), -kHighsInf, 0.0 if active else kHighsInf))
 
     def solve(self) -> Optimum | None:
-        """The optimum; None where nothing fits. Raises ReleaseError where HiGHS finds neither."""
+        """Return the optimum; None if infeasible. Raises ReleaseError if HiGHS fails."""
         highs = self._highs
         status = HighsModelStatus.kNotset
         for again in range(2):
@@ -150,26 +145,20 @@ class SparseRows:
 
 @dataclass
 class Cone:
-    """The set of solutions {z >= 0: G z <= 0, E z = 0, z[zero] = 0} of linear constraints.
-
-    scale: column of the number 1, and unit: its value in a program over reports.  slack: for each
-    row of G, what it may be widened by at a time, in reports; 0 for one that always holds.
-    active: rows of G that hold.
-    """
+    """The set of solutions {z >= 0: G z <= 0, E z = 0, z[zero] = 0} of linear constraints."""
 
     below: csr_array
     equal: csr_array
     zero: Booleans
-    scale: int
-    unit: float
-    slack: Floats
-    active: Booleans = field(init=False)
+    scale: int  # Column of the number 1
+    unit: float  # The value of `scale` in a program over reports
+    slack: Floats  # For each row of G, the step of relaxing it, in reports; 0 to never relax
+    active: Booleans = field(init=False)  # Rows of G that hold
     _program: LinearProgram = field(init=False)
     _sums: dict[tuple[int, ...], int] = field(init=False)
     _fixed: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Give the constraints to the solver."""
         self.active = np.ones(self.below.shape[0], dtype=bool)
         self._load()
 
@@ -183,16 +172,16 @@ class Cone:
 
     @property
     def size(self) -> int:
-        """Number of unknowns of the linear program."""
+        """The number of unknowns of the linear program."""
         return int(self.below.shape[1])
 
     def hold(self, rows: Sequence[int] | Integers, *, active: bool) -> None:
-        """Switch constraints on or off. rows: of G."""
+        """Activate or deactivate constraints, given by rows of G."""
         self.active[rows] = active
         self._program.hold(rows, active=active)
 
     def minimize(self, cost: Floats, base: tuple[int, ...]) -> Optimum | None:
-        """The least cost . z where the unknowns `base` add up to `unit`; None: nothing fits."""
+        """Minimize cost . z with the sum of unknowns `base` fixed at `unit`; None if infeasible."""
         program = self._program
         fixed = self._sums.get(base)
         if fixed is None:
@@ -208,14 +197,10 @@ class Cone:
         return np.flatnonzero(np.abs(optimum.duals[: self.below.shape[0]]) > _TIGHT)
 
     def widen(self) -> int:
-        """Widen what contradicts the rest, by as little as can be and one step of rounding more.
+        """Relax contradictory constraints as little as possible plus a step; return their number.
 
-        Decodings of a whole and of its parts are fitted one by one, and do not add up exactly. No
-        row is dropped.
-
-        Returns:
-            How many rows were widened.
-        """
+        Decodings of a whole and of its parts are fitted separately, and do not add up exactly. No
+        row is dropped. The step is one of rounding."""
         if self.minimize(np.zeros(self.size), (self.scale,)) is not None:
             return 0
         soft = np.flatnonzero(self.slack > 0)

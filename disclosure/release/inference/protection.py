@@ -1,5 +1,4 @@
-"""Suppress rows and tables until no reader can infer an unpublished number more closely than the
-policy allows."""
+"""Suppression of rows and tables until no reader can infer unpublished numbers too precisely."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,47 +38,40 @@ from disclosure.release.inference.targets import (
 )
 from disclosure.release.tables import TableKey
 
-_TRIED = 4  # rows that may be suppressed for a target
+_TRIED = 4  # candidate rows that are tried for a target
 
 
 @dataclass(frozen=True)
 class InferredNumber:
-    """A number that a reader knows better than its policy promises.
+    """A number that a reader knows more precisely than its policy promises."""
 
-    table: its name, or that of the smallest table less parts of which it is.  cell: "" for numbers
-    of reports.  low, high: what the reader knows.  promised: the width that the policy asks for.
-    published: whether the table withholds it, or it is a difference that no table is of.
-    """
-
-    table: str
-    cell: str
-    low: float
+    table: str  # Its name, or that of the smallest table of which the number is a difference
+    cell: str  # "" for numbers of reports
+    low: float  # Start of what the reader can infer
     high: float
-    promised: float
-    published: bool
+    promised: float  # The width that the policy requires
+    published: bool  # A table withholds it; else it is a difference that no table shows
 
 
 @dataclass
 class Protected:
-    """The result of protecting a draft. tables: by key, as they may be published. findings: what
-    nothing in the draft can hide.
+    """The result of protecting a draft."""
 
-    widened: numbers that contradicted others, and were taken less exactly.
-    """
-
+    # By key, as they may be published
     tables: dict[TableKey, PublicTable] = field(default_factory=dict)
+    # Numbers that nothing in the draft can hide
     findings: list[InferredNumber] = field(default_factory=list)
-    widened: int = 0
+    widened: int = 0  # Contradictory numbers, which were treated as less exact
 
 
 def protect(versions: Iterable[TableVersion]) -> Protected:
-    """Suppress rows, and withhold tables, of the draft until every target is safe.
+    """Suppress rows and withhold tables of the draft until every target is safe.
 
     Args:
-        versions: every table that is public or is to be, oldest release first.
+        versions: Every public or planned table, oldest release first.
 
     Returns:
-        What may be shown, and what earlier releases give away whatever the draft hides.
+        What may be shown, and what earlier releases reveal whatever the draft hides.
     """
     judged = Protected()
     for component in components_of(public_tables(versions)):
@@ -100,8 +92,7 @@ def _findings_of(table: PublicTable) -> Iterator[InferredNumber]:
 
 
 def components_of(tables: Iterable[PublicTable]) -> Iterator[Component]:
-    """Group the tables of one metric into components: tables that share persons and days,
-    directly or through others."""
+    """Group the tables of one metric that share people and days, directly or through others."""
     by_metric: dict[str, list[PublicTable]] = defaultdict(list)
     for table in tables:
         by_metric[table.key[0]].append(table)
@@ -123,19 +114,18 @@ def _component(tables: Sequence[PublicTable], atoms: Atoms, members: Sequence[in
 
 
 def assume_nobody_left(component: Component) -> None:
-    """Assume that nobody is in a whole alongside its published parts, wherever the numbers of
-    reports allow it.
+    """Assume that a whole contains no one outside its published parts, if the reports allow it.
 
-    A reader knows whether regions are all regions; the tables do not say. The stronger reader is
-    the one who does. `component.empty` says which atoms may be taken so, and is set to which are.
-    """
+    A reader may know that the regions are all regions, although the tables do not say so; we assume
+    this stronger reader. `component.empty` marks the atoms to which this may apply, and is set to
+    those to which it does."""
     residual = component.empty
     component.empty = [False] * len(residual)
     if not any(residual):
         return
     model = model_of(component, [leaf for group in component.leaf_groups() for leaf in group])
     model.cone.widen()
-    cost = np.zeros(model.cone.size)  # those in fewer tables are rather taken for empty
+    cost = np.zeros(model.cone.size)  # atoms in fewer tables are preferred as empty
     fewer = [8.0 ** -atom.bit_count() for atom in component.atoms]
     cost[: len(residual)] = np.multiply(residual, fewer) / max(fewer)
     least = model.cone.minimize(cost, (model.cone.scale,))
@@ -147,20 +137,18 @@ def assume_nobody_left(component: Component) -> None:
 
 @dataclass
 class _Search:
-    """The search for complementary suppressions in one component.
-
-    hopeless: targets that nothing in the draft can hide, with what a reader knows of them.
-    """
+    """The search for complementary suppressions in one component."""
 
     component: Component
     judged: Protected
+    # Targets that nothing in the draft can hide, with readers' intervals
     hopeless: dict[Target, ValueRange] = field(default_factory=dict)
     widened: int = 0
 
     def run(self) -> None:
-        """Judge reports, then values group by group, then all together, until all is safe."""
+        """Judge reports, then values by group, then everything, until all is safe."""
         component, residual = self.component, list(self.component.empty)
-        safe_with: list[bool] | None = None  # taken for empty when all was found to be safe
+        safe_with: list[bool] | None = None  # the empty atoms with which all was safe
         while True:
             component.empty = list(residual)
             assume_nobody_left(component)  # fewer numbers may leave fewer people
@@ -174,7 +162,7 @@ class _Search:
         ]
 
     def _withholds_a_table(self) -> bool:
-        """Suppress rows as needed; True where a table went, so that all is to be judged again."""
+        """Suppress rows as needed; return True if a table was withheld, so all is judged again."""
         component = self.component
         reports = [*withheld_reports(component), *untabled_reports(component)]
         of_reports = self._judge([], reports)
@@ -199,12 +187,12 @@ class _Search:
             before = len(judge.targets)
             if self._settle(judge):
                 return True
-            judge.add(self._shares(of_reports))  # what is suppressed leaves other differences
+            judge.add(self._shares(of_reports))  # suppression creates other differences
             if len(judge.targets) == before:
                 return False
 
     def _shares(self, judge: DisclosureJudge) -> list[Target]:
-        """Return the shares that no table shows, of people who are surely there."""
+        """Return the shares that no table shows, among people who certainly exist."""
         component, naming = self.component, naming_tables(self.component)
         hidden = [
             target
@@ -222,13 +210,11 @@ class _Search:
         return DisclosureJudge(model, targets)
 
     def _settle(self, judge: DisclosureJudge) -> bool:
-        """Suppress rows until the targets are safe; what is suppressed becomes one of them.
+        """Suppress rows until the targets are safe; suppressed rows become targets.
 
-        The narrowest interval comes first. What was found of a target bounds its interval from
-        below when more has been suppressed, so that only the first in the queue is solved again.
-
-        Returns whether a table was withheld: it is then a target, and all is to be judged again.
-        """
+        The narrowest interval comes first. An earlier interval of a target is a lower bound of the
+        current width, so only the first in the queue is solved again. Returns whether a table was
+        withheld: it is then a target, and all is judged again."""
         judge.certify()
         while True:
             exposures = filter(None, map(judge.exposure, list(judge.targets)))
@@ -239,10 +225,10 @@ class _Search:
             if not queue:
                 return False
             if self._empty(queue, judge):
-                return True  # its reports, and what no table is of, are other targets now
+                return True  # the targets have changed: its reports, and untabled differences
 
     def _empty(self, queue: list[tuple[float, int]], judge: DisclosureJudge) -> bool:
-        """Act on what is in the queue. True where a table was withheld."""
+        """Process the queue; return True if a table was withheld."""
         withheld, tables = False, self.component.tables
         while queue:
             number = heappop(queue)[1]
@@ -263,7 +249,7 @@ class _Search:
         return withheld
 
     def _act(self, judge: DisclosureJudge, exposure: Exposure) -> bool:
-        """Suppress what reveals most, at the least cost. False where a table was withheld."""
+        """Suppress the most revealing row at the lowest cost; False if a table was withheld."""
         tables = self.component.tables
         row = self._cheapest_row(judge, exposure)
         if row is not None:
@@ -282,11 +268,10 @@ class _Search:
         return False
 
     def _cheapest_row(self, judge: DisclosureJudge, exposure: Exposure) -> tuple[int, int] | None:
-        """Return a loose row that holds the interval where it is, to be suppressed.
+        """Return a loose row to suppress, one that bounds the interval.
 
-        Of the few rows of fewest persons, totals last, the first without which the target is safe;
-        if there is none, the one without which its interval is widest.
-        """
+        Among the few rows with the fewest people, totals last, this is the first one without which
+        the target is safe; else the one without which its interval is widest."""
         model, tables = judge.model, self.component.tables
         owners = {model.owner[row] for row in exposure.tight.tolist()}
         if exposure.target.kind == "reports" and any(row == REPORTS for _, row in owners):
@@ -310,7 +295,7 @@ class _Search:
         return best or (tried[0] if tried else None)
 
     def _smallest_table(self, model: ConeModel, exposure: Exposure) -> int | None:
-        """Return the loose table of fewest reports that holds the interval where it is."""
+        """Return the loose table with the fewest reports that bounds the interval."""
         tables = self.component.tables
         owners = {model.owner[row][0] for row in exposure.tight.tolist()}
         if exposure.target.table is not None:
@@ -319,7 +304,7 @@ class _Search:
         return min(loose, key=lambda index: (tables[index].reports or (0.0,), index), default=None)
 
     def _findings(self, target: Target, interval: ValueRange) -> Iterator[InferredNumber]:
-        """What is known of a number, and as much of each that no number tells apart from it."""
+        """Yield a finding for a number, and for each indistinguishable one."""
         tables, table = self.component.tables, target.table
         if table is None:
             first = self.component.atoms[target.atoms[0]]

@@ -1,6 +1,4 @@
-"""Inference from tables that share no persons with another table: one sum and its parts, in
-closed form.
-"""
+"""Inference from a table that shares no people with others: a sum and its parts, in closed form."""
 
 from bisect import bisect_left
 
@@ -14,17 +12,19 @@ from disclosure.typing import Floats, Integers
 def sum_intervals(
     low: Floats, high: Floats, total_low: float, total_high: float
 ) -> tuple[Floats, Floats]:
-    """What the bounds of all parts and of their sum tell of each part.
+    """Compute what bounds of all parts and of their sum imply for each part.
 
-    A part is at least the least sum less the most that the others are, and at most the other way
-    round: the optimum of the two linear programs, where a solution exists.
+    A part is at least the minimum of the sum minus the maximum of the others, and at most the
+    reverse: the optimum of the two linear programs, if a solution exists.
 
     Args:
-        low, high: (n,) bounds of the parts; `high` may be infinite.
-        total_low, total_high: of their sum.
+        low: The lower bounds of the parts, (n,).
+        high: Their upper bounds, (n,), which may be infinite.
+        total_low: The lower bound of their sum.
+        total_high: The upper bound of their sum.
 
     Returns:
-        The least and the largest value of each part.
+        The minimum and the maximum of each part.
     """
     infinite = np.isinf(high)
     finite_sum = float(high[~infinite].sum())
@@ -36,11 +36,11 @@ def sum_intervals(
 
 
 def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:
-    """The least and the largest share of each row that a table alone implies, (rows,) each."""
+    """Return the minimum and maximum share of each row implied by a single table, (rows,) each."""
     total, hidden = table.totals, table.hidden
     low = np.where(hidden, 0.0, table.low)
     high = np.where(hidden, 1.0, table.high)
-    low_sum, high_sum = (1.0, 1.0) if table.complete else (0.0, 1.0)  # a report is of one value
+    low_sum, high_sum = (1.0, 1.0) if table.complete else (0.0, 1.0)  # a report has one value
     shown_total = total & ~hidden
     if shown_total.any() and not table.complete:
         low_sum, high_sum = float(table.low[shown_total][0]), float(table.high[shown_total][0])
@@ -55,10 +55,9 @@ def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:
 
 
 def exposed_rows(table: PublicTable) -> tuple[Integers, Floats, Floats]:
-    """Return the hidden rows that a reader can infer too closely, and the intervals of all rows.
+    """Return the hidden rows that a reader can infer too precisely, and intervals of all rows.
 
-    The sum of all rows is no secret where they hold everybody.
-    """
+    The sum of all rows is not secret if they cover everyone."""
     least, most = single_intervals(table)
     secret = table.hidden & ~(table.totals & table.complete)
     narrow = most - least < table.width - EXACT
@@ -84,7 +83,7 @@ def protect_single(table: PublicTable) -> PublicTable:
 def _widened(
     low: Floats, high: Floats, low_sum: float, high_sum: float, step: float
 ) -> tuple[float, float]:
-    """Bounds of a sum that the parts contradict: by as little as can be, and one step more."""
+    """Relax bounds of a sum that the parts contradict, by the minimum and one more step."""
     if low.sum() > high_sum:
         high_sum = float(low.sum()) + step
     if high.sum() < low_sum:

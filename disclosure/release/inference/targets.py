@@ -1,4 +1,4 @@
-"""The unpublished numbers to protect, and how wide a reader's interval for each must be."""
+"""The unpublished numbers to protect, and the required width of a reader's interval for each."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from disclosure.release.inference.component import Component
 from disclosure.release.inference.unions import differences
 
 Kind = Literal["reports", "share"]
-EXACT = 1e-6  # reports, or a part of the width: what two solvers may differ by
+EXACT = 1e-6  # reports, or a part of the width: the tolerance between two solvers
 
 
 class ValueRange(NamedTuple):
-    """The least and the largest value that agree with all that is public."""
+    """The minimum and the maximum that agree with all public data."""
 
     low: float
     high: float
@@ -25,15 +25,12 @@ class ValueRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """A number to protect: the reports of some atoms, or the share of a value among them.
-
-    table: that withholds it; None for what no table shows, but a table less parts of it implies.
-    """
+    """A number to protect: the reports of some atoms, or the share of a value among them."""
 
     kind: Kind
     atoms: tuple[int, ...]
     leaves: frozenset[str]
-    table: int | None
+    table: int | None  # The table that withholds it; None if only differences of tables imply it
     row: int
     cell: str
     width: float
@@ -42,12 +39,10 @@ class Target:
     def is_safe(self, ends: ValueRange) -> bool:
         """Return whether a reader's interval for the number is as wide as promised.
 
-        Reports of a withheld table: from 0 to the floor at least, so that a reader who takes its
-        symbol for few reports learns nothing else; or surely as many as the floor, as a table has
-        that was withheld for another one.  Reports that no table is of: there may be nobody, or as
-        many as the floor.  A share: the width; or, where no table shows the others of it, a lower
-        end that the policy would show.
-        """
+        Reports of a withheld table must range at least from 0 to the floor, so that its symbol
+        reveals only that reports are few; or certainly reach the floor, if it was withheld for
+        another table. Reports without a table may be 0 or may reach the floor. A share needs the
+        width; or, without a table, a lower end that the policy would show."""
         low, high = ends
         if self.is_high(low):
             return True
@@ -57,8 +52,7 @@ class Target:
         return high - low >= self.width - EXACT
 
     def is_high(self, low: float) -> bool:
-        """Return whether the lower end is one that the policy would publish, which makes the number
-        safe whatever its width."""
+        """Return whether the policy would publish the lower end, which makes the number safe."""
         if self.kind == "reports":
             return low >= self.width - EXACT
         return self.table is None and low >= self.shown_from - EXACT
@@ -73,11 +67,10 @@ def withheld_reports(component: Component) -> Iterator[Target]:
 
 
 def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -> Iterator[Target]:
-    """Yield the shares of a table that it does not show: suppressed rows, and values that only
-    tables of other people name.
+    """Yield the shares of a table that it does not show, as targets.
 
-    naming: for each value, the tables that show it separately, as bits.
-    """
+    These are suppressed rows, and values that only tables of other people name. `naming` contains,
+    for each value, bits of the tables that show it separately."""
     facts, rows = component.tables[table], component.rows[table]
     if facts.reports is None:
         return
@@ -103,7 +96,7 @@ def hidden_row(component: Component, table: int, row: int) -> Target:
 
 
 def naming_tables(component: Component) -> dict[str, int]:
-    """For each value, a bit mask of the tables that show it in a separate row."""
+    """Return for each value a bit mask of the tables that show it in a separate row."""
     masks: dict[str, int] = {}
     for index, table in enumerate(component.tables):
         for row in np.flatnonzero(~table.hidden).tolist():
@@ -114,10 +107,9 @@ def naming_tables(component: Component) -> dict[str, int]:
 
 
 def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
-    """Groups of atoms that no shown table is of: each atom, and what differences of tables tell.
+    """Return groups of atoms without a shown table: each atom, and differences of tables.
 
-    tables: whose differences, as bits.
-    """
+    `tables` are bits of the tables whose differences count."""
     by_table = {
         index: tuple(atom for atom in component.atoms_of(index) if not component.empty[atom])
         for index, table in enumerate(component.tables)
@@ -130,7 +122,7 @@ def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
 
 
 def untabled_reports(component: Component) -> Iterator[Target]:
-    """Yield the numbers of reports of groups of atoms that no table is of, as targets."""
+    """Yield the numbers of reports of groups of atoms without a table, as targets."""
     floor = min(table.floor for table in component.tables)
     withheld = {tuple(atom for atom in target.atoms if not component.empty[atom])
                 for target in withheld_reports(component)}  # fmt: skip
@@ -141,8 +133,9 @@ def untabled_reports(component: Component) -> Iterator[Target]:
 
 
 def untabled_shares(component: Component, naming: Mapping[str, int]) -> Iterator[Target]:
-    """Yield the shares of every value in the groups of atoms that the tables which show it tell,
-    and no table is of."""
+    """Yield the shares of every value in groups of atoms without a table, as targets.
+
+    The groups are differences of the tables that show the value."""
     width = min(table.width for table in component.tables)
     least = min(table.min_low for table in component.tables)
     groups = {mask: untold_groups(component, mask) for mask in set(naming.values())}

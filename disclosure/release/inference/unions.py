@@ -1,9 +1,9 @@
-"""Differences of published tables: groups of atoms that no table is of, and that tables tell.
+"""Differences of published tables: groups of atoms that no table shows but tables reveal.
 
-The reports of a group follow from published tables if its indicator is a sum of theirs, each with a
-factor: a whole less its parts, or two tables less what is in both. Such sums are the row space of
-the tables' indicators. Only the smallest groups are asked for, as every other is made of them.
-"""
+The reports of a group follow from published tables if its indicator is a linear combination of
+theirs: a whole minus its parts, or two tables minus their intersection. Such combinations are the
+row space of the tables' indicators. Only the minimal groups are searched; all others are unions of
+them."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -15,19 +15,19 @@ from scipy.sparse.csgraph import connected_components
 
 from disclosure.typing import Booleans, Floats
 
-_EXACT = 1e-9  # of an entry of an echelon form
+_EXACT = 1e-9  # tolerance of an entry of an echelon form
 _MAX_STEPS = 20_000  # of a search
 
 
-@lru_cache(maxsize=512)  # the same tables are asked about again and again
+@lru_cache(maxsize=512)  # the same tables recur
 def differences(tables: frozenset[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    """Return the smallest groups of atoms whose indicator is a sum of those of tables.
+    """Return the minimal groups of atoms whose indicator is a combination of the tables'.
 
     Args:
-        tables: the atoms of each table.
+        tables: The atoms of each table.
 
     Returns:
-        Groups of atoms; none holds the whole of a table, or of another group.
+        Groups of atoms; none contains all of a table, or of another group.
     """
     names = sorted({atom for table in tables for atom in table})
     if not names:
@@ -37,7 +37,7 @@ def differences(tables: frozenset[tuple[int, ...]]) -> tuple[tuple[int, ...], ..
 
 
 def _groups(members: Booleans) -> Iterator[tuple[int, ...]]:
-    """Yield the groups as places in `members`, (tables, atoms)."""
+    """Yield the groups as indices in `members`, (tables, atoms)."""
     columns, alike = np.unique(members, axis=1, return_inverse=True)
     rows = _echelon(columns.astype(float))
     whole = [set(np.flatnonzero(row).tolist()) for row in columns]
@@ -74,15 +74,15 @@ def _echelon(matrix: Floats) -> Floats:
 
 
 def _smallest(rows: Floats, tables: Sequence[set[int]]) -> list[set[int]]:
-    """Return the smallest sets of columns whose indicator is a sum of some rows of an echelon form.
+    """Return the minimal sets of columns whose indicator is a sum of some rows of an echelon form.
 
-    Every row has a 1 in a column where all others have 0, so that it is in the sum once or not at
-    all. The search adds rows while an entry of the sum is neither 0 nor 1, each that would mend the
+    Every row has a 1 in a column where all others have 0, so it is in the sum once or not at all.
+    While an entry of the sum is neither 0 nor 1, the search adds each row that would correct the
     first such entry; it gives up after `_MAX_STEPS`.
 
     Args:
-        rows: (rows, columns), which share columns.
-        tables: sets of columns, which no other set may hold.
+        rows: The rows of the form, (rows, columns), which share columns.
+        tables: Sets of columns that no other set may contain.
     """
     sets, steps = list[set[int]](), 0
     waiting: list[tuple[Floats, list[int], frozenset[int]]] = [

@@ -146,7 +146,7 @@ def test_no_text_is_formula_bidi_or_markup(folder: Path) -> None:
 
 
 def test_a_release_is_never_written_over(folder: Path) -> None:
-    with pytest.raises(ReleaseError, match="never written over"):
+    with pytest.raises(ReleaseError, match="never overwritten"):
         write_release(build_release([], policy(), ISSUED), folder)
     assert not list(folder.parent.glob(".*.part"))
 
@@ -165,21 +165,21 @@ def test_an_edited_file_is_found(name: str, folder: Path, keys: Keys) -> None:
 def test_lost_added_or_linked_files_are_found(folder: Path, keys: Keys, tmp_path: Path) -> None:
     public = [load_public_key(keys[1])]
     (folder / "note.txt").write_text("x")
-    with pytest.raises(VerificationError, match=r"'note\.txt', which nobody signed"):
+    with pytest.raises(VerificationError, match=r"'note\.txt', which is not signed"):
         verify_release(folder, public)
     (folder / "note.txt").unlink()
     (folder / "release.csv").rename(tmp_path / "elsewhere.csv")
     with pytest.raises(VerificationError, match="missing"):
         verify_release(folder, public)
     (folder / "release.csv").symlink_to(tmp_path / "elsewhere.csv")
-    with pytest.raises(VerificationError, match="no plain file"):
+    with pytest.raises(VerificationError, match="not a plain file"):
         verify_release(folder, public)
 
 
 def test_one_of_several_keys_suffices(folder: Path, keys: Keys, tmp_path: Path) -> None:
     new = load_public_key(make_keys(tmp_path / "new")[1])
     assert verify_release(folder, [new, load_public_key(keys[1])]).signed
-    with pytest.raises(VerificationError, match="nor of another one given"):
+    with pytest.raises(VerificationError, match="nor by another given one"):
         verify_release(folder, [new])
 
 
@@ -220,16 +220,16 @@ def test_an_edited_manifest_needs_the_key(folder: Path, keys: Keys) -> None:
     made["files"]["release.csv"] = told
     (folder / "manifest.json").write_text(json.dumps(made))
     verify_release(folder, [])
-    with pytest.raises(VerificationError, match="not of this key"):
+    with pytest.raises(VerificationError, match="not by this key"):
         verify_release(folder, [load_public_key(keys[1])])
 
 
 @pytest.mark.parametrize("signature", [b"", b"!!!", b"AAAA", b"\xff" * 88])
 def test_a_broken_or_foreign_signature_is_refused(signature, folder, keys, tmp_path) -> None:
-    with pytest.raises(VerificationError, match="not of this key"):
+    with pytest.raises(VerificationError, match="not by this key"):
         verify_release(folder, [load_public_key(make_keys(tmp_path / "other")[1])])
     (folder / "manifest.sig").write_bytes(signature)
-    with pytest.raises(VerificationError, match="not of this key"):
+    with pytest.raises(VerificationError, match="not by this key"):
         verify_release(folder, [load_public_key(keys[1])])
     (folder / "manifest.sig").unlink()
     with pytest.raises(VerificationError, match="not signed"):
@@ -275,7 +275,7 @@ def test_a_private_key_is_for_its_owner_only(keys: Keys, tmp_path: Path) -> None
     assert stat.S_IMODE(private.stat().st_mode) == 0o600
     assert make_keys(tmp_path / "new" / "keys")[0].parent.stat().st_mode & 0o077 == 0
     secret = private.read_text().splitlines()[1]
-    with pytest.raises(ReleaseError, match="never written over"):
+    with pytest.raises(ReleaseError, match="never overwritten"):
         make_keys(private.parent)
     private.chmod(0o640)
     with pytest.raises(ReleaseError, match="others may read") as refused:

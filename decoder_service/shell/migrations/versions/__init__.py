@@ -1,1 +1,1 @@
-"""One module a revision."""
+"""Alembic's revisions, one module each."""

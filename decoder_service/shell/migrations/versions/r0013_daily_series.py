@@ -1,4 +1,4 @@
-"""The schema of version 0.3.0, the first that was published. An empty database begins later."""
+"""The schema of version 0.3.0, the first published one; new databases begin at a later revision."""
 
 revision = "0013_daily_series"
 down_revision = None

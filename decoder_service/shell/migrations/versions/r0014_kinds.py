@@ -1,11 +1,10 @@
-"""Jobs and results are operations on a kind of metric; daily series are default schedules.
+"""The revision that makes jobs and results operations on a metric kind, and daily series schedules.
 
 Results of version 0.3.0 have files of other names and forms, and are deleted with the jobs that
 made them. Schedules and daily series decode their windows again. People, keys, lists, uploads,
-schedules, alarms and releases stay: an alarm keeps the address that it had as the name of its
-target, which the setting `alarm_urls` may have. The rule for refused reports is deleted, with its
-messages that were not sent yet: Prometheus has that alert.
-"""
+schedules, alarms and releases stay. An alarm keeps its address as the name of its target, which the
+setting `alarm_urls` may define. The rule for rejected reports is deleted, with its unsent messages:
+Prometheus has that alert."""
 
 import json
 from hashlib import sha256
@@ -18,9 +17,9 @@ down_revision = "0013_daily_series"
 branch_labels = None
 depends_on = None
 
-_KEPT = ("candidates", "weights", "options")  # of the specification of a schedule
-_SERVICE = "0" * 16  # the person who owns what the service starts
-_DROPPED = {  # of tables that others refer to: SQLite must not make them again
+_KEPT = ("candidates", "weights", "options")  # Members of a schedule's specification
+_SERVICE = "0" * 16  # The person who owns the service's own schedules
+_DROPPED = {  # Columns of tables with foreign keys to them, which SQLite must not recreate
     "aggregates": ("num_cohorts", "own_values"),
     "schedules": ("family",),
     "alarms": ("channel", "secret"),
@@ -28,7 +27,7 @@ _DROPPED = {  # of tables that others refer to: SQLite must not make them again
 
 
 def upgrade() -> None:
-    """Delete results and jobs, change columns, rewrite specifications, move daily series."""
+    """Delete results and jobs, change columns, rewrite specifications, and move daily series."""
     for table in ("jobs", "result_files", "result_readers", "results", "schedule_windows"):
         op.execute(f"DELETE FROM {table}")  # noqa: S608 - names in this file
     for name, columns in _DROPPED.items():
