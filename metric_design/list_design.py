@@ -71,7 +71,7 @@ class ListDesign(KindDesign):
             powers = powers_of_cohorts(question.people, most=MAX_COHORTS)
             cohorts = [number for number in powers if number * hashes > 1]  # Identified
             for number in cohorts if encoding.hashed else (1,):
-                for noise in _noises(question, encoding, hashes):
+                for noise in mechanisms(question, encoding, hashes):
                     table = {"num_bits": bits, "num_hashes": hashes, "num_cohorts": number}
                     yield {
                         **(table if encoding.hashed else {}),
@@ -168,7 +168,7 @@ def _values(
     return listed if cap >= bits else {**listed, "fallback": "other"}
 
 
-def _noises(question: Question, encoding: Encoding, hashes: int) -> Sequence[Mapping[str, Any]]:
+def mechanisms(question: Question, encoding: Encoding, hashes: int) -> Sequence[Mapping[str, Any]]:
     """Return the mechanisms of the wanted mode that keep within the epsilon."""
     noises: list[Mapping[str, Any]] = []
     if question.mode != "memo":

@@ -109,12 +109,14 @@ def plan(
         if all(value is None for value in (share, devices, epsilon)) and sys.stdin.isatty():
             share, devices, epsilon, candidates, periods = _ask()
     else:
-        _refuse_given(context, ("candidates", "values", "shares"), f"kind {kind!r}")
-        table |= {} if mode is ModeName.AUTO else {"mode": mode.value}
+        _refuse_given(context, ("candidates", "shares"), f"kind {kind!r}")
+        if "values" not in _options(kind):  # then `mode` is a key of the metric
+            _refuse_given(context, ("values",), f"kind {kind!r}")
+            table |= {} if mode is ModeName.AUTO else {"mode": mode.value}
     question = Question(
         name=name, given=table, devices=devices, epsilon=epsilon, candidates=candidates,
         periods=periods, values=values, expected=_expected(shares),
-        mode=mode.value if listed and mode is not ModeName.AUTO else None,
+        mode=mode.value if mode is not ModeName.AUTO and "mode" not in table else None,
     )  # fmt: skip
     question = check_question(question, {"share": share, "error": error})
     files = [*(["plan.html"] if listed else []), "plan.json", "metrics.toml"]

@@ -98,7 +98,7 @@ def test_check_and_plan_count_days_alike() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--kind", "pair", "--devices", "1M"], "kind = 'pair' is not planned; planned are string"),
+        (["--kind", "pear", "--devices", "1M"], "kind = 'pear' is not planned; planned are string"),
         (["--kind", "number", "--set", "a=" + "[" * 9999], "is not KEY=VALUE as in metrics.toml"),
         ([*MEAN, "--set", "epsilon=1.0", "--epsilon", "1"], "epsilon = 1.0 is chosen by the plan"),
         ([*MEAN, "--devices", "1M"], "error and epsilon are not known for planned: give --epsilon"),

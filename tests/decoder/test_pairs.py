@@ -22,6 +22,7 @@ from decoder.pairs.arms import compare_arms
 from decoder.progress import silent
 from decoder.tables.paging import TableQuery
 from decoder.typing import Floats
+from metric_design.pair_kind import PAIR
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import draw_aggregate
@@ -292,3 +293,19 @@ def test_arms_are_printed_and_written(tmp_path: Path) -> None:
         KIND.decode(counts, Question(by="third"))
     with pytest.raises(DecodeError, match="too few reports to compare"):
         KIND.decode([drawn(one, ARMS, 300, 13)], Question(by="first"))
+
+
+@pytest.mark.statistical
+def test_a_planned_difference_between_arms_is_detected_8_times_in_10() -> None:
+    """200 draws: .8 of the planned devices' draws or more (-2 sd, .057); half of them fail that."""
+    one, rng = pair_metric(2, 3, 1.0), np.random.default_rng(14)
+    devices = 20_000
+    half = PAIR.precision(one, devices) / 2
+    shares = np.array([[0.5 - half, 0.3, 0.2 + half], [0.5 + half, 0.3, 0.2 - half]]) / 2
+    detected = {devices: 0, devices // 2: 0}
+    for count in detected:
+        for _ in range(200):
+            table = joint.decode_pairs(drawn_pairs(one, shares, count, rng))
+            compared = compare_arms(table, "first", 0.05)
+            detected[count] += int(compared.rows.detected[compared.values.index("b0")])
+    assert detected[devices] / 200 > 0.743 > detected[devices // 2] / 200
