@@ -184,7 +184,7 @@ def approved_strings(directory: str | Path) -> list[str]:
 def shown_string(row: FoundString) -> str:
     """Return a detected string made safe to show: escaped, truncated at 80 characters with dots.
 
-    Bytes of a character that the code truncated are written `\xd8`, so that rows that differ look
+    Bytes of a character that the code truncated are written `\\xd8`, so that rows that differ look
     different."""
     rest = "".join(f"\\x{byte:02x}" for byte in bytes.fromhex(row.rest))
     text = visible(row.string.replace("\\", "\\\\")) + rest

@@ -1,10 +1,10 @@
-"""The revision that makes jobs and results operations on a metric kind, and daily series schedules.
+"""The revision in which jobs and results become operations on a metric kind.
 
-Results of version 0.3.0 have files of other names and forms, and are deleted with the jobs that
-made them. Schedules and daily series decode their windows again. People, keys, lists, uploads,
-schedules, alarms and releases stay. An alarm keeps its address as the name of its target, which the
-setting `alarm_urls` may define. The rule for rejected reports is deleted, with its unsent messages:
-Prometheus has that alert."""
+Daily series become default schedules. Results of version 0.3.0 have files of other names and forms,
+and are deleted with the jobs that made them. Schedules and daily series decode their windows again.
+People, keys, lists, uploads, schedules, alarms and releases stay. An alarm keeps its address as the
+name of its target, which the setting `alarm_urls` may define. The rule for rejected reports is
+deleted, with its unsent messages: Prometheus has that alert."""
 
 import json
 from hashlib import sha256
