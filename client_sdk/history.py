@@ -20,7 +20,7 @@ from rappor_core.metrics.metric import Metric
 if TYPE_CHECKING:
     from client_sdk.storage.sqlite import SqliteState
 
-RETURNING = ("new", "next day", "2 to 7 days", "8 to 30 days", "more")
+RETURN_CATEGORIES = ("new", "next day", "2 to 7 days", "8 to 30 days", "more")
 _MAX_GAPS = (1, 7, 30)  # the longest gap, in days, of the second to fourth category
 
 
@@ -39,7 +39,7 @@ class HistoryRecorder:
         """Report how many days ago the app was last used.
 
         Args:
-            name: A category metric with the values `RETURNING`.
+            name: A category metric with the values `RETURN_CATEGORIES`.
             now: The seconds since 1970, UTC.
 
         Returns:
@@ -50,8 +50,8 @@ class HistoryRecorder:
             ValueRefusedError: The metric does not have these values.
         """
         metric = self._category(name)
-        if metric.categories != RETURNING:
-            needed = json.dumps(list(RETURNING))
+        if metric.categories != RETURN_CATEGORIES:
+            needed = json.dumps(list(RETURN_CATEGORIES))
             raise ValueRefusedError(f"metric {name!r} needs categories = {needed} in this order")
         day = _day(now)
         with self._state.transaction():
@@ -60,7 +60,7 @@ class HistoryRecorder:
                 return None
             gap = 0 if last is None else day - last
             place = gap and 1 + sum(gap > longest for longest in _MAX_GAPS)
-            outcome = self._recorder.record(name, RETURNING[place], now)
+            outcome = self._recorder.record(name, RETURN_CATEGORIES[place], now)
             if outcome in ("queued", "queued_fallback", "full"):
                 self._put_note(metric, last=day)
         return None if outcome == "full" else outcome

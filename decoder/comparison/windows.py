@@ -29,7 +29,7 @@ from decoder.estimation.estimate import by_bit, by_boolean
 from decoder.estimation.least_squares import (
     Balance,
     CandidateSolver,
-    centerd_columns,
+    centered_columns,
     null_variance,
     refit,
     unexplained,
@@ -110,7 +110,7 @@ class Window:
         if self.direct:
             shares, errors = _direct(observed)
             return shares[self.found], errors[self.found], np.inf
-        columns = centerd_columns(observed.positions, observed.noise.random)
+        columns = centered_columns(observed.positions, observed.noise.random)
         noise = observed.noise_of(_first_shares(observed, columns))
         fitted = refit(noise, observed.centered, columns, observed.noise.random)
         errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
@@ -171,7 +171,7 @@ class _Fitted(NamedTuple):
 
 def _fit(first: Observed, second: Observed) -> _Fitted:
     target, random = second.bit_shares - first.bit_shares, first.noise.random
-    columns = centerd_columns(first.positions, random)
+    columns = centered_columns(first.positions, random)
     values, freedom = columns.shape[1], target.size - len(target)
     if values >= freedom:
         raise ConvergenceError(

@@ -22,7 +22,7 @@ from decoder.estimation.least_squares import (
     Balance,
     balance,
     candidate_solver,
-    centerd_sums,
+    centered_sums,
     solver_in_rows,
     unexplained,
 )
@@ -102,7 +102,7 @@ class FitProblem:
 
     def sums(self, residual: Floats) -> Floats:
         """Return z_i' u for every candidate of the fit, (L,), given the residual u (m, k)."""
-        sums = centerd_sums(self.positions, residual, self.random)
+        sums = centered_sums(self.positions, residual, self.random)
         return sums if self.others is None else sums[self.others]
 
 

@@ -20,8 +20,8 @@ from decoder.estimation.ep_sites import Scores, refit_prior
 from decoder.estimation.lasso import left_out, select
 from decoder.estimation.least_squares import (
     Balance,
-    centerd_columns,
-    centerd_sums,
+    centered_columns,
+    centered_sums,
     left_out_scores,
     missing_error,
     null_variance,
@@ -142,7 +142,7 @@ def by_lasso(
     all_shares[members] = fitted.shares
     information = np.full(len(all_shares), balance.solution.expected)
     information[members] = balance.solution.information
-    sums = centerd_sums(observed.positions, residual, random)
+    sums = centered_sums(observed.positions, residual, random)
     shares, z = sums / information, sums / np.sqrt(null_variance(residual, random))
     shares[members] = fitted.shares  # the others' shares are what they would add to the refit
     z[members] = left_out_scores(residual, chosen.columns, fitted.directions, fitted.shares, random)
@@ -317,7 +317,7 @@ def fitted_directions(
     `selected` are candidates without a prior, ascending, and their V_-i^-1 z_i, (n, A)."""
 
     def directions(candidates: Indices) -> Floats:
-        columns = centerd_columns(observed.positions[candidates], observed.noise.random)
+        columns = centered_columns(observed.positions[candidates], observed.noise.random)
         weighed = np.asarray(balance.solution.weigh(columns))
         if selected is not None:
             places = np.flatnonzero(np.isin(candidates, selected[0]))

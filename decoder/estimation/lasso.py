@@ -22,8 +22,8 @@ from decoder.estimation.least_squares import (
     CandidateSolver,
     Refit,
     Solution,
-    centerd_columns,
-    centerd_sums,
+    centered_columns,
+    centered_sums,
     null_variance,
     refit,
 )
@@ -106,10 +106,10 @@ def fit_lasso(
     root = np.sqrt(weights).reshape(-1, 1)
     target = root.ravel() * centered.ravel()
     columns, shares = start or (np.empty(0, dtype=np.intp), np.empty(0))
-    matrix = root * centerd_columns(positions[columns], random)
+    matrix = root * centered_columns(positions[columns], random)
     for looks in range(_MAX_ROUNDS):
         residual = (root.ravel() * (target - matrix @ shares)).reshape(centered.shape)
-        scores = centerd_sums(positions, residual, random)
+        scores = centered_sums(positions, residual, random)
         if left_out is not None:
             scores[left_out] = -np.inf
         violation = float(scores.max(initial=penalty) / penalty - 1)
@@ -122,7 +122,7 @@ def fit_lasso(
             return LassoFit(columns[order], shares[order], penalty, violation)
         positive = shares > 0
         columns = np.append(columns[positive], entering)
-        new = root * centerd_columns(positions[entering], random)
+        new = root * centered_columns(positions[entering], random)
         matrix = np.column_stack([matrix[:, positive], new])
         shares = np.append(shares[positive], np.zeros(len(entering)))
         shares = _minimize(matrix, target, penalty, shares)
@@ -287,7 +287,7 @@ class _Without:
 
     @cached_property
     def column(self) -> Floats:
-        return centerd_columns(self.problem.positions[[self.candidate]], self.problem.random)
+        return centered_columns(self.problem.positions[[self.candidate]], self.problem.random)
 
     def solve(self, share: float) -> Solution:
         """Select and refit in y - a - b z_i, with b = `share`."""
@@ -345,7 +345,7 @@ def _refittable(problem: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]
 
     It has at most half of the rows' freedom, and no column that depends on those of larger shares.
     """
-    columns = centerd_columns(problem.positions[chosen.selected], problem.random)
+    columns = centered_columns(problem.positions[chosen.selected], problem.random)
     most = problem.freedom // 2
     gram = columns.T @ columns
     independent = list(range(len(gram)))

@@ -62,12 +62,12 @@ class Balance(NamedTuple):
 Solver: TypeAlias = Callable[[float], Solution]  # from tau >= 0 to the solution
 
 
-def centerd_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
+def centered_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
     """Return the products Z' v (M,) of the centered columns with `values` v (m, k)."""
     return gather_sums(positions, values) - random.mean * float(values.sum())
 
 
-def centerd_columns(positions: Positions, random: RandomString) -> Floats:
+def centered_columns(positions: Positions, random: RandomString) -> Floats:
     """Return the centered columns z_i = x_i - a of a few candidates as a dense matrix (n, A)."""
     return dense_columns(positions, random.num_bits) - random.mean
 
@@ -147,7 +147,7 @@ def row_solver(
     base = pair_sums(positions, positive, k)
     base += a * a * float(positive.sum()) - a * sums[:, None] - a * sums[None, :]
     base = _plus_blocks(base, noise, (m, k))
-    widening = centerd_columns(positions[negative], random), 1 / variances[negative]
+    widening = centered_columns(positions[negative], random), 1 / variances[negative]
 
     def solve(missing: float) -> Solution:
         inverse = _widened(inverse_of(_plus_blocks(base, missing * C, (m, k))), *widening)
@@ -253,7 +253,9 @@ def candidate_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> CandidateSolver:
     """Build a CandidateSolver from the positions and prior variances of the candidates."""
-    return CandidateSolver(noise, target, centerd_columns(positions, random), 1 / variances, random)
+    return CandidateSolver(
+        noise, target, centered_columns(positions, random), 1 / variances, random
+    )
 
 
 class Refit(NamedTuple):

@@ -25,7 +25,7 @@ from decoder.estimation.ep_iterations import (
     warm_start,
 )
 from decoder.estimation.ep_sites import Scores, most_active
-from decoder.estimation.least_squares import centerd_columns, left_out_scores, null_variance
+from decoder.estimation.least_squares import centered_columns, left_out_scores, null_variance
 from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
 from decoder.numerics.bit_tensor import Positions
 from decoder.progress import Progress, silent
@@ -182,7 +182,7 @@ def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
     worth = np.abs(z[active]) > WORTH_LEAVING_OUT
     members = active[worth]
-    columns = centerd_columns(problem.positions[members], problem.random)
+    columns = centered_columns(problem.positions[members], problem.random)
     variance = sites.variance[members]
     shares = sites.mean[members] + variance * (columns.T @ solution.residual.ravel())
     directions = solution.weigh(columns) / free_part(variance, solution.information[worth])
@@ -221,7 +221,7 @@ def _unseen(problem: FitProblem, group: Indices) -> Floats:
     except ImproperError:
         return np.zeros(len(group))
     solution, slack = rest.last.fitted.solution, rest.last.fitted.slack
-    columns = centerd_columns(problem.positions[group], problem.random)
+    columns = centered_columns(problem.positions[group], problem.random)
     weighed = solution.weigh(columns)
     gram, sums = columns.T @ weighed, columns.T @ solution.residual.ravel()
     inverse = np.linalg.pinv(gram + np.eye(len(group)))

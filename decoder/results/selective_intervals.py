@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from decoder.estimation.estimate import Estimate
-from decoder.estimation.least_squares import centerd_columns
+from decoder.estimation.least_squares import centered_columns
 from decoder.inference.intervals import bisect, selected_interval
 from decoder.inference.multiple_testing import ListDecision
 from decoder.model.counts import Observed
@@ -132,7 +132,7 @@ def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains:
         columns = directions / (noise.reports / noise.reports.sum())[:, None, None]
     else:
         mean, bit_shares = noise.random.mean, observed.centered
-        columns = centerd_columns(observed.positions[some], noise.random).reshape(shape)
+        columns = centered_columns(observed.positions[some], noise.random).reshape(shape)
     honest = bit_shares[:, :, None] - estimate.shares[some] * columns
     return forgery_gains(directions, honest, mean, noise.bits, noise.reports, one=noise.symbols)
 

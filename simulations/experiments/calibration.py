@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, by_cavity, by_lasso
-from decoder.estimation.least_squares import centerd_columns, refit
+from decoder.estimation.least_squares import centered_columns, refit
 from decoder.inference.multiple_testing import Correction, decide, p_values
 from decoder.model.counts import Observed, debias, same_positions
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
@@ -195,7 +195,7 @@ def oracle_recall(sample: Sample) -> float:
     if not 0 < present.sum() <= observed.centered.size / 2:
         return float("nan")
     random = observed.noise.random
-    columns = centerd_columns(observed.positions[present], random)
+    columns = centered_columns(observed.positions[present], random)
     try:
         fitted = refit(observed.noise_of(sample.true_shares), observed.centered, columns, random)
     except ConvergenceError:  # Values that the cohorts cannot distinguish
@@ -213,7 +213,7 @@ def recall_bound(sample: Sample) -> float:
     if not present.any():
         return float("nan")
     random = observed.noise.random
-    columns = centerd_columns(observed.positions[present], random)
+    columns = centered_columns(observed.positions[present], random)
     inverses = np.linalg.inv(observed.noise_of(sample.true_shares))
     blocks = columns.reshape(*observed.centered.shape, -1)
     information = np.einsum("jbi,jbi->i", blocks, inverses @ blocks)
