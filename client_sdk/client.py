@@ -201,7 +201,7 @@ class Client:
         declaration.
 
         Args:
-            name: The name of a category metric with the values `client_sdk.history.RETURN_CATEGORIES`.
+            name: A category metric with the values of `client_sdk.history.RETURN_CATEGORIES`.
 
         Returns:
             True if the answer was queued, or already reported; see `record`.

@@ -19,7 +19,8 @@ START = 20_496  # a Thursday
 SURE: dict[str, Any] = {"epsilon_infinity": 18.0, "epsilon_one": 16.0}  # no lies by this seed
 STEPS = ["opened", "cart", "paid"]
 TEXT = (
-    declaration("returning", "category", categories=list(RETURN_CATEGORIES), max_memoized_values=5, **SURE)
+    declaration("returning", "category", categories=list(RETURN_CATEGORIES),
+                max_memoized_values=5, **SURE)
     + declaration("funnel", "category", categories=STEPS, period="week",
                   max_memoized_values=3, **SURE)
     + declaration("crashed", "boolean", prob_f=0.5, prob_p=0.35, prob_q=0.65)
