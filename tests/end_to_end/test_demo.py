@@ -116,5 +116,5 @@ def test_taken_ports_are_told_first(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert main(["demo", "--serve", "--port", str(port), "-o", str(out)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in line
-    assert "choose another port with --port (0 takes a free one)" in line
+    assert "choose another port with --port (0 picks a free one)" in line
     assert not out.exists()
