@@ -28,7 +28,7 @@ from decoder_service.shell.models import (
 from decoder_service.shell.settings import ServiceSettings
 
 SERVICE_ID = "0" * 16  # the owner of jobs that the service starts automatically
-_WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
+_WAY_OUT = "remove results that you do not need: on their pages, or with DELETE /v1/results/ID"
 
 
 class Role(StrEnum):

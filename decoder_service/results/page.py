@@ -120,7 +120,7 @@ def release(service: Service, person: Me, result_id: str, released: Flag) -> dic
 
 @api.delete("/{result_id}", operation_id="giveUpResult")
 def give_up(service: Service, person: Me, result_id: str) -> dict[str, Any]:
-    """Give up a result of yours; it is deleted when no one holds it, or by an admin."""
+    """Remove a result from your account; it is deleted when no account has it, or by an admin."""
     gone = service.results.give_up(person, result_id)
     return {"given_up": result_id, "deleted": gone}
 
@@ -211,7 +211,7 @@ add_form(
     "/results/{result_id}/give-up",
     give_up,
     back="/results",
-    sure="Give up: a result that no one holds is deleted permanently",
+    sure="Remove: a result that no account has is deleted permanently",
 )
 
 

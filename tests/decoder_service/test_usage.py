@@ -57,7 +57,7 @@ def test_full_quotas_refuse_jobs_until_freed(database_url: str, tmp_path: Path) 
         spec = decode_spec(ana, options={"alpha": 0.01})
         refused = ana.post("/v1/jobs", json=spec)
         assert (refused.status_code, refused.json()["type"].rpartition(":")[2]) == (429, "quota")
-        assert "1,048,576 bytes; a person may hold 1,048,576: give up" in refused.text
+        assert "1,048,576 bytes; a person may hold 1,048,576: remove" in refused.text
         assert root.post("/v1/jobs", json=decode_spec(root)).status_code == 202  # its own quota
         assert ana.delete(f"/v1/results/{result}").json() == {"given_up": result, "deleted": True}
         assert ana.get(f"/v1/results/{result}").status_code == 404
