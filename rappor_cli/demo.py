@@ -5,11 +5,12 @@ decode tables. The demo uses values with known true shares; a quickstart uses th
 file.
 """
 
+import os
 import random
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
@@ -88,11 +89,28 @@ def demo(
     rng, today = np.random.default_rng(seed), datetime.now(UTC).date()
     plan = plan_words(clients, (epsilon_infinity, epsilon_one), today, rng)
     randomness = system_randomness if seed is None else random.Random(seed).randbytes
-    _run(plan, today, output, randomness, console)
-    console.print(f"\nWhat a device spends (nats): {plan.cost}", soft_wrap=True)
-    if serve:
-        console.print("\nThe decoder service, on two weeks of reports at a separate collector:")
-        show_service(output, today, rng, randomness, console, port)
+    with _reserved(output):
+        _run(plan, today, output, randomness, console)
+        console.print(f"\nWhat a device spends (nats): {plan.cost}", soft_wrap=True)
+        if serve:
+            console.print("\nThe decoder service, on two weeks of reports at a separate collector:")
+            show_service(output, today, rng, randomness, console, port)
+
+
+@contextmanager
+def _reserved(folder: Path) -> Iterator[None]:
+    """Make a folder that no other demo uses meanwhile. Raises DemoError if one does."""
+    from decoder_service.worker.running import lock_file  # half a second of libraries
+
+    make_folder(folder)
+    try:
+        lock = lock_file(folder / "demo.lock", wait=False)
+    except OSError as error:
+        raise DemoError(f"another demo is using {folder}; choose a folder with -o") from error
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def _run(
@@ -101,7 +119,6 @@ def _run(
     """Send a plan's reports to a new collector, close the day, and decode and print each metric."""
     if set(str(output)) & set("?#%"):
         raise DemoError(f"the folder {str(output)!r} has ?, # or % in its name; choose another")
-    make_folder(output)
     metrics_path = output / "metrics.toml"
     metrics_path.write_text(plan.toml, encoding="utf-8")
     database, num_reports = output / _DATABASE, len(plan.readings)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from decoder_service.client import Service
+from decoder_service.worker.running import lock_file
 from rappor_cli.main import main
 
 
@@ -118,3 +119,10 @@ def test_taken_ports_are_told_first(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in line
     assert "choose another port with --port (0 picks a free one)" in line
     assert not out.exists()
+
+
+def test_two_demos_do_not_share_a_folder(tmp_path: Path, capsys) -> None:
+    lock = lock_file(tmp_path / "demo.lock")
+    assert main(["demo", "-o", str(tmp_path)]) == 1
+    os.close(lock)
+    assert f"another demo is using {tmp_path}; choose a folder with -o" in capsys.readouterr().err
