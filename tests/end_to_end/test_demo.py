@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import signal
 import socket
