@@ -83,8 +83,9 @@ internal class Device(
     /** Collect the points of a fix or a trip. millis, offset: null for now and here. */
     fun place(name: String, points: List<Pair<Double, Double>>, millis: Double?, offset: Int?, now: Double, decision: Int): Boolean =
         guarded(name, decision) { store ->
-            val at = millis ?: (now * 1000)
-            places.take(store, name, points, Moment.of(at, offset ?: Moment.offsetAt(at)), Moment.here(now))
+            val here = Moment.here(now)
+            val at = millis ?: (here.at * 1000)
+            places.take(store, name, points, Moment.of(at, offset ?: Moment.offsetAt(at)), here)
         }
 
     /** Send what waits; `done` learns whether all was delivered in time. False: nothing is sent, and it is not called. */

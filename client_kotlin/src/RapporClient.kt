@@ -180,6 +180,7 @@ public class RapporClient private constructor(private val metrics: Metrics, stor
         thread.scheduleWithFixedDelay({ orElse(Unit) { device.look() } }, LOOK_MINUTES, LOOK_MINUTES, MINUTES)
     }
 
+    /** Opens clients. */
     public companion object {
         private val SECURE = SecureRandom()
         private const val CLOSED = "the client is closed"

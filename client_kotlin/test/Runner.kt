@@ -121,5 +121,7 @@ fun main(arguments: Array<String>) {
     withdrawalTests(tests)
     damageTests(tests)
     deliveryTests(tests)
+    reportedTests(tests)
+    readmeTests(tests)
     System.exit(tests.end())
 }

@@ -67,7 +67,7 @@ internal fun withdrawalTests(tests: Tests) {
             val one = opened(FileStorage(folder))
             check(one.record("homepage", "a").wait())
             val secret = secretIn(bytesOf(folder))
-            val other = javaProcess("rappor.telemetry.DeviceKt", folder.path, "http://127.0.0.1:1", "0", "withdraw")
+            val other = javaProcess("rappor.telemetry.DeviceProcessKt", folder.path, "http://127.0.0.1:1", "0", "withdraw")
             same(other.inputStream.bufferedReader().readText().trim(), "false: nothing is recorded: consent is withdrawn, but the state could not be wiped yet: another process, or another client, uses the state")
             check(!one.record("homepage", "b").wait())
             same(one.status.condition, Condition.NO_CONSENT)

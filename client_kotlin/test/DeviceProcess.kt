@@ -4,7 +4,8 @@ import java.io.File
 
 /**
  * A device in a process of its own, for tests that kill it: FOLDER COLLECTOR NUMBER [WHAT [METRICS]]. It prints a line
- * for each value that was recorded. WHAT: `record`, `flush` after each ten, `close` and open after each ten, `withdraw`.
+ * for each value that was recorded. WHAT: `record`, `flush` after each ten, `close` and open after each ten, `withdraw`,
+ * `leave` without closing.
  */
 fun main(arguments: Array<String>) {
     val (folder, collector, number) = arguments
@@ -30,6 +31,7 @@ fun main(arguments: Array<String>) {
             client = open(true)
         }
     }
+    if (what == "leave") return println("leaving")
     client.flush(20.0).get()
     client.close()
     println("closed")
