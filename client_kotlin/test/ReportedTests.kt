@@ -41,8 +41,8 @@ internal fun reportedTests(tests: Tests) {
         val client = opened(storage)
         val calls = List(1500) { client.record("homepage", "x") }
         client.flush(1.0)
-        check(client.status.condition == Condition.NO_CONSENT)
-        check(System.nanoTime() - begun < 1_000_000_000L)
+        val seconds = (System.nanoTime() - begun) / 1e9
+        check(seconds < 3) { "$seconds s for 1,500 calls" }
         check(calls.count { it.isDone && !it.get() } in 450..550) { "above 1,000 calls are refused" }
         check("1000" in client.lastRefusal)
         hang.countDown()
@@ -167,6 +167,7 @@ internal fun reportedTests(tests: Tests) {
             client.close()
             check(Thread.interrupted())
             val again = opened(FileStorage(folder))
+            until { again.inspect().wait() != null } // an interrupted close does not wait
             same(again.account().waiting, 400)
             again.close()
         }
