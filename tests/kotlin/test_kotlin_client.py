@@ -184,7 +184,7 @@ def test_killed_at_60_random_points_a_real_collector_counts_each_report_once(tmp
         recorded = Kill(tmp_path, address).at_random(60, seed=2)
     with closing(sqlite3.connect(database)) as opened:
         (counted,) = opened.execute("SELECT sum(num_reports) FROM counters").fetchone()
-    assert recorded > 1_000
+    assert recorded > 100
     assert recorded <= counted <= recorded + 60
 
 
