@@ -34,7 +34,7 @@ with_kotlin = pytest.mark.skipif(bool(missing()), reason=missing() or "Kotlin is
 def command(main: str, build: Path = BUILD) -> list[str]:
     """Return the words that start a program of the tests' class path."""
     path = f"{build / 'classes'}:{build / 'tests'}:{STDLIB}"
-    return ["java", *QUICK_START, f"-Drappor.root={ROOT}", "-cp", path, f"rappor.telemetry.{main}"]  # fmt: skip
+    return ["java", *QUICK_START, f"-Drappor.root={ROOT}", "-cp", path, f"rappor.telemetry.{main}"]
 
 
 def ask(commands: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -44,17 +44,17 @@ def ask(commands: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def build_with(tree: Path, file: str, old: str, new: str) -> Path:
-    """Build a copy of the client in which a text of a source is another one; return its folder."""
+def build_with(tree: Path, fault: dict[str, str]) -> Path:
+    """Build a copy of the client with a fault (`faults.toml`) in it; return the folder."""
     client = tree / "client_kotlin"
     shutil.copytree(ROOT / "client_kotlin", client, ignore=shutil.ignore_patterns("node_modules"))
     (client / "node_modules").symlink_to(ROOT / "client_kotlin" / "node_modules")
     for name in ("kotlin_desktop", "kotlin_android"):
         shutil.copytree(ROOT / "examples" / name, tree / "examples" / name)
-    source = client / "src" / file
+    source = client / "src" / fault["file"]
     text = source.read_text()
-    assert text.count(old) == 1, f"{file}: {text.count(old)} times"
-    source.write_text(text.replace(old, new))
+    assert text.count(fault["old"]) == 1, fault
+    source.write_text(text.replace(fault["old"], fault["new"]))
     words = ["java", *QUICK_START, "-cp", COMPILER, "scripts/Build.java", tree / "build"]
     subprocess.run(words, cwd=client, check=True)
     return tree / "build"
