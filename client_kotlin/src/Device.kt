@@ -136,12 +136,13 @@ internal class Device(
         if (keeper.isUnwiped) wipe()
         if (decision != decisions.get() || keeper.isUnwiped || !mayRecord) return refused("", status.sentence)
         var outcome: Outcome? = null
+        var due: Double? = null
         try {
             attempt {
                 if (condition == Condition.ACTIVE && filled != dayAndLocalDay()) fill()
                 outcome = state.transact(::withdrawn) { store ->
                     if (condition != Condition.ACTIVE) begin(store, null)
-                    act(store).also { schedule(store, name, it) }
+                    act(store).also { due = schedule(store, name, it) }
                 }
             }
         } catch (error: ValueRefused) {
@@ -151,15 +152,16 @@ internal class Device(
         keeper.hadSecret = true
         if (decision == decisions.get()) condition = Condition.ACTIVE
         if (!result.isKept) return refused("", "$name: ${result.sentence}")
-        wakeAt(sendAt())
+        wakeAt(due)
         return true
     }
 
-    /** In the transaction of a record: count a refusal, and draw when the next batch leaves. */
-    private fun schedule(store: Transaction, name: String, outcome: Outcome) {
+    /** In the transaction of a record: count a refusal, and draw when the next batch leaves. Returns when. */
+    private fun schedule(store: Transaction, name: String, outcome: Outcome): Double? {
         sender.failing = store.device.failing
         if (!outcome.isKept) store.device = store.device.counted("${outcome.word}:$name")
         if (store.device.waiting > 0) drawDue(store)
+        return store.device.sendAt
     }
 
     /**

@@ -33,6 +33,7 @@ public class FileStorage(directory: File) : Storage {
     private var file: RandomAccessFile? = null
     private var identity: Any? = null
     private var size = 0L
+    private var hasWitness = false
 
     override val isWithdrawalNoted: Boolean get() = note.exists()
 
@@ -61,7 +62,7 @@ public class FileStorage(directory: File) : Storage {
         }
         size += line.size
         apply(changes)
-        if (DEVICE in changes && !witness.exists()) countStart(1)
+        if (DEVICE in changes && !hasWitness) countStart(1)
         if (size > SPARE + 2 * documents.entries.sumOf { it.key.length + it.value.length }) replace(documents - STARTS)
     }
 
@@ -150,12 +151,14 @@ public class FileStorage(directory: File) : Storage {
             throw StateException(Condition.STATE_MISSING, sentence)
         }
         val kept = documents[STARTS]?.toIntOrNull() ?: 0
+        hasWitness = false
         if (DEVICE in documents) countStart(maxOf(kept, seen ?: 0) + 1)
         return (documents - STARTS) + if (kept < (seen ?: 0)) mapOf(OLDER_COPY to "{}") else emptyMap()
     }
 
     /** Counts the uses of the directory in the journal and alongside it: an older copy of the journal has a smaller number. */
     private fun countStart(starts: Int) {
+        hasWitness = true // tried once for each use of the directory
         try {
             write(mapOf(STARTS to starts.toString()))
             witness.writeText("$starts\n")

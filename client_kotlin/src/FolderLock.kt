@@ -40,8 +40,10 @@ internal class FolderLock(private val path: File) {
      */
     fun check() {
         val opened = file ?: throw busy()
+        val read = ByteArray(token.length)
         opened.seek(0)
-        if (opened.readLine() != token) throw busy()
+        opened.read(read) // in one call: this is part of each write
+        if (read.decodeToString() != token) throw busy()
     }
 
     fun release() {

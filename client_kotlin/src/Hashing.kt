@@ -48,7 +48,8 @@ internal object Hashing {
     fun murmur3(data: ByteArray): Pair<Long, Long> {
         var (h1, h2) = Pair(0L, 0L)
         val body = data.size / 16 * 16
-        for (at in 0 until body step 16) {
+        for (block in 0 until body / 16) {
+            val at = 16 * block
             h1 = h1 xor scrambled(load(data, at), C1, 31, C2)
             h1 = (java.lang.Long.rotateLeft(h1, 27) + h2) * 5 + 0x52dce729
             h2 = h2 xor scrambled(load(data, at + 8), C2, 33, C1)

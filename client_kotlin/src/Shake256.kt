@@ -39,27 +39,43 @@ internal object Shake256 {
     }
 
     private fun permute(lanes: LongArray) {
-        val column = LongArray(5)
         for (constant in CONSTANTS) {
-            for (x in 0 until 5) {
-                column[x] = lanes[x] xor lanes[x + 5] xor lanes[x + 10] xor lanes[x + 15] xor lanes[x + 20]
-            }
-            for (x in 0 until 5) {
-                val mixed = column[(x + 4) % 5] xor java.lang.Long.rotateLeft(column[(x + 1) % 5], 1)
-                for (y in 0 until 25 step 5) lanes[x + y] = lanes[x + y] xor mixed
-            }
+            val a = column(lanes, 0)
+            val b = column(lanes, 1)
+            val c = column(lanes, 2)
+            val d = column(lanes, 3)
+            val e = column(lanes, 4)
+            mix(lanes, 0, e xor java.lang.Long.rotateLeft(b, 1))
+            mix(lanes, 1, a xor java.lang.Long.rotateLeft(c, 1))
+            mix(lanes, 2, b xor java.lang.Long.rotateLeft(d, 1))
+            mix(lanes, 3, c xor java.lang.Long.rotateLeft(e, 1))
+            mix(lanes, 4, d xor java.lang.Long.rotateLeft(a, 1))
             var moved = lanes[1]
             for (i in 0 until 24) {
                 val next = lanes[LANES[i]]
                 lanes[LANES[i]] = java.lang.Long.rotateLeft(moved, ROTATIONS[i])
                 moved = next
             }
-            for (y in 0 until 25 step 5) {
-                for (x in 0 until 5) column[x] = lanes[x + y]
-                for (x in 0 until 5) lanes[x + y] = column[x] xor (column[(x + 1) % 5].inv() and column[(x + 2) % 5])
-            }
+            for (row in 0..4) chi(lanes, 5 * row)
             lanes[0] = lanes[0] xor constant
         }
+    }
+
+    private fun column(lanes: LongArray, x: Int): Long =
+        lanes[x] xor lanes[x + 5] xor lanes[x + 10] xor lanes[x + 15] xor lanes[x + 20]
+
+    private fun mix(lanes: LongArray, x: Int, mixed: Long) {
+        for (row in 0..4) lanes[x + 5 * row] = lanes[x + 5 * row] xor mixed
+    }
+
+    private fun chi(lanes: LongArray, y: Int) {
+        val a = lanes[y]
+        val b = lanes[y + 1]
+        lanes[y] = a xor (b.inv() and lanes[y + 2])
+        lanes[y + 1] = b xor (lanes[y + 2].inv() and lanes[y + 3])
+        lanes[y + 2] = lanes[y + 2] xor (lanes[y + 3].inv() and lanes[y + 4])
+        lanes[y + 3] = lanes[y + 3] xor (lanes[y + 4].inv() and a)
+        lanes[y + 4] = lanes[y + 4] xor (a.inv() and b)
     }
 
     /** The 24 constants of FIPS 202, 3.2.5: bits of a shift register. */

@@ -18,5 +18,5 @@ fun main() {
         opened(FileStorage(folder)).use { client -> median(40, 50) { check(client.record("homepage", "value").get()) } }
     }
     println(Json.write(mapOf("fresh" to fresh, "known" to known, "durable" to durable)))
-    System.exit(0)
+    if (System.getProperty("rappor.stay") == null) System.exit(0)
 }
