@@ -31,7 +31,7 @@ internal fun encodeBinary(id: ByteArray, reports: List<QueuedReport>): ByteArray
 
 /** By what they say: the order of reports in a batch reveals nothing else. */
 internal fun sortedByContent(reports: List<QueuedReport>): List<QueuedReport> =
-    reports.sortedWith(compareBy({ it.metric }, { it.paramsId }, { it.day }, { it.cohort }, { it.bits }))
+    reports.sortedWith(compareBy({ it.metric }, { it.paramsId }, { it.day }, { it.cohort }, { Base64.getDecoder().decode(it.bits).toHex() }))
 
 /**
  * Gzip with zeros in the extra field of the header up to a multiple of `padTo` bytes. Nothing is compressed, because

@@ -49,8 +49,7 @@ public class FileStorage(directory: File) : Storage {
     }
 
     override fun write(changes: Map<String, String?>): Unit = guarded {
-        lock.check()
-        if (keyOf(journal) != identity) throw IOException("the state was moved or deleted")
+        checkPlace()
         val line = lineOf(changes)
         val opened = file ?: throw IOException("not open")
         try {
@@ -69,25 +68,24 @@ public class FileStorage(directory: File) : Storage {
     override fun sync(): Unit = guarded { file?.fd?.sync() ?: Unit }
 
     override fun replace(documents: Map<String, String>): Unit = guarded {
-        lock.check()
+        checkPlace()
         val next = File(directory, "state.journal.next")
         val whole = documents + this.documents.filterKeys { it == STARTS }
         val line = lineOf(whole)
         Files.deleteIfExists(next.toPath())
-        val opened = RandomAccessFile(next, "rw")
-        try {
+        RandomAccessFile(next, "rw").use {
             ownerOnly(next)
-            opened.write(line)
-            opened.fd.sync()
-            Files.move(next.toPath(), journal.toPath(), ATOMIC_MOVE, REPLACE_EXISTING)
-        } catch (error: IOException) {
-            opened.close()
-            throw error
+            it.write(line)
+            it.fd.sync()
         }
-        file?.close()
-        file = opened
-        size = line.size.toLong()
-        identity = keyOf(journal)
+        file?.close() // Windows replaces no file that is open
+        try {
+            Files.move(next.toPath(), journal.toPath(), ATOMIC_MOVE, REPLACE_EXISTING)
+            size = line.size.toLong()
+        } finally {
+            file = RandomAccessFile(journal, "rw")
+            identity = keyOf(journal)
+        }
         this.documents = LinkedHashMap(whole)
         syncDirectory()
     }
@@ -166,6 +164,12 @@ public class FileStorage(directory: File) : Storage {
         } catch (error: IOException) {
             // A disk that accepts nothing more: the next start counts.
         }
+    }
+
+    /** Throws IOException, or StateException, if the journal is not the one that was opened. */
+    private fun checkPlace() {
+        lock.check()
+        if (keyOf(journal) != identity) throw IOException("the state was moved or deleted")
     }
 
     private fun apply(changes: Map<String, String?>) {

@@ -11,13 +11,14 @@ import java.util.UUID
 internal class FolderLock(private val path: File) {
     private var held: FileLock? = null
     private var file: RandomAccessFile? = null
+    private var name = ""
     private val token = UUID.randomUUID().toString()
 
     /** Throws StateException if another process, or another client of this one, has it. */
     fun take() {
         if (held != null) return
         // The process must not open the file a second time: closing it would end the lock that it has.
-        val name = path.canonicalPath
+        name = path.canonicalPath
         synchronized(names) {
             if (!names.add(name)) throw busy()
             try {
@@ -56,7 +57,7 @@ internal class FolderLock(private val path: File) {
             } catch (error: IOException) {
                 // Then it ends with the process.
             }
-            names.remove(path.canonicalPath)
+            names.remove(name)
         }
     }
 

@@ -1,6 +1,6 @@
 package rappor.telemetry
 
-/** What `RapporClient.open` may be told in addition; every choice has a default. */
+/** Further choices of `RapporClient.open`; each has a default. */
 public class Options(
     /** The key of the collector; over https, or to a loopback address, only. */
     public val key: String? = null,

@@ -71,7 +71,7 @@ public class RapporClient private constructor(private val metrics: Metrics, stor
 
     /**
      * Sends what waits now, without the random delay. True when all was delivered and accepted within so many seconds.
-     * Of WorkManager or another scheduler call it in a job that has a network, and wait for the future there.
+     * A job of WorkManager or JobScheduler that has a network calls it, and ends when the future is complete.
      */
     public fun flush(seconds: Double): CompletableFuture<Boolean> {
         val (done, decision) = Pair(CompletableFuture<Boolean>(), device.decisions.get())

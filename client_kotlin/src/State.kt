@@ -9,6 +9,7 @@ internal const val DEVICE = "device"
 internal const val LINE = "line/"
 internal const val QUEUE = "queue/"
 internal const val BATCH = "batch/"
+private const val MAX_COUNTERS = 1000
 
 /** A number in JSON; null represents infinity. */
 private fun bound(number: Double): Double? = number.takeIf { it < Double.POSITIVE_INFINITY }
@@ -40,8 +41,11 @@ internal data class DeviceState(
 ) : Document() {
     val isWhole: Boolean get() = secret == null || (secret.length == 2 * SECRET_BYTES && Derivation.check(secret.fromHex()) == check)
 
-    fun counted(name: String, number: Int = 1): DeviceState =
-        copy(counters = counters + (name to (counters[name] ?: 0L) + number))
+    /** Count something; a collector that answers with ever new reasons does not make the state grow. */
+    fun counted(name: String, number: Int = 1): DeviceState {
+        val known = if (name in counters || counters.size < MAX_COUNTERS) name else "others"
+        return copy(counters = counters + (known to (counters[known] ?: 0L) + number))
+    }
 
     override fun toJson(): Map<String, Any?> = linkedMapOf(
         "version" to 1, "secret" to secret, "check" to check,

@@ -171,6 +171,24 @@ internal fun clientTests(tests: Tests) {
             client.close()
         }
     }
+    tests.test("with fresh turns a device answers once in each block of its window, whatever it does in between") {
+        val document = vectors("places_turns")["compiled"].json
+        var now = 20_755 * DAY + DAY / 3 // the first day of a block of five
+        Witness().use { witness ->
+            val client = opened(collector = witness.url, metrics = sealed(document), now = { now })
+            for (hour in 0 until 50 * 4) {
+                if (hour % 7 != 3) client.recordLocation("fresh", 0.5 + hour % 3, 0.5, now, 0).wait()
+                now += DAY / 4
+                if (hour % 20 == 11) check(client.flush(5.0).wait()) { client.lastError }
+            }
+            client.flush(5.0).wait()
+            val days = witness.reports.filter { it.metric.startsWith("fresh/") }.map { it.day }
+            same(days.map { it / 5 }, days.map { it / 5 }.distinct()) // one in a block
+            same(days.size, metricsOf(vectors("places_turns")["compiled"]).of("fresh/early/0").definition.maxReports)
+            check(witness.reports.map { it.metric.split("/")[0] }.toSet().size > 3)
+            client.close()
+        }
+    }
     tests.test("a metric that the collector retires is recorded no more; a paused one sends one report a day") {
         var (now, reason) = Pair(20_500 * DAY, "metric_paused")
         Witness { if (reason.isEmpty()) it.accepted else it.refused(reason) }.use { witness ->

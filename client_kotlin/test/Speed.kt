@@ -1,6 +1,9 @@
 package rappor.telemetry
 
-/** Microseconds for a new value, a known value, and a durable record in a directory: medians of batches, as JSON. */
+/**
+ * Microseconds for a new value, a known value, a durable record in a directory, and the part of a record that the thread
+ * of the app waits for: medians of batches, as JSON.
+ */
 fun main() {
     val metric = Metrics.read(HOMEPAGE).of("homepage")
     val secure = java.security.SecureRandom()
@@ -17,6 +20,10 @@ fun main() {
     val durable = inFolder { folder ->
         opened(FileStorage(folder)).use { client -> median(40, 50) { check(client.record("homepage", "value").get()) } }
     }
-    println(Json.write(mapOf("fresh" to fresh, "known" to known, "durable" to durable)))
+    val call = opened().use { client ->
+        var last = client.record("homepage", "value")
+        median(40, 50) { last = client.record("homepage", "value") }.also { last.get() }
+    }
+    println(Json.write(mapOf("fresh" to fresh, "known" to known, "durable" to durable, "call" to call)))
     if (System.getProperty("rappor.stay") == null) System.exit(0)
 }

@@ -235,8 +235,9 @@ def test_the_decoder_finds_the_shares_of_20_000_kotlin_devices() -> None:
 
 @pytest.mark.long
 def test_the_audit_finds_no_broken_claim_of_the_kotlin_client() -> None:
-    options = AuditOptions(trials=4_000, processes=2, apps=0, alpha=1e-7)
-    result = audit(parse_metrics(METRICS), options, command=shlex.join(command("BoxKt")))
+    options = AuditOptions(trials=4_000, processes=2, apps=4, alpha=1e-7)
+    box = shlex.join(command("BoxKt"))
+    result = audit(parse_metrics(METRICS), options, command=box, app=box)
     assert result.broken == ()
     assert "values past the cap, 7 reports" in {check.what for check in result.checks}
 
