@@ -152,6 +152,7 @@ release: $(VENV)/.release
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json build/installed
 	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund --silent && npm pack --silent --pack-destination ../dist; \
 	else echo "client_js: no package: Node and npm are not installed"; fi
+	@$(AGAIN) kotlin-built; for jar in build/kotlin/rappor-telemetry-client*.jar; do [ ! -f $$jar ] || cp $$jar dist/; done
 	cd dist && sha256sum * > ../build/SHA256SUMS && mv ../build/SHA256SUMS .
 	@if [ -n "$(SIGNING_KEY)" ]; then ssh-keygen -Y sign -q -f "$(SIGNING_KEY)" -n rappor-telemetry dist/SHA256SUMS; \
 	else echo "SHA256SUMS is not signed: make release SIGNING_KEY=FILE signs it with a key of ssh-keygen"; fi
