@@ -1,7 +1,6 @@
-"""The paperwork of app stores for a metrics file: what is collected, in the words of each store.
+"""The paperwork of app stores for a metrics file: what is collected, in the terms of each store.
 
-Apple: the file PrivacyInfo.xcprivacy and App Store privacy. Google: Play data safety. The answers
-that do not follow from the declarations are listed as questions to the owner of the app.
+What does not follow from the declarations is listed as questions to the owner of the app.
 """
 
 import math
@@ -48,10 +47,7 @@ def data_types(metric: Metric) -> DataTypes:
 
 
 def cell_size(grid: Grid) -> tuple[float, float]:
-    """Return the height in degrees and the area in square kilometers of the finest cells.
-
-    Both are those of the rectangle around a cell in the middle of the box.
-    """
+    """Return the height in degrees and the area in km2 of a finest cell in the middle of a box."""
     box = grid.box
     middle = (box.south + box.north) / 2, (box.west + box.width / 2 + 180) % 360 - 180
     corners = grid.system.outline(grid.system.cell(*middle, grid.finest), grid.finest)

@@ -5,6 +5,8 @@ import java.util.concurrent.Future
 import java.util.concurrent.ScheduledThreadPoolExecutor
 import java.util.concurrent.atomic.AtomicInteger
 
+private const val TRIMMED_EVERY = 250 // records, where nothing is sent
+
 /**
  * A client's device: state, consent, recording and sending. Everything but the volatile properties belongs to the
  * client's thread, so that one act follows the other.
@@ -54,6 +56,7 @@ internal class Device(
     fun decide(consent: Boolean, budget: Double?, decision: Int): Boolean {
         if (decision != decisions.get()) return false
         if (!consent) {
+            condition = Condition.NO_CONSENT // a record that was ending may have set it since the call
             sender.end()
             keeper.note()
             wipe()
@@ -88,7 +91,7 @@ internal class Device(
             places.take(store, name, points, Moment.of(at, offset ?: Moment.offsetAt(at)), here)
         }
 
-    /** Send what waits; `done` learns whether all was delivered in time. False: nothing is sent, and it is not called. */
+    /** Send what waits; `done` learns whether all was delivered in time. */
     fun flush(seconds: Double, decision: Int, done: (Boolean) -> Unit) {
         if (keeper.isUnwiped) wipe()
         if (!mayRecord) return done(decision == decisions.get() && condition == Condition.NO_CONSENT && !keeper.isUnwiped) // nothing waits
@@ -161,6 +164,7 @@ internal class Device(
         sender.failing = store.device.failing
         if (!outcome.isKept) store.device = store.device.counted("${outcome.word}:$name")
         if (store.device.waiting > 0) drawDue(store)
+        if (store.device.next % TRIMMED_EVERY == 0L && store.device.waiting > options.delivery.maxQueued) sender.trim(store)
         return store.device.sendAt
     }
 
@@ -229,6 +233,7 @@ internal class Device(
     private fun wipe() {
         try {
             keeper.wipe()
+            recorder.forget()
         } catch (error: StateException) {
             failed(error)
         }

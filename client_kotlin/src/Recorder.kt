@@ -88,6 +88,12 @@ internal class Recorder(val metrics: Metrics, private val level: PrivacyLevel, p
         }
     }
 
+    /** Keep nothing of the secret in memory. */
+    fun forget() {
+        encoders.clear()
+        secret = ""
+    }
+
     /** This device's part in a metric. */
     fun encoderOf(metric: Metric, device: DeviceState): MetricEncoder {
         if (device.secret != secret) {

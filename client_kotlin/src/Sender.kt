@@ -85,7 +85,7 @@ internal class Sender(
     private val outbox = Outbox(delivery, randomness)
     private val rounds = ThreadUntilIdle("rappor-telemetry-sender")
     private var failures = 0
-    private var lost = 0
+    @Volatile private var lost = 0
     private var isWarned = false
 
     /** Batches that may have been counted though no answer came: the halves of one would have new ids. */
@@ -131,6 +131,11 @@ internal class Sender(
                 null // closed
             }
         }
+    }
+
+    /** Drop the oldest of what waits above the bounds. */
+    fun trim(store: Transaction) {
+        lost += outbox.compose(store) + outbox.outstanding(store).second
     }
 
     /** Send all that waits, without the random delay; `done` learns whether all was delivered in time and accepted. */

@@ -138,6 +138,10 @@ internal fun deliveryTests(tests: Tests) {
         }
         same(client.account().waiting, 0)
         client.close()
+        val silent = opened(delivery = FAST.copy(maxQueued = 300, isAutomatic = false))
+        repeat(1000) { check(silent.record("homepage", "x").wait()) }
+        check(silent.account().waiting <= 550) { silent.account() } // though nothing ever asked for sending
+        silent.close()
     }
     tests.test("the delay is geometric, redrawn after a start, and not longer than ten times its mean") {
         val secure = java.security.SecureRandom()
