@@ -82,6 +82,8 @@ internal fun readmeTests(tests: Tests) {
         }
         val others = used.keys.filterNot { it.startsWith("rappor/telemetry/") || it.startsWith("kotlin/") }.toSet()
         check(others.size > 80) { others.size }
+        val metadata = RapporClient::class.java.getAnnotation(Metadata::class.java)
+        same(metadata.metadataVersion.take(2), listOf(2, 0), "which the compiler of an app must be able to read")
         same((others - allowed).associateWith { used[it] }, emptyMap<String, String?>())
         same(allowed - others, emptySet<String>(), "no longer used")
         check(used.keys.none { it.startsWith("kotlin/reflect/full") || it.startsWith("kotlin/reflect/jvm/") && "Internal" !in it })

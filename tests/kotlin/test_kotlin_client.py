@@ -20,6 +20,7 @@ from client_sdk.testing import MemoryCollector
 from collector.server import running_collector
 from collector.settings import load_settings
 from decoder.candidates.lists import Candidates
+from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from privacy_audit.audit import AuditOptions, audit
 from rappor_core.aggregate import Aggregate
@@ -226,7 +227,8 @@ def test_the_decoder_finds_the_shares_of_20_000_kotlin_devices() -> None:
     assert sum(totals) == 20_000
     assert max(totals) < 20_000 / 8 * 1.12  # cohorts are even: 5.9 standard deviations
     counts = Aggregate("homepage", params, tuple(totals), tuple(map(tuple, bits)))
-    decoding = decode(counts, Candidates.from_strings([*shares, "delta", "epsilon"]))
+    candidates = Candidates.from_strings([*shares, "delta", "epsilon"])
+    decoding = decode(counts, candidates, DecodeOptions(alpha=1e-7))
     found = {row.value: row for row in decoding.detected}
     assert set(found) == set(shares)
     for value, share in shares.items():
