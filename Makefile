@@ -74,7 +74,7 @@ WITH_KOTLIN := why=; command -v npm >/dev/null || why="npm is not installed"; \
 KOTLIN_HOME := client_kotlin/node_modules/kotlin-compiler/lib
 QUICK_JAVA := java -XX:TieredStopAtLevel=1 -Xshare:auto
 # A locale and a charset that have broken other SDKs.
-TEST_KOTLIN := $(WITH_KOTLIN); $(QUICK_JAVA) -Drappor.root=. -Dfile.encoding=US-ASCII -Duser.language=tr -Duser.country=TR \
+TEST_KOTLIN := $(WITH_KOTLIN); $(QUICK_JAVA) $$KOTLIN_OPTIONS -Drappor.root=. -Dfile.encoding=US-ASCII -Duser.language=tr -Duser.country=TR \
 	-cp build/kotlin/classes:build/kotlin/tests:$(KOTLIN_HOME)/kotlin-stdlib.jar rappor.telemetry.RunnerKt
 
 # The tests of the TypeScript and Kotlin clients wait a lot, and run beside those of Python.
@@ -88,6 +88,7 @@ test: $(VENV)/.dev
 test-long: $(VENV)/.dev js-built kotlin-built
 	$(PYTEST) -m long $(PYTEST_ARGS)
 	@if command -v npm >/dev/null; then cd client_js && npm run test:long; fi
+	@KOTLIN_OPTIONS=-Drappor.moments=1000; $(TEST_KOTLIN)
 
 js-built:
 	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund && npm run build; \

@@ -21,7 +21,7 @@ import org.jetbrains.kotlin.cli.jvm.K2JVMCompiler;
 class Build {
     static final Path HOME = Path.of("node_modules/kotlin-compiler").toAbsolutePath();
     static final List<String> INPUTS =
-        List.of("src", "test", "scripts", "package-lock.json", "../examples/kotlin_desktop", "../examples/kotlin_android");
+        List.of("src", "test", "scripts", "package-lock.json", "../LICENSE", "../examples/kotlin_desktop", "../examples/kotlin_android");
 
     public static void main(String[] arguments) throws Exception {
         Path out = Path.of(arguments.length > 0 ? arguments[0] : "../build/kotlin");
@@ -63,6 +63,8 @@ class Build {
             out.setLevel(9);
             put(out, "META-INF/MANIFEST.MF");
             manifest.write(out);
+            put(out, "META-INF/LICENSE");
+            Files.copy(Path.of("../LICENSE"), out);
             for (Path file : filesOf(folder)) {
                 put(out, folder.relativize(file).toString().replace('\\', '/'));
                 Files.copy(file, out);

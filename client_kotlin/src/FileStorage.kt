@@ -9,6 +9,7 @@ import java.nio.file.StandardCopyOption.ATOMIC_MOVE
 import java.nio.file.StandardCopyOption.REPLACE_EXISTING
 import java.nio.file.StandardOpenOption.READ
 import java.nio.file.attribute.BasicFileAttributes
+import java.nio.file.attribute.PosixFilePermission
 import java.security.MessageDigest
 
 private const val CHECK_DIGITS = 16
@@ -185,10 +186,20 @@ public class FileStorage(directory: File) : Storage {
         }
     }
 
+    /** Throws IOException for a directory that cannot be made, or that anybody can write to. */
     private fun makeDirectory() {
-        if (directory.isDirectory) return
+        if (directory.isDirectory) return refuseOpenDirectory()
         if (!directory.mkdirs() && !directory.isDirectory) throw IOException("${directory.path} cannot be made")
         ownerOnly(directory)
+    }
+
+    private fun refuseOpenDirectory() {
+        val permissions = try {
+            Files.getPosixFilePermissions(directory.toPath())
+        } catch (error: UnsupportedOperationException) {
+            return // Windows
+        }
+        if (PosixFilePermission.OTHERS_WRITE in permissions) throw IOException("anybody can write to ${directory.path}")
     }
 
     private fun ownerOnly(path: File) {

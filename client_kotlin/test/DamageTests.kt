@@ -187,6 +187,19 @@ internal fun damageTests(tests: Tests) {
         check(client.record("homepage", "a").wait())
         client.close()
     }
+    tests.test("a directory that anybody can write to is neither used nor changed") {
+        inFolder { folder ->
+            folder.mkdirs()
+            folder.setWritable(true, false)
+            val client = opened(FileStorage(folder))
+            check(!client.record("homepage", "a").wait() && "anybody can write" in client.lastRefusal) { client.lastRefusal }
+            same(folder.list()!!.size, 0)
+            folder.setWritable(false, false)
+            folder.setWritable(true, true)
+            check(client.record("homepage", "a").wait()) { client.lastRefusal }
+            client.close()
+        }
+    }
     tests.test("a folder that cannot be made is unavailable") {
         inFolder { folder ->
             folder.writeText("a file")
