@@ -9,12 +9,13 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 
-.PHONY: help demo demo-service quick test test-long test-js js-built lint bench simulate docs client-wheel release versions constraints clean
+.PHONY: help demo demo-service quick test test-long test-js js-built test-kotlin kotlin-built lint bench simulate docs client-wheel release versions constraints clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with tables and pages in demo-output/"
 	@echo "make demo-service  the same, and then a decoder service to look at, until Ctrl-C"
 	@echo "make test   the tests that hold the promises of docs/claims.md"
 	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
+	@echo "make test-kotlin  the Kotlin client's tests, where npm and Java 17 are (make test runs them, too)"
 	@echo "make lint   lint, types and import rules"
 	@echo "make quick  lint, and the tests of what was touched since the last commit"
 	@echo "make test-long  the tests marked long, which make test leaves out"
@@ -65,16 +66,29 @@ AGAIN := $(MAKE) --no-print-directory
 JS_LOG := build/test-js.log
 TEST_JS := if command -v npm >/dev/null; then cd client_js && npm run test:built; fi
 
-# The tests of the TypeScript client wait a lot, and run beside those of Python.
-test: $(VENV)/.dev
-	@mkdir -p build; $(AGAIN) js-built; built=$$?; \
-	{ $(TEST_JS); } > $(JS_LOG) 2>&1 & js=$$!; \
-	$(PYTEST) -m "not long" $(PYTEST_ARGS); python=$$?; \
-	wait $$js; js=$$?; cat $(JS_LOG); exit $$((built | python | js))
+KOTLIN_LOG := build/test-kotlin.log
+# Ends a recipe where the Kotlin client cannot be built.
+WITH_KOTLIN := why=; command -v npm >/dev/null || why="npm is not installed"; \
+	java -version 2>&1 | grep -Eq '"(1[7-9]|[2-9][0-9])' || why="Java 17 is not installed"; \
+	if [ -n "$$why" ]; then echo "client_kotlin: not tested: $$why"; exit 0; fi
+KOTLIN_HOME := client_kotlin/node_modules/kotlin-compiler/lib
+QUICK_JAVA := java -XX:TieredStopAtLevel=1 -Xshare:auto
+# A locale and a charset that have broken other SDKs.
+TEST_KOTLIN := $(WITH_KOTLIN); $(QUICK_JAVA) $$KOTLIN_OPTIONS -Drappor.root=. -Dfile.encoding=US-ASCII -Duser.language=tr -Duser.country=TR \
+	-cp build/kotlin/classes:build/kotlin/tests:$(KOTLIN_HOME)/kotlin-stdlib.jar rappor.telemetry.RunnerKt
 
-test-long: $(VENV)/.dev js-built
+# The tests of the TypeScript and Kotlin clients wait a lot, and run beside those of Python.
+test: $(VENV)/.dev
+	@mkdir -p build; $(AGAIN) js-built kotlin-built; built=$$?; \
+	{ $(TEST_JS); } > $(JS_LOG) 2>&1 & js=$$!; \
+	( $(TEST_KOTLIN) ) > $(KOTLIN_LOG) 2>&1 & kotlin=$$!; \
+	$(PYTEST) -m "not long" $(PYTEST_ARGS); python=$$?; \
+	wait $$js; js=$$?; wait $$kotlin; kotlin=$$?; cat $(JS_LOG) $(KOTLIN_LOG); exit $$((built | python | js | kotlin))
+
+test-long: $(VENV)/.dev js-built kotlin-built
 	$(PYTEST) -m long $(PYTEST_ARGS)
 	@if command -v npm >/dev/null; then cd client_js && npm run test:long; fi
+	@KOTLIN_OPTIONS=-Drappor.moments=1000; $(TEST_KOTLIN)
 
 js-built:
 	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund && npm run build; \
@@ -82,6 +96,15 @@ js-built:
 
 test-js: js-built
 	@$(TEST_JS)
+
+# Compiled once for each state of the sources: scripts/Build.java keeps their digest.
+kotlin-built:
+	@$(WITH_KOTLIN); cd client_kotlin; \
+	[ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund; \
+	$(QUICK_JAVA) -cp ../$(KOTLIN_HOME)/kotlin-compiler.jar scripts/Build.java
+
+test-kotlin: kotlin-built
+	@$(TEST_KOTLIN)
 
 $(VENV)/.bench: $(VENV)/.dev pyproject.toml
 	$(INSTALL) -e '.[all,dev,bench]'
@@ -130,6 +153,7 @@ release: $(VENV)/.release
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json build/installed
 	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund --silent && npm pack --silent --pack-destination ../dist; \
 	else echo "client_js: no package: Node and npm are not installed"; fi
+	@$(AGAIN) kotlin-built; for jar in build/kotlin/rappor-telemetry-client*.jar; do [ ! -f $$jar ] || cp $$jar dist/; done
 	cd dist && sha256sum * > ../build/SHA256SUMS && mv ../build/SHA256SUMS .
 	@if [ -n "$(SIGNING_KEY)" ]; then ssh-keygen -Y sign -q -f "$(SIGNING_KEY)" -n rappor-telemetry dist/SHA256SUMS; \
 	else echo "SHA256SUMS is not signed: make release SIGNING_KEY=FILE signs it with a key of ssh-keygen"; fi

@@ -1,4 +1,4 @@
-"""`rappor metrics`: check, compile, publish, list, push, pause and retire metrics."""
+"""`rappor metrics`: check, compile, publish, label, list, push, pause and retire metrics."""
 
 import json
 import re
@@ -18,6 +18,7 @@ from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from metric_design.platforms import load_for_devices
 from metric_design.review import Finding, crowd_of, verdict_on
+from metric_design.store_labels import app_metrics, privacy_manifest, store_answers
 from metric_design.typed_accessors import python_text, typescript_text
 from rappor_cli import options as shared
 from rappor_cli.numbers import people
@@ -37,7 +38,7 @@ from rappor_core.text import counted
 from rappor_core.whole_files import write_whole
 
 app = command_group(
-    "Check, compile, publish, list, push, pause and retire metrics.",
+    "Check, compile, publish, label, list, push, pause and retire metrics.",
     "rappor metrics check metrics.toml --population 1000000",
 )
 
@@ -187,6 +188,21 @@ def publish(
     entries = entries_of(load_metrics(file).declared, datetime.now(UTC).date())
     page = write_site(entries, output, contact)
     print(f"{page}: {counted(len(entries), 'metric')}")
+
+
+@app.command()
+def label(
+    file: shared.MetricsFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the two files.")],
+) -> None:
+    """Write Apple's PrivacyInfo.xcprivacy and the answers that app stores ask for, from FILE."""
+    metrics = app_metrics(load_metrics(file))
+    if not metrics:
+        raise typer.BadParameter(f"no metric of {file} runs in an app: `platforms` has only web")
+    output.mkdir(parents=True, exist_ok=True)
+    write_whole(output / "PrivacyInfo.xcprivacy", privacy_manifest(metrics).decode())
+    write_whole(output / "stores.md", store_answers(metrics))
+    print(f"{output}: PrivacyInfo.xcprivacy and stores.md; answer the questions at its end")
 
 
 @app.command("list")

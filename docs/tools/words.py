@@ -23,9 +23,12 @@ PATTERNS = {
     r"\bways? out\b|\bkeeps? house\b|keep_house|way_out": "hint, maintenance",
     r"\bseldom\b": "rarely",
 }
-SUFFIXES = (".py", ".md", ".j2", ".ts")
+SUFFIXES = (".py", ".md", ".j2", ".ts", ".kt")
 # Words of an error in the vectors, which never change; and the two lists of words.
-EXCEPT = ("CHANGELOG.md", "CONTRIBUTING.md", "docs/tools/words.py", "tests/", "client_js/test/")
+EXCEPT = (
+    "CHANGELOG.md", "CONTRIBUTING.md", "docs/tools/words.py", "tests/", "client_js/test/",
+    "client_kotlin/test/",
+)  # fmt: skip
 FROZEN = re.compile(r"stands twice|a device tells in its life|leaves no place beside")
 
 

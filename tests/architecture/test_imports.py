@@ -168,6 +168,7 @@ def test_all_that_is_released_has_that_version() -> None:
     named = {
         tomllib.loads(WHEEL.read_text())["project"]["version"],
         json.loads((ROOT_VERSIONS / "client_js" / "package.json").read_text())["version"],
+        json.loads((ROOT_VERSIONS / "client_kotlin" / "package.json").read_text())["version"],
     }
     images = [
         *(ROOT_VERSIONS / "docker" / "kubernetes").rglob("*.yaml"),
