@@ -34,6 +34,9 @@ public class FileStorage(directory: File) : Storage {
     private var file: RandomAccessFile? = null
     private var identity: Any? = null
     private var size = 0L
+
+    /** Characters of the documents, kept as a sum: a long queue must not make each write slow. */
+    private var live = 0L
     private var hasWitness = false
 
     override val isWithdrawalNoted: Boolean get() = note.exists()
@@ -63,7 +66,7 @@ public class FileStorage(directory: File) : Storage {
         size += line.size
         apply(changes)
         if (DEVICE in changes && !hasWitness) countStart(1)
-        if (size > SPARE + 2 * documents.entries.sumOf { it.key.length + it.value.length }) replace(documents - STARTS)
+        if (size > SPARE + 2 * live) replace(documents - STARTS)
     }
 
     override fun sync(): Unit = guarded { file?.fd?.sync() ?: Unit }
@@ -88,6 +91,7 @@ public class FileStorage(directory: File) : Storage {
             identity = keyOf(journal)
         }
         this.documents = LinkedHashMap(whole)
+        live = whole.values.sumOf { it.length.toLong() }
         syncDirectory()
     }
 
@@ -133,6 +137,7 @@ public class FileStorage(directory: File) : Storage {
     /** Read the journal. A last line without its end was never acknowledged; anything else that is not whole is damage. */
     private fun load(): Map<String, String> {
         documents = LinkedHashMap()
+        live = 0
         val bytes = if (journal.exists()) journal.readBytes() else ByteArray(0)
         var from = 0
         while (from < bytes.size) {
@@ -174,7 +179,10 @@ public class FileStorage(directory: File) : Storage {
     }
 
     private fun apply(changes: Map<String, String?>) {
-        for ((key, text) in changes) if (text == null) documents.remove(key) else documents[key] = text
+        for ((key, text) in changes) {
+            val before = if (text == null) documents.remove(key) else documents.put(key, text)
+            live += (text?.length ?: 0) - (before?.length ?: 0)
+        }
     }
 
     /** Remove a line that is not wholly there, on a full disk; if that fails, read everything again next time. */
@@ -234,8 +242,9 @@ public class FileStorage(directory: File) : Storage {
         null
     }
 
+    /** The digits of a check, and a JSON list of keys and documents. */
     private fun lineOf(changes: Map<String, String?>): ByteArray {
-        val body = Json.write(changes.map { listOf(it.key, it.value) })
+        val body = changes.entries.joinToString(",", "[", "]") { (key, text) -> "[${Json.write(key)},$text]" }
         return "${checkOf(body)} $body\n".toByteArray()
     }
 
@@ -243,7 +252,9 @@ public class FileStorage(directory: File) : Storage {
         val text = line.decodeToString()
         val body = text.drop(CHECK_DIGITS + 1)
         if (text.take(CHECK_DIGITS) != checkOf(body)) return null
-        return (Json.parse(body) as List<*>).associate { change -> (change as List<*>).let { it[0] as String to it[1] as String? } }
+        return (Json.parse(body) as List<*>).associate { change ->
+            (change as List<*>).let { (key, document) -> key as String to document?.let(Json::write) }
+        }
     }
 
     private fun checkOf(body: String): String =

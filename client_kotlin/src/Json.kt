@@ -49,12 +49,20 @@ internal object Json {
 
     private fun quote(out: StringBuilder, text: String) {
         out.append('"')
+        if (text.none { it < ' ' || it == '"' || it == '\\' }) {
+            out.append(text)
+        } else {
+            escape(out, text)
+        }
+        out.append('"')
+    }
+
+    private fun escape(out: StringBuilder, text: String) {
         for (unit in text) when {
             unit == '"' || unit == '\\' -> out.append('\\').append(unit)
             unit < ' ' -> out.append(escapeOf(unit))
             else -> out.append(unit)
         }
-        out.append('"')
     }
 
     private fun escapeOf(unit: Char): String = when (unit) {

@@ -3,7 +3,7 @@ package rappor.telemetry
 internal const val OLDER_COPY = "older_copy"
 
 /**
- * Where a device's documents are kept: texts by key. The client calls it from one thread at a time.
+ * Where a device's documents are kept: texts of JSON by key. The client calls it from one thread at a time.
  *
  * Every function throws StateException if it cannot do what it promises, and nothing else.
  */
