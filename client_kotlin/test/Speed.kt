@@ -20,8 +20,12 @@ fun main() {
     val durable = inFolder { folder ->
         opened(FileStorage(folder)).use { client -> median(40, 50) { check(client.record("homepage", "value").get()) } }
     }
-    val call = opened().use { client ->
-        List(40) { median(4, 200) { client.record("homepage", "value") }.also { client.inspect().get() } }.sorted()[20]
+    val call = opened(delivery = FAST.copy(maxQueued = 100_000)).use { client ->
+        val times = List(12) { // below the reports that a period may have
+            val calls = ArrayList<java.util.concurrent.Future<Boolean>>()
+            median(8, 100) { calls.add(client.record("homepage", "value")) }.also { check(calls.all { it.get() }) { client.lastRefusal } }
+        }
+        times.sorted()[times.size / 2]
     }
     println(Json.write(mapOf("fresh" to fresh, "known" to known, "durable" to durable, "call" to call)))
     if (System.getProperty("rappor.stay") == null) System.exit(0)
