@@ -49,6 +49,7 @@ def build_with(tree: Path, fault: dict[str, str]) -> Path:
     client = tree / "client_kotlin"
     shutil.copytree(ROOT / "client_kotlin", client, ignore=shutil.ignore_patterns("node_modules"))
     (client / "node_modules").symlink_to(ROOT / "client_kotlin" / "node_modules")
+    shutil.copy(ROOT / "LICENSE", tree)
     for name in ("kotlin_desktop", "kotlin_android"):
         shutil.copytree(ROOT / "examples" / name, tree / "examples" / name)
     source = client / "src" / fault["file"]
