@@ -1,4 +1,4 @@
-"""The device SDK: randomize a value before it leaves the device, queue the report, send it.
+"""The device SDK, which randomizes values before they leave the device and sends the reports.
 
     from client_sdk import Client
 

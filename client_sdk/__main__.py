@@ -1,6 +1,6 @@
 """`python -m client_sdk inspect STATE_DIR`: show what a device stores and has sent.
 
-The command changes nothing. Exit codes: 0 done, 1 no readable state, 2 wrong usage.
+The command changes nothing. Exit codes: 0 success, 1 no readable state, 2 wrong usage.
 """
 
 import argparse
@@ -26,12 +26,12 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     try:
         directory = StateDirectory(chosen.state_dir)
-        if not directory.exists():  # opening it would create it
+        if not directory.exists():  # opening the state would create it
             raise StateError(f"{chosen.state_dir} contains no state of this SDK")
         with closing(directory.open(threading.RLock(), check_ledger)) as state:
             account = inspect_state(state)
         print(json.dumps(account, indent=2) if chosen.json else render(account), flush=True)
-    except BrokenPipeError:  # the reader has gone, as in `... | head`
+    except BrokenPipeError:  # the reader has exited, as in `... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that exit can flush
         return 1
     except StateError as error:

@@ -1,8 +1,8 @@
-"""The `Client` that an app embeds: `record` stores a value, and the rest happens automatically.
+"""The `Client` that an app embeds: `record` queues a report, which is then sent automatically.
 
 The main path is `record` -> `Session.record` -> `Recorder.record` -> `SqliteState.add_report`; a
-thread (`delivery.thread.SenderThread`) sends the queue. A problem with the state or the network
-never reaches the app: it appears in `status`, in `inspect`, and in counters.
+thread (`delivery.thread.SenderThread`) sends the queue. Problems with the state or the network
+never reach the app. They appear in `status`, in `inspect`, and in counters.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from client_sdk.delivery.relay import Relay
     from client_sdk.location.recorder import Point
 
-HOUSEKEEPING = 250  # records between two checks of the limits of the queue
+HOUSEKEEPING = 250  # the number of records between two checks of the queue's limits
 
 
 class Client:
     """A client that records values of declared metrics and delivers reports exactly once.
 
-    The ledger limits what it records. Create a client with `open`. Methods may be called from any
+    The ledger limits what is recorded. Create a client with `open`. Methods may be called from any
     thread, from a coroutine (`record` takes some microseconds and never waits for the network), and
     after a fork.
     """
@@ -55,7 +55,7 @@ class Client:
         self._setup = setup
         self._life = Lifecycle(setup)
         self._since_housekeeping = 0
-        self._refused = "", ""  # reason, detail
+        self._refused = "", ""  # the reason and a detail
 
     @classmethod
     def open(
@@ -75,21 +75,21 @@ class Client:
     ) -> Client:
         """Open the state and start the sending thread.
 
-        An error of the state is not raised: the client then records nothing, and `status` has the
-        reason.
+        Errors in the state are not raised. In that case the client records nothing, and `status`
+        has the reason.
 
         Args:
             metrics: `metrics.toml` or its compiled `.json`, or the result of `load_metrics`.
-            state_dir: A directory only for the state; it is created if missing. Private.
-            collector: The address of the collector, https://, or http:// to this machine.
-            consent: The person's answer; there is no default.
+            state_dir: A directory that contains only the state; it is created if missing. Private.
+            collector: The collector's address: https://, or http:// to this machine.
+            consent: The user's answer; there is no default.
             key: The key of scope `report`, if the collector requires keys.
-            privacy_level: The person's choice: `standard`, `strict` or a `PrivacyLevel`.
+            privacy_level: The user's choice: `standard`, `strict` or a `PrivacyLevel`.
             delivery: The delays, limits, proxy and TLS; None for the defaults.
             relay: A relay that hides the device's address from the collector; replaces
                 `Delivery.relay`.
-            development: Whether `record` raises errors of the app, other reasons not to record are
-                logged, and a key may travel over plain http to any host.
+            development: Whether `record` raises errors that the app caused, other reasons not to
+                record are logged, and a key may travel over plain http to any host.
             randomness: The source of random bytes; replace it only in tests.
             clock: A function that returns the seconds since 1970, UTC.
 
@@ -134,15 +134,15 @@ class Client:
 
     @property
     def last_error(self) -> str:
-        """Return why the last attempt to send failed or a report was refused; "" otherwise."""
+        """Return why the last attempt to send failed or a report was rejected; "" otherwise."""
         session = self._life.session
         return session.worker.last_error if session is not None else ""
 
     @property
     def last_refusal(self) -> str:
-        """Return a sentence on why the latest `record` in any thread failed, or "" if none has.
+        """Return a sentence on why the latest failed `record` in any thread failed; "" if none did.
 
-        It contains no value.
+        The sentence contains no value.
         """
         from client_sdk.inspection import sentence  # imported late to keep the import fast
 
@@ -153,17 +153,17 @@ class Client:
             return ""
         session, budget = self._life.session, None
         if session is not None and reason.startswith("closed:"):
-            with suppress(StateError, sqlite3.Error, OSError):  # busy: leave the number out
+            with suppress(StateError, sqlite3.Error, OSError):  # busy: omit the number
                 budget = session.recorder.budget
         return sentence(reason, declared, self._setup.level, detail, budget)
 
     def record(self, name: str, value: object) -> bool:
-        """Record a value of a metric, and return True when a report was queued.
+        """Record a value for a metric, and return True if a report was queued.
 
-        A queued report survives the end of the process. While another process locks the state for
-        longer than 50 ms, the value waits in memory for the sending thread, and the result is True
-        as well (`held` in `inspect` is the number of such values). For kind `number`, True means
-        that the value was counted; one report is sent when the period ends.
+        A queued report survives the end of the process. If another process locks the state for
+        longer than 50 ms, the value waits in memory for the sending thread, and the result is also
+        True (`held` in `inspect` is the number of such values). For kind `number`, True means that
+        the value was counted; one report is sent when the period ends.
 
         The method never raises, and never waits for the network or for the disk to sync. In a burst
         that is faster than the disk, a call waits at most a quarter of a second. False means that
@@ -174,7 +174,7 @@ class Client:
             value: One value, in the form that the metric's kind accepts. Private.
 
         Returns:
-            Whether a report was queued, or the value counted.
+            Whether a report was queued or the value was counted.
 
         Raises:
             UnknownMetricError: Only in development mode: the metric is not declared.
@@ -183,7 +183,7 @@ class Client:
         return self._do(Session.record, name, value)
 
     def add(self, name: str, amount: float = 1) -> bool:
-        """Add to a counter: kind `number`, `of_period = "sum"`, reported once per period.
+        """Add to a counter (kind `number` with `of_period = "sum"`), reported once per period.
 
         Args:
             name: The name of a declared metric.
@@ -197,7 +197,7 @@ class Client:
     def record_return(self, name: str) -> bool:
         """Report how many days ago the app was last used; call it when the app is opened.
 
-        Only the first call of a day and period reports something. `docs/returning.md` has the
+        Only the first call in each day and period reports an answer. `docs/returning.md` has the
         declaration.
 
         Args:
@@ -209,9 +209,9 @@ class Client:
         return self._do(Session.record_return, name)
 
     def record_step(self, name: str, step: str) -> bool:
-        """Keep the last step of a funnel that was reached in this period.
+        """Store a funnel step if it is the last step reached so far in this period.
 
-        The step is reported when the period is over. Steps are ordered like the categories.
+        The step is reported when the period is over. Steps are ordered as the categories are.
 
         Args:
             name: The name of a category metric whose categories are the steps.
@@ -225,12 +225,11 @@ class Client:
     def record_location(
         self, name: str, latitude: float, longitude: float, at: datetime | None = None
     ) -> bool:
-        """Add a raw location fix to a location or flow metric, and return True when it was counted.
+        """Add a raw location fix to a location or flow metric, and return True if it was counted.
 
-        The fix never leaves the device. The device adds up how long it was in each cell, reports
-        the usual cell of each slot once per period, and forgets the rest. Any rate of fixes is
-        fine. The method never raises. While another process locks the state, the fix waits in
-        memory.
+        The fix never leaves the device. The device adds up its time in each cell, reports the usual
+        cell for each slot once per period, and forgets the rest. Fixes may arrive at any rate. The
+        method never raises. If another process locks the state, the fix waits in memory.
 
         Args:
             name: The name of a declared metric of kind `location` or `flow`.
@@ -270,17 +269,17 @@ class Client:
         return self._recorded(session, name, outcome)
 
     def flush(self, timeout: float) -> bool:
-        """Send the queue now, without the random delay; return True if all was delivered in time.
+        """Send the queue now, without the random delay; return True if all reports were delivered.
 
-        Use it at the end of a session or test. A service that flushes after every record reveals to
-        the collector when it was used.
+        Use this method at the end of a session or test. A service that flushes after every record
+        reveals to the collector when it is used.
 
         Args:
             timeout: The maximum number of seconds to wait.
 
         Returns:
-            False, too, if the collector refused a report or one was dropped (`last_error`), and
-            under `DO_NOT_TRACK`, where the queue is kept and not sent (`status`).
+            Whether everything was delivered. Also False if a report was rejected or dropped (see
+            `last_error`), and under `DO_NOT_TRACK`, which keeps the queue unsent (see `status`).
         """
         session = self._life.session or self._life.revive(at_once=True)
         if session is None:
@@ -290,32 +289,30 @@ class Client:
     def close(self) -> None:
         """Stop the sending thread and close the state, within a fraction of a second.
 
-        Nothing is lost: undelivered reports are sent after the next `open`.
+        No data is lost, because undelivered reports are sent after the next `open`.
         """
         self._life.shut("closed")
         forks.forget(self._life)
 
     def set_consent(self, consent: bool, *, budget: float | None = None) -> bool:
-        """Record the person's decision; on withdrawal, wipe the queue, values and secret at once.
+        """Record the user's decision. On withdrawal, wipe the queue, values and secret immediately.
 
-        Only numbers stay (values memoized, epsilon spent, the budget), so that consenting again
-        does not start from zero. `DO_NOT_TRACK=1` in the environment overrides consent, and wipes
-        nothing.
+        Only numbers remain (the count of memoized values, the epsilon spent, the budget), so that
+        new consent does not start from zero. `DO_NOT_TRACK=1` in the environment overrides consent
+        but wipes nothing.
 
         Args:
-            consent: The person's answer.
-            budget: The nats that the person saw and agreed to now, at most what the metrics file
-                declares. It replaces the budget with which this device began. Without it, that
-                    first budget
-                stays in force, whatever later files declare.
+            consent: The user's answer.
+            budget: The budget in nats that the user has just agreed to, at most the budget in the
+                metrics file. It replaces the budget with which this device began. If None, the
+                first budget stays in force regardless of later files.
 
         Returns:
-            True when the disk reflects the decision: the state is open with consent, or wiped
-                without.
-            If False, `status` has the reason, and whether the client tries again. If a withdrawal
-            returns
-            False, store the answer in the app, and open with it. If nothing can be written, a start
-            with consent=True would continue with the old secret and queue.
+            True if the disk reflects the decision: the state is open (consent) or wiped (no
+                consent). If False, `status` states the reason and whether the client tries again.
+                If a withdrawal returns False, store the answer in the app, and pass it to `open`.
+                Otherwise, if nothing can be written, a start with consent=True would continue with
+                the old secret and queue.
 
         Raises:
             ParameterError: The budget is invalid, or given without consent.
@@ -333,27 +330,27 @@ class Client:
         if agreed is not None and session is not None:
             try:
                 agree_budget(session.state, agreed)
-                session.recorder.forget()  # closed metrics may be open now
+                session.recorder.forget()  # metrics that were over budget may be allowed now
             except (StateError, sqlite3.Error, OSError) as error:
                 return self._trouble(session, error)
         return self._life.session is not None if consent else self._life.is_wiped
 
     def reset(self) -> None:
-        """Start again with a new secret, if `status` reports that the state cannot be used.
+        """Start again with a new secret if `status` reports that the state is unusable.
 
         Each new secret spends the privacy budget again, and a tombstone in the ledger records it
-        permanently. Never call this automatically. Raises StateError without consent, and if a file
-        cannot be created.
+        permanently. Never call this automatically. Raises StateError if there is no consent, or if
+        a file cannot be created.
         """
         if self.status.condition in ("no_consent", "do_not_track"):
             raise StateError(f"reset() needs consent. {self.status.sentence}")
         self._life.reset()
 
     def inspect(self) -> dict[str, Any]:
-        """Return an account of what is queued, was sent and can be inferred, as plain JSON values.
+        """Return an overview of queued and sent data and of what it reveals, as plain JSON values.
 
-        `inspection.render` formats it as text, like `python -m client_sdk inspect STATE_DIR`. If
-        the state cannot be read, a sentence `trouble` replaces its contents.
+        `inspection.render` formats the overview as text, as `python -m client_sdk inspect
+        STATE_DIR` does. If the state cannot be read, a sentence under `trouble` explains why.
         """
         account = self._life.account()
         delivery = {"status": self.status.to_fields(), "last_error": self.last_error}
@@ -366,7 +363,7 @@ class Client:
         self.close()
 
     def _recorded(self, session: Session, name: str, outcome: str | None) -> bool:
-        """Return the result to the app; wake the sending thread if needed."""
+        """Return the result for the app, and wake the sending thread if needed."""
         session.trouble = ""
         if outcome in (None, "held"):
             return True
@@ -383,7 +380,7 @@ class Client:
         return True
 
     def _failed(self, session: Session, error: Exception) -> bool:
-        """Count an error of a call; only development mode raises it to the app."""
+        """Count an error from a call; only development mode raises it to the app."""
         if isinstance(error, StateChangedError):
             self._life.reopen()
             return self._not_recorded("not_recorded:state_changed")
@@ -394,7 +391,7 @@ class Client:
         return self._not_recorded(f"{blame(error)}:{type(error).__name__}", detail_of(error))
 
     def _trouble(self, session: Session, error: Exception) -> bool:
-        """Count an error of the state; if the state is damaged, stop using it."""
+        """Count an error in the state; if the state is damaged, stop using it."""
         failure = trouble(session.state.path, error)
         if isinstance(failure, StateBusyError):
             return self._not_recorded("not_recorded:busy")
@@ -403,7 +400,7 @@ class Client:
         return self._not_recorded(f"trouble:{type(error).__name__}", detail_of(error))
 
     def _not_recorded(self, reason: str, detail: str = "", full_reason: str = "") -> bool:
-        """Count a reason, and store it for `last_refusal`; `full_reason` has more details."""
+        """Count a refusal under `reason`, and store it for `last_refusal`."""
         self._life.count(reason)
         before, self._refused = self._refused, (full_reason or reason, detail)
         if self._setup.development and before != self._refused:

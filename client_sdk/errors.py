@@ -1,6 +1,6 @@
-"""The errors of the device, in the hierarchy of `rappor_core.errors`.
+"""The device's errors, which extend the hierarchy of `rappor_core.errors`.
 
-`Client.record` never raises them to an app, except in development mode.
+`Client.record` raises these errors to an app only in development mode.
 """
 
 import sqlite3
@@ -10,11 +10,11 @@ from rappor_core.errors import RapporError, meant
 
 
 class ClientError(RapporError):
-    """The base class of the errors of the device."""
+    """The base class of all device errors."""
 
 
 class UnknownMetricError(ClientError, KeyError):
-    """A name is not declared in the metrics file."""
+    """A metric name that is not declared in the metrics file."""
 
     def __init__(self, name: str, declared: Iterable[str]) -> None:
         names = sorted(declared)
@@ -29,7 +29,7 @@ class UnknownMetricError(ClientError, KeyError):
 
 
 class StateError(ClientError):
-    """The state on disk cannot be used; `condition` is the one-word reason for `Client.status`."""
+    """An unusable state on disk; `condition` is the one-word reason for `Client.status`."""
 
     def __init__(self, message: str, condition: str = "state_unavailable") -> None:
         super().__init__(message)
@@ -37,18 +37,18 @@ class StateError(ClientError):
 
 
 class StateBusyError(StateError):
-    """Another process or thread is using the state at the moment."""
+    """A state that another process or thread is using at the moment."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "state_busy")
 
 
 class StateChangedError(StateError):
-    """Another process has replaced or wiped the secret, so the state must be read again."""
+    """A secret that another process has replaced or wiped, so that the state must be read again."""
 
 
 class TransportError(ClientError):
-    """A batch was not delivered.
+    """An error that prevented the delivery of a batch.
 
     Attributes:
         reason: One word, for counters.
@@ -66,13 +66,13 @@ class TransportError(ClientError):
 
 
 def detail_of(error: Exception) -> str:
-    """Return the type of an error, with the message if it is our own, which never has a value."""
+    """Return an error's type, with the message if it is our own, which contains no values."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, RapporError) else name
 
 
 def blame(error: Exception) -> str:
-    """Classify an error: `trouble` with the state, a `mistake` in the call, or a `fault`."""
+    """Classify an error as `trouble` with the state, `mistake` in the call, or internal `fault`."""
     if isinstance(error, StateError | sqlite3.Error | OSError):
         return "trouble"
     return "mistake" if isinstance(error, RapporError | TypeError) else "fault"

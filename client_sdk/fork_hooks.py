@@ -1,13 +1,13 @@
 """Handling of forks and of the end of a program.
 
-At a fork no SQLite connection is carried over, and the child opens its own. (SQLite's locks belong
-to a process; a connection used on both sides of a fork can corrupt the file: "How To Corrupt An
-SQLite Database File", section 2.6.) Nor may a fork happen while a thread loads a module: neither
-the SDK nor the rest of the app could ever use that module in the child.
+A child process never uses a SQLite connection from before the fork; it opens its own. (SQLite's
+locks belong to a process; a connection used on both sides of a fork can corrupt the file: "How To
+Corrupt An SQLite Database File", section 2.6.) A fork must not happen while a thread loads a
+module, because neither the SDK nor the rest of the app could ever use that module in the child.
 
-At the end of a program Python stops daemon threads where they are. A thread that is importing a
+When a program ends, Python stops daemon threads at any point. A thread that is importing a
 module then keeps the import lock forever, and every later import (in a finalizer, or for a warning)
-waits forever. So `atexit` ends the threads before.
+waits forever. So an `atexit` hook ends the threads first.
 """
 
 import atexit
@@ -17,7 +17,7 @@ import threading
 from typing import Any
 from weakref import WeakSet
 
-EXIT_SECONDS = 5.0  # the longest time that program exit waits for a module that is being loaded
+EXIT_SECONDS = 5.0  # the maximum time that program exit waits for a module that is being loaded
 
 
 class _Registry:
@@ -34,7 +34,7 @@ class _Registry:
         self._held: list[Any] = []
 
     def watch(self, client: Any) -> None:
-        """Notify a client of forks and of the end of the program, as long as it exists."""
+        """Notify a client of forks and of program exit as long as the client exists."""
         with self._lock:
             self.clients.add(client)
             if self._hooked:
@@ -49,7 +49,7 @@ class _Registry:
     def _exit(self) -> None:
         for client in list(self.clients):
             client.at_exit()
-        self.loading.acquire(timeout=EXIT_SECONDS)  # a thread that still runs loads nothing more
+        self.loading.acquire(timeout=EXIT_SECONDS)  # threads that still run load nothing more
 
     def _before(self) -> None:
         self._lock.acquire()
@@ -79,12 +79,12 @@ forget = _registry.clients.discard  # for a client that is closed
 
 
 def loading() -> threading.RLock:
-    """Return a lock to hold while a thread imports modules; forks wait for it."""
+    """Return the lock that a thread must hold while it imports modules; forks wait for it."""
     return _registry.loading
 
 
 def at_end_of_child(client: Any) -> None:
-    """End a client's threads when a `multiprocessing` child ends, as `os._exit` skips atexit."""
+    """End a client's threads when a `multiprocessing` child ends, because it skips atexit."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
         from multiprocessing.util import Finalize  # already loaded by the child itself

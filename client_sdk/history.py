@@ -1,7 +1,7 @@
 """Categories that a device derives over time: the days since the last use, the last funnel step.
 
-Both are reported once per period, as ordinary categories. The state stores one note per metric:
-the last day of use, or the current period with its last step. A withdrawal wipes them.
+Both are reported once per period, as ordinary categories. The state stores one note per metric: the
+last day of use, or the current period with its last step. A withdrawal of consent wipes the notes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _MAX_GAPS = (1, 7, 30)  # the longest gap, in days, of the second to fourth cate
 
 
 class HistoryRecorder:
-    """The recorder of categories that depend on earlier days or steps. It is thread-safe."""
+    """The recorder for categories that depend on earlier days or steps. It is thread-safe."""
 
     def __init__(
         self, metrics: Mapping[str, Metric], state: SqliteState, recorder: Recorder
     ) -> None:
-        """Use the declared metrics by name; nothing is read until a metric is used."""
+        """Prepare the recorder; the state is not read until a metric is used."""
         self._metrics = metrics
         self._state = state
         self._recorder = recorder
@@ -66,7 +66,7 @@ class HistoryRecorder:
         return None if outcome == "full" else outcome
 
     def record_step(self, name: str, step: object, now: float) -> Outcome | None:
-        """Keep a step of a funnel if it is the last one in this period so far.
+        """Store a funnel step if it is the last step in this period so far.
 
         Args:
             name: A category metric whose categories are the steps, in their order.
@@ -74,7 +74,7 @@ class HistoryRecorder:
             now: The seconds since 1970, UTC.
 
         Returns:
-            None if the step was counted; `expired` or `elsewhere` if nothing was kept.
+            None if the step was counted; `expired` or `elsewhere` if nothing was stored.
 
         Raises:
             UnknownMetricError: The metric is not declared.
@@ -96,7 +96,7 @@ class HistoryRecorder:
                 self._update(metric, _day(now), -1)
 
     def _update(self, metric: Metric, day: int, place: int) -> None:
-        """Bring a funnel to a day, report the period before, and keep a step (-1: none)."""
+        """Move a funnel to a day, report the previous period, and store a step (-1 for none)."""
         period = period_number(metric.period, day)
         try:
             with self._state.transaction():
@@ -109,7 +109,7 @@ class HistoryRecorder:
                     reached = -1
                 self._put_note(metric, period=period, step=max(reached, place))
         except BaseException:
-            self._recorder.forget()  # the recorder's cached rows are undone
+            self._recorder.forget()  # the recorder's cached rows were rolled back
             raise
 
     def _report(self, metric: Metric, place: int, day: int, today: int) -> None:
@@ -130,7 +130,7 @@ class HistoryRecorder:
         return metric
 
     def _note(self, metric: Metric) -> dict[str, Any]:
-        """Return the note of a metric; an empty one if the steps of a funnel have changed."""
+        """Return the stored note of a metric, or an empty note if a funnel's steps have changed."""
         text = self._state.note(HISTORY + metric.name)
         fields: dict[str, Any] = {} if text is None else json.loads(text)
         return {} if "step" in fields and fields["of"] != metric.params_id else fields
@@ -141,5 +141,5 @@ class HistoryRecorder:
 
 
 def _day(now: float) -> int:
-    """Return the day since 1970-01-01; an unset clock may be before it."""
+    """Return the day since 1970-01-01, at least 0 because an unset clock may be earlier."""
     return max(0, int(now // SECONDS_A_DAY))

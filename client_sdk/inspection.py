@@ -1,4 +1,4 @@
-"""The account of what a device stores and has sent, for its owner; no value, no secret."""
+"""An overview, for the device's owner, of stored and sent data; it contains no value or secret."""
 
 import json
 import math
@@ -36,10 +36,10 @@ FIXED = {
 
 
 def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, Any]:
-    """Return the whole account as plain values for JSON, without waiting for writers.
+    """Return the complete overview as plain values for JSON, without waiting for writers.
 
-    `budget` is the current budget in nats if a running client knows it; None reads the stored one.
-    Raises StateError if the state is damaged, or locked as a whole.
+    `budget` is the current budget in nats if a running client knows it; None reads the stored
+    budget. Raises StateError if the state is damaged, or locked as a whole.
     """
     query = "SELECT metric, count(*) FROM queue JOIN sources ON sources.id = source GROUP BY metric"
     with reading(state.path), state.snapshot():
@@ -67,7 +67,7 @@ def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, 
 
 
 def render(account: dict[str, Any]) -> str:
-    """Format the account of `Client.inspect` as text; if nothing is stored, state why."""
+    """Format the overview from `Client.inspect` as text; if nothing is stored, explain why."""
     if "consent" not in account:
         return str(account["status"]["sentence"])
     lines = [
@@ -118,7 +118,7 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
 
 
 def _places(state: SqliteState) -> list[dict[str, Any]]:
-    """Return the number of places stored for later answers, by metric, without naming them."""
+    """Return how many places are stored for later answers, by metric, without naming any place."""
     rows = state.rows("SELECT name, text FROM notes WHERE name LIKE ? ORDER BY 1", (f"{VISITS}%",))
     return [_places_account(name.removeprefix(VISITS), text) for name, text in rows]
 
@@ -143,7 +143,7 @@ def _places_account(metric: str, text: str) -> dict[str, Any]:
 
 
 def _stopped(state: SqliteState) -> list[dict[str, Any]]:
-    """Return the metrics that the collector has stopped, each with a sentence."""
+    """Return the metrics that the collector has stopped, each with an explanation."""
     rows = state.rows("SELECT name FROM meta WHERE name LIKE ? ORDER BY 1", (f"{STOP}%",))
     names = [name.removeprefix(STOP) for (name,) in rows]
     return [
@@ -190,14 +190,14 @@ def sentence(
     detail: str = "",
     budget: float | None = None,
 ) -> str:
-    """Return the reason of a refusal as a sentence without a value.
+    """Explain a refusal in a sentence that contains no value.
 
     Args:
         reason: The reason as `inspect` counts it, such as `full:homepage`.
         metrics: The declared metrics, by name.
-        level: The person's privacy level, if known.
-        detail: What was wrong with the call.
-        budget: The device's budget over all metrics in nats, if known.
+        level: The user's privacy level, if known.
+        detail: The mistake in the call.
+        budget: The device's budget for all metrics together in nats, if known.
     """
     outcome, _, rest = reason.partition(":")
     name, _, more = rest.partition(":")
@@ -218,7 +218,7 @@ def sentence(
 
 
 def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
-    """Return the maximum number of reports of a metric, as far as its definition states it."""
+    """Describe the maximum number of reports for a metric, if its definition states one."""
     if metric is None:
         return "all the reports that its period or its life may have"
     if metric.location is not None and metric.spaced:
@@ -235,7 +235,7 @@ def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
 
 
 def _spent(metric: Metric, level: PrivacyLevel | None, budget: float) -> str:
-    """Return the cap and the budget, one of which has no room for the metric, and the remedy."""
+    """Describe the cap and the budget, one of which is used up, and the remedy."""
     cap: float = metric.max_permanent_responses
     if level is not None:
         cap = min(cap, level.max_values)

@@ -1,6 +1,6 @@
 """The lifecycle of a client's session: consent, problems with the state, forks, resets.
 
-`Client` is the interface above; `Session` is the open session below.
+`Client` is the public interface; `Session` is the open session.
 """
 
 import sqlite3
@@ -17,11 +17,11 @@ from client_sdk.storage.damage import reading
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.frozen import Frozen
 
-CLOSE_SECONDS = 0.1  # the longest time that closing waits for the sending thread
-EXIT_SECONDS = 2.0  # the same, at the end of the program
-MAX_REASONS = 1_000  # counters kept in memory
-REVIVAL_SECONDS = 60.0  # between two attempts of `record` to open a state that was unusable
-BUSY_SECONDS = 1.0  # the same, if another process used it
+CLOSE_SECONDS = 0.1  # the maximum time that closing waits for the sending thread
+EXIT_SECONDS = 2.0  # the same limit, when the program ends
+MAX_REASONS = 1_000  # the maximum number of counters in memory
+REVIVAL_SECONDS = 60.0  # between two attempts by `record` to open an unusable state
+BUSY_SECONDS = 1.0  # the same, if another process was using the state
 
 REVIVAL = {"state_unavailable": REVIVAL_SECONDS, "state_busy": BUSY_SECONDS}
 
@@ -40,16 +40,16 @@ UNREMEMBERED = ". Nor can that be noted: keep the answer in the app, and open wi
 
 
 class Status(Frozen):
-    """The client's condition, as one word and as a sentence."""
+    """The client's status, as one word and as a sentence."""
 
-    condition: str  # one word, `active` when all is well
-    sentence: str  # for a person or a log
+    condition: str  # one word; `active` if everything works
+    sentence: str  # an explanation for a user or a log
 
 
 class Lifecycle:
-    """The session of one client, from open to close, through consent, problems and forks.
+    """The session of one client from open to close, including consent, problems and forks.
 
-    `session` is None while nothing may be recorded; `status` has the reason. Any thread may call.
+    `session` is None while nothing may be recorded; `status` has the reason. Thread-safe.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -57,8 +57,8 @@ class Lifecycle:
         self.session: Session | None = None
         self.status = Status("closed", SENTENCES["closed"])
         self._lock = threading.RLock()
-        self._file: tuple[int, int] | None = None  # the id of the state file that was opened
-        self._revive_at: float | None = None  # time.monotonic(); None if there is no hope
+        self._file: tuple[int, int] | None = None  # identifies the opened state file
+        self._revive_at: float | None = None  # a time.monotonic() value; None if no retry can help
         self._counted: dict[str, int] = {}
         self._withdrawal = Withdrawal(setup.directory, self._wiped)
 
@@ -98,7 +98,7 @@ class Lifecycle:
         self._revive_at = None if pause is None else time.monotonic() + pause
 
     def shut(self, condition: str) -> None:
-        """Close the session, if one is open, and set `status` to a condition of SENTENCES."""
+        """Close the session, if open, and set `status` to one of the conditions in SENTENCES."""
         with self._lock:
             session, self.session = self.session, None
             self._revive_at = None
@@ -110,16 +110,16 @@ class Lifecycle:
             session.close(CLOSE_SECONDS)
 
     def reopen(self) -> None:
-        """Read the state again, once, because another process changed the secret."""
+        """Reopen the state once, because another process changed the secret."""
         with self._lock:
             if self.session is not None:
                 self.shut("closed")
                 self.begin(may_create=False)
 
     def revive(self, *, at_once: bool = False) -> Session | None:
-        """Try to open a session: in a forked child, or after a problem that may be over.
+        """Try to open a session in a forked child, or after a problem that may be over.
 
-        It creates no new secret, unless the person has consented and none was ever created.
+        This creates a new secret only if the user has consented and no secret was ever created.
         """
         if self._revive_at is None or not (at_once or time.monotonic() >= self._revive_at):
             return None
@@ -129,11 +129,11 @@ class Lifecycle:
             return self.session
 
     def withdraw(self) -> None:
-        """Close the session and wipe the state except for the numbers spent.
+        """Close the session and wipe the state, except for the numbers on spent budget.
 
-        Problems appear in `status` and are not raised. A thread tries again until it succeeds, and
-        so does the next `open`, with or without consent. If this client's state is no longer in its
-        place, or another one is, `status` reports it, because the state may still exist elsewhere.
+        Problems appear in `status` and are not raised. A thread retries until it succeeds, and so
+        does the next `open`, with or without consent. If this client's state file is missing or was
+        replaced, `status` reports it, because the state may still exist elsewhere.
         """
         self.shut("no_consent")
         if self._file is not None and self.setup.directory.file_id() != self._file:
@@ -146,12 +146,12 @@ class Lifecycle:
             if not self.setup.directory.is_withdrawn:
                 sentence += UNREMEMBERED
             self.status = Status("no_consent", sentence)
-            if not self._withdrawal.pending:  # it succeeded just now
+            if not self._withdrawal.pending:  # it has just succeeded
                 self._wiped()
 
     @property
     def is_wiped(self) -> bool:
-        """Return whether every withdrawal of consent was carried out."""
+        """Return whether all withdrawals of consent have been carried out."""
         return self.status.sentence == SENTENCES["no_consent"]
 
     def _wiped(self) -> None:
@@ -159,7 +159,7 @@ class Lifecycle:
             self.status = Status("no_consent", SENTENCES["no_consent"])
 
     def reset(self) -> None:
-        """Start again with a new secret. Raises StateError."""
+        """Start again with a new secret. Raises StateError if that fails."""
         self.shut("closed")
         day = int(self.setup.now() // SECONDS_A_DAY)
         reset(self.setup.directory, self._lock, self.setup.randomness, day).close()
@@ -167,7 +167,7 @@ class Lifecycle:
         self.begin(may_create=False)
 
     def count(self, reason: str) -> None:
-        """Count the reason why a value was not recorded, in memory first."""
+        """Count the reason why a value was not recorded, in memory until saved."""
         if reason in self._counted or len(self._counted) < MAX_REASONS:
             self._counted[reason] = self._counted.get(reason, 0) + 1
 
@@ -186,14 +186,14 @@ class Lifecycle:
             self._counted = counted
 
     def account(self) -> dict[str, Any]:
-        """Return the account for `Client.inspect`, from the state and from memory."""
+        """Return the overview for `Client.inspect`, from the state and from memory."""
         from client_sdk.inspection import inspect_state  # imported late to keep the import fast
 
         account: dict[str, Any] = {}
         session = self.session or self.revive(at_once=True)
         if session is not None:
             self.save_counts(session)
-            with suppress(StateError, sqlite3.Error, OSError):  # then the last saved places appear
+            with suppress(StateError, sqlite3.Error, OSError):  # else the last saved places appear
                 session.save_places()
             try:
                 with reading(session.state.path), session.state.snapshot():

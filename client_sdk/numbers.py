@@ -1,8 +1,8 @@
-"""The recorder of all number metrics on a device, which reports each period once.
+"""The recorder for all number metrics on a device, which reports each period once.
 
-The main path is `record` -> `Collected.take`, and `_close` when a period is over. There is always
-one report, with "no data" if nothing was recorded. Then the period's numbers are forgotten. When
-`record` returns, a number is in the state, in one transaction.
+The main path is `record` -> `Collected.take`, and `_close` when a period is over. Each period has
+exactly one report, which says "no data" if nothing was recorded. Then the period's numbers are
+forgotten. When `record` returns, a number is in the state, in one transaction.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Taken = Literal["queued", "expired", "elsewhere"] | None
 
 
 class NumberRecorder:
-    """A recorder that accepts numbers, and reports each finished period.
+    """A recorder that accepts numbers and reports each finished period.
 
-    Any thread may call it. `metrics` are the declared ones, by name; those of other kinds are left
-    to `recorder`.
+    Any thread may call it. `metrics` are the declared metrics by name; metrics of other kinds are
+    left to `recorder`.
     """
 
     def __init__(
         self, metrics: Mapping[str, Metric], state: SqliteState, recorder: Recorder
     ) -> None:
-        """Prepare the recorder; nothing is read until a metric is used.
+        """Prepare the recorder; the state is not read until a metric is used.
 
-        Raises StateChangedError without a secret.
+        Raises StateChangedError if there is no secret.
         """
         self._metrics = {name: m for name, m in metrics.items() if m.rules.collected}
         self._here = [name for name, m in self._metrics.items() if recorder.runs_here(m)]
@@ -46,7 +46,7 @@ class NumberRecorder:
         self._state = state
         self._recorder = recorder
         self._secret = state.secret()
-        self._periods: dict[str, int] = {}  # the last current period that was seen
+        self._periods: dict[str, int] = {}  # the current period at the last check
         self._phases = {
             name: draw(self._secret, b"phase", name, metric.details.spread)
             for name, metric in self._metrics.items()
@@ -56,8 +56,8 @@ class NumberRecorder:
         """Add a number to the metric's current period.
 
         Return "queued" if that closed the previous period, whose report is then queued. "expired",
-        and "elsewhere" for a metric of other platforms, mean that nothing is stored. `now` is in
-        seconds since 1970, UTC. Raises UnknownMetricError, ValueRefusedError, StateChangedError.
+        and "elsewhere" for a metric on other platforms, mean that nothing is stored. `now` is in
+        seconds since 1970, UTC. Raises UnknownMetricError, ValueRefusedError or StateChangedError.
         """
         metric = self._metric(name)
         if name not in self._here:
@@ -71,7 +71,7 @@ class NumberRecorder:
         return "queued" if self._update(name, day, number) else None
 
     def check_sum(self, name: str) -> None:
-        """Check that a metric is a sum. Raises UnknownMetricError or ValueRefusedError."""
+        """Check that a metric is a sum. Raises UnknownMetricError or ValueRefusedError if not."""
         metric = self._metric(name)
         if metric.details.of_period != "sum":
             raise ValueRefusedError(
@@ -80,7 +80,7 @@ class NumberRecorder:
             )
 
     def roll(self, now: float) -> bool:
-        """Close finished periods, and start counting at the first call; True if any closed."""
+        """Close finished periods; at the first call, start counting. Return True if any closed."""
         day = _day(now)
         closed = False
         for name in self._here:
@@ -92,8 +92,8 @@ class NumberRecorder:
     def _update(self, name: str, day: int, number: float | None) -> bool:
         """Move a metric to a day and add a number, if any; return True if that closed a period.
 
-        A clock that went back closes nothing: data of a period that has not ended by the clock is
-        forgotten. The recorder makes sure that no period is reported twice.
+        If the clock went back, no period is closed: data from a period that has not ended yet is
+        forgotten. The recorder ensures that no period is reported twice.
         """
         period = period_number(self._metrics[name].period, day)
         try:
@@ -112,15 +112,15 @@ class NumberRecorder:
                 self._state.put_note(NUMBERS + name, collected.to_json())
         except BaseException:
             self._periods.pop(name, None)
-            self._recorder.forget()  # its new lines and sources are rolled back
+            self._recorder.forget()  # its new lines and sources were rolled back
             raise
         self._periods[name] = period
         return closed
 
     def _close(self, name: str, collected: Collected, periods: range, today: int) -> None:
-        """Report the first of several periods, and no data for the others.
+        """Report the first of several periods, and "no data" for the others.
 
-        Periods too old for a collector are skipped: a refused report costs budget, too.
+        Periods too old for a collector are skipped, because even a rejected report costs budget.
         """
         metric = self._metrics[name]
         oldest = period_number(metric.period, max(0, today - metric.accept_days))
@@ -131,13 +131,13 @@ class NumberRecorder:
                 self._send(name, collected.bits(), last_day(metric.period, period))
 
     def _send(self, name: str, bits: int, day: int) -> None:
-        """Queue the report of a period, which the recorder limits to one, and count refusals."""
+        """Queue the report for a period (the recorder allows only one), and count refusals."""
         outcome = self._recorder.record_bits(name, bits, day)
         if outcome not in ("queued", "queued_fallback", "full"):
             self._state.count(f"{outcome}:{name}")
 
     def _is_due(self, name: str, period: int) -> bool:
-        """Return whether the device reports a period: in mode `once`, one in `spread`."""
+        """Return whether the device reports a period (in mode `once`, one in `spread`)."""
         spread: int = self._metrics[name].details.spread
         return period % spread == self._phases[name]
 
@@ -150,7 +150,7 @@ class NumberRecorder:
         raise UnknownMetricError(name, self._metrics)
 
     def _load(self, name: str) -> Collected:
-        """Load the state, or a new one if damaged. Raises StateChangedError for a new secret."""
+        """Load the state (new if damaged). Raises StateChangedError if the secret changed."""
         self._state.secret(self._secret)
         device = self._recorder.device(name)
         try:
@@ -164,25 +164,25 @@ def _day(now: float) -> int:
     return max(0, int(now // SECONDS_A_DAY))
 
 
-MAX_SUM = 1e300  # the limit of a sum, far above every edge, so that it never becomes infinite
+MAX_SUM = 1e300  # the limit for a sum, far above every edge, so that the sum never becomes infinite
 
 Kept = list[float]  # empty if nothing was recorded
 
 
 class Collected:
-    """The current period of a number metric, with only the data that its one report needs.
+    """The current period of a number metric, with only the data that its single report needs.
 
     Attributes:
         period: The number of the period, or None before the first check of the clock.
-        kept: The data by `of_period`. `sum`, `count`, `max`, `last`: one number. `mean`: the count
-            and the sum. `median`: the count, and the counts at or above each of the device's
-            thresholds.
+        kept: The data, which depends on `of_period`: one number for `sum`, `count`, `max` and
+            `last`; the count and the sum for `mean`; the count, and the counts at or above each of
+            the device's thresholds, for `median`.
     """
 
     __slots__ = ("_device", "_number", "kept", "period")
 
     def __init__(self, device: MetricEncoder, saved: str | None) -> None:
-        """Restore the text of `to_json`, or None. Raises ValueError or TypeError for damage."""
+        """Restore the text from `to_json`, if any. Raises ValueError or TypeError if damaged."""
         self._device = device
         self._number = device.metric.details
         self.period: int | None = None
@@ -199,7 +199,7 @@ class Collected:
         return json.dumps(saved, separators=(",", ":"))
 
     def begin(self, period: int) -> None:
-        """Forget the collected numbers and begin a new period."""
+        """Discard the collected numbers and begin a new period."""
         self.period, self.kept = period, []
 
     def take(self, number: float) -> None:
@@ -227,7 +227,7 @@ class Collected:
         self.kept = values
 
     def bits(self) -> int:
-        """Return the bits B of the period's number, or of no data."""
+        """Return the bits B for the period's number, or for "no data"."""
         if not self.kept:
             return self._device.value_bits(None)
         if self._number.of_period == "median":

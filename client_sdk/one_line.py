@@ -1,4 +1,4 @@
-"""One client for a whole process, for apps that want one line.
+"""A single client for a whole process, for apps that want one-line calls.
 
     from client_sdk import one_line as telemetry
 
@@ -27,21 +27,21 @@ _TOLD: set[str] = set()
 def init(
     metrics: Any, *, app: str, collector: str, consent: bool, key: str | None = None, **more: Any
 ) -> Client:
-    """Open the client of this process in the app's folder; it closes when the process ends.
+    """Open the client of this process in the app's folder; it is closed when the process ends.
 
     A second call in a process decides on consent again and returns the same client.
 
     Args:
         metrics: The metrics; see `Client.open`.
-        app: A name that no other app of the person has.
+        app: A name that is unique among the user's apps.
         collector: The address of the collector.
-        consent: The person's answer.
+        consent: The user's answer.
         key: The key of scope `report`, if the collector requires keys.
-        **more: Further arguments of `Client.open`.
+        **more: Additional arguments for `Client.open`.
 
     Raises:
         MetricsFileError: The metrics cannot be read.
-        ParameterError: Another argument is invalid, or the process has the client of another app.
+        ParameterError: Another argument is invalid, or the process has a different app's client.
     """
     with _LOCK:
         if _OPEN:
@@ -72,9 +72,9 @@ def add(name: str, amount: float = 1) -> bool:
 
 
 def folder_of(app: str) -> str:
-    """Return the folder for an app's state, in the person's folder for local data.
+    """Return the folder for an app's state, inside the user's folder for local data.
 
-    Raises ParameterError if the name cannot be a folder's, or without a home directory.
+    Raises ParameterError if the name is not a valid folder name, or if there is no home directory.
     """
     if not app or app in (".", "..") or set(app) & set('/\\:*?"<>|'):
         raise ParameterError(f"app = {app!r} is not a valid folder name")

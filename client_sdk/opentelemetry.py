@@ -4,9 +4,9 @@
     metrics.set_meter_provider(DeclaredMeterProvider(client, load_metrics("metrics.toml")))
 
 A counter adds to the metric of kind `number` with its name and `of_period = "sum"`. A histogram or
-a gauge records in one with another `of_period`; an observable gauge is read every minute. Each is
-reported as that metric declares: one randomized answer per period. Everything else is dropped with
-one warning: undeclared instruments, attributes, and refused amounts.
+a gauge records in a metric with a different `of_period`; an observable gauge is read every minute.
+Reports follow the metric's declaration: one randomized answer per period. Everything else is
+dropped with one warning: undeclared instruments, attributes and refused amounts.
 """
 
 import logging
@@ -27,7 +27,7 @@ from opentelemetry.metrics import (
     Observation,
     UpDownCounter,
 )
-from opentelemetry.metrics import _Gauge as Gauge  # public in name alone before 2.0
+from opentelemetry.metrics import _Gauge as Gauge  # private in name, but public, before 2.0
 from opentelemetry.metrics import _NoOpGauge as NoOpGauge
 
 from client_sdk.client import Client
@@ -42,7 +42,7 @@ Act = Callable[..., None]
 
 
 class DeclaredMeterProvider(MeterProvider):
-    """The provider of meters for all libraries of a process."""
+    """The meter provider for all libraries in a process."""
 
     def __init__(self, client: Client, metrics: MetricsFile, read_seconds: float = 60.0) -> None:
         """Prepare the provider; nothing is recorded until an instrument is used.
@@ -50,9 +50,8 @@ class DeclaredMeterProvider(MeterProvider):
         Args:
             client: An open client.
             metrics: The metrics file with which the client was opened. Names are compared in lower
-                case,
-                as in OpenTelemetry.
-            read_seconds: The seconds between two reads of observable gauges, above 0.
+                case, as in OpenTelemetry.
+            read_seconds: The seconds between two reads of observable gauges, greater than 0.
         """
         self._client = client
         numbers = [
@@ -76,7 +75,7 @@ class DeclaredMeterProvider(MeterProvider):
         schema_url: str | None = None,
         attributes: Any = None,  # noqa: ARG002 - dropped
     ) -> Meter:
-        """Return a meter whose instruments are looked up by their own names."""
+        """Return a meter; its instruments are matched to metrics by instrument name alone."""
         return _DeclaredMeter(self, name, version, schema_url)
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:  # noqa: ARG002 - of callbacks
@@ -86,18 +85,18 @@ class DeclaredMeterProvider(MeterProvider):
                 try:
                     for observation in observe():
                         act(observation.value, observation.attributes)
-                except Exception as error:  # the app's own: a metric must not crash it
+                except Exception as error:  # from the app's callback: a metric must not crash it
                     self.warn(f"observable gauge {name!r} could not be read", repr(error))
         return True
 
     def shutdown(self, timeout_millis: float = 30_000) -> None:
-        """Read observable gauges a last time. The app closes the client."""
+        """Read observable gauges one last time. The app itself must close the client."""
         if not self._stopped.is_set():
             self._stopped.set()
             self.force_flush(timeout_millis)
 
     def acting(self, instrument: str, name: str, needed: str) -> Act | None:
-        """Return a function that records the amounts of an instrument; None if not declared."""
+        """Return a function that records an instrument's amounts; None if it is not declared."""
         metric = name.lower()
         if metric not in self._names.get(needed, ()):
             why = f"no metric of this name is declared with {needed}" if needed else _TOTAL
@@ -117,7 +116,7 @@ class DeclaredMeterProvider(MeterProvider):
         return act
 
     def watch(self, name: str, callbacks: Iterable[Any], act: Act) -> None:
-        """Read an observable gauge at once, on a thread, and then every `read_seconds`."""
+        """Read an observable gauge on a thread, now and then every `read_seconds`."""
         with self._reading:
             self._gauges += [(name, _observer(callback), act) for callback in callbacks]
             if self._reader is None and not self._stopped.is_set():
@@ -141,7 +140,7 @@ class DeclaredMeterProvider(MeterProvider):
 def _observer(callback: Any) -> Callable[[], Iterable[Observation]]:
     if not isinstance(callback, Generator):
         return lambda: callback(CallbackOptions())
-    next(callback, None)  # run to its first `yield`, which returns nothing
+    next(callback, None)  # run to its first `yield`, which yields no amount
     return lambda: callback.send(CallbackOptions())
 
 
@@ -153,7 +152,7 @@ class _Acting:
         self._act = act
 
     def add(self, amount: float, attributes: Any = None, context: Any = None) -> None:  # noqa: ARG002
-        """Pass on an amount; the same method serves OpenTelemetry's `add`, `record` and `set`."""
+        """Pass an amount to the client; this is also OpenTelemetry's `record` and `set`."""
         self._act(amount, attributes)
 
     record = set = add
@@ -172,7 +171,7 @@ class _ActingGauge(_Acting, NoOpGauge): ...
 
 
 class _DeclaredMeter(NoOpMeter):
-    """The instruments of one library; only those of declared metrics record."""
+    """The meter for one library, whose instruments record only if their metric is declared."""
 
     def __init__(self, provider: DeclaredMeterProvider, *described: Any) -> None:
         super().__init__(*described)
@@ -192,7 +191,7 @@ class _DeclaredMeter(NoOpMeter):
     def create_histogram(
         self, name: str, unit: str = "", description: str = "", **_advice: Any
     ) -> Histogram:
-        # the advice on buckets is dropped: the metric has its own public edges
+        # the bucket advice is ignored, because the metric has its own public edges
         act = self._provider.acting("histogram", name, _OTHER)
         return _ActingHistogram(act, name, unit, description) if act else NoOpHistogram(name)
 

@@ -43,7 +43,7 @@ DO_NOT_TRACK = "DO_NOT_TRACK"
 
 
 def environment_certificates() -> tuple[str | None, str | None]:
-    """Return the file and directory of certificate authorities, where OpenSSL would read them."""
+    """Return the certificate authority file and directory from OpenSSL's environment variables."""
     named = (os.environ.get(variable) for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
     file, directory = (os.path.abspath(path) if path else None for path in named)
     return file, directory
@@ -52,7 +52,7 @@ def environment_certificates() -> tuple[str | None, str | None]:
 class Setup(SenderSetup):
     """The settings with which a client is opened.
 
-    Raises ParameterError for an address or a key that cannot be used.
+    Raises ParameterError if an address or a key is unusable.
     """
 
     metrics: MetricsFile
@@ -67,7 +67,7 @@ class Setup(SenderSetup):
 
 
 def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
-    """Return the delivery options, with the relay if there is one. Raises ParameterError."""
+    """Return the delivery options, with the relay if given. Raises ParameterError if invalid."""
     options = Delivery() if delivery is None else delivery
     if not isinstance(options, Delivery):
         raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
@@ -75,7 +75,7 @@ def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
 
 
 def directory_of(state_dir: object) -> StateDirectory:
-    """Return the directory of a state. Raises ParameterError for anything but a path."""
+    """Return the directory of a state. Raises ParameterError if it is not a path."""
     if not isinstance(state_dir, str | os.PathLike) or not isinstance(os.fspath(state_dir), str):
         raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
     try:
@@ -102,9 +102,9 @@ class Session:
     ) -> None:
         """Open the state, the recorder and the sending thread.
 
-        `may_create` permits a new secret, because the person has just consented. `had_secret` means
-        that this client had a session before, so a state without a secret is a different one.
-        Raises StateError, with condition `no_consent` if there is no secret and none may be
+        `may_create` permits a new secret, because the user has just consented. `had_secret` means
+        that this client had a session before, so a state without a secret is a different state.
+        Raises StateError, with condition `no_consent` if there is no secret and it may not be
         created.
         """
         if problem := hash_problem():
@@ -113,7 +113,7 @@ class Session:
         self.trouble = ""  # why the last value could not be recorded; "" if it was
         self.overflow = Overflow(lambda error: count(f"{blame(error)}:{type(error).__name__}"))
         if setup.directory.is_withdrawn:
-            wipe(setup.directory, lock)  # started in an earlier run, or while the state was locked
+            wipe(setup.directory, lock)  # began in an earlier run, or while the state was locked
         if had_secret and not setup.directory.has_state():
             raise setup.directory.missing()
         self.state = setup.directory.open(lock, check_ledger)
@@ -130,7 +130,7 @@ class Session:
             raise
 
     def _prepare(self, setup: Setup, lock: threading.RLock, *, may_create: bool) -> None:
-        if may_create or self.state.identity().generation == 0:  # 0: none was ever created
+        if may_create or self.state.identity().generation == 0:  # 0 if no secret was ever created
             setup.directory.ensure_secret(self.state, setup.randomness)
         if self.state.identity().secret is None:
             raise StateError("consent was withdrawn in another process", "no_consent")
@@ -149,7 +149,7 @@ class Session:
         notes = {VISITS + name for name in self._located & here}
         notes |= {NUMBERS + name for name in self._collected & here}
         notes |= {HISTORY + name for name in self._categories & here}
-        self.state.keep_notes(notes)  # an earlier metrics file may have had more
+        self.state.keep_notes(notes)  # an earlier metrics file may have had more metrics
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         if self._located:
             self.places  # noqa: B018 - created before a second thread needs it
@@ -168,7 +168,7 @@ class Session:
         """Record a value as `Recorder.record` does.
 
         While another process or thread uses the state, the value waits in memory ("held"). Return
-        None if it was added to a period. Raises StateBusyError if it cannot wait.
+        None if the value was added to a period. Raises StateBusyError if it cannot wait.
         """
         return self._now_or_later(self._record, name, value, now)
 
@@ -180,22 +180,22 @@ class Session:
         return self.recorder.record(name, value, now)
 
     def add(self, name: str, amount: object, now: float) -> str | None:
-        """Add to a counter, or let the amount wait like a value of `record`."""
+        """Add to a counter, or queue the amount in memory as `record` does."""
         self.numbers.check_sum(name)
         return self.record(name, amount, now)
 
     def record_return(self, name: str, now: float) -> str | None:
-        """Report the days since the last use, or wait like `record`."""
+        """Report the days since the last use, or queue the call in memory as `record` does."""
         return self._now_or_later(self.history.record_return, name, now)
 
     def record_step(self, name: str, step: object, now: float) -> str | None:
-        """Keep a step of a funnel, or wait like `record`."""
+        """Store a funnel step, or queue the call in memory as `record` does."""
         return self._now_or_later(self.history.record_step, name, step, now)
 
     def take(
         self, name: str, points: tuple[Point, ...], at: datetime | None, now: float
     ) -> str | None:
-        """Accept a fix or a trip as `LocationRecorder.take` does, or let it wait like `record`."""
+        """Accept a fix or a trip as `LocationRecorder.take` does, or queue it in memory."""
         points = tuple(tuple(end) if isinstance(end, list) else end for end in points)
         moments = self.places.times(at, now)
         return self._now_or_later(self._take, name, points, *moments)
@@ -204,12 +204,12 @@ class Session:
         return self._scrubbing(self.places.take(name, *rest))  # type: ignore[arg-type]
 
     def _now_or_later(self, act: Callable[..., str | None], name: str, *rest: object) -> str | None:
-        """Make a call, or queue it in memory for the sending thread, behind the waiting calls."""
+        """Make a call, or queue it in memory behind other calls for the sending thread."""
         if not self.overflow.calls or self.overflow.write_some():
             try:
                 return act(name, *rest)
             except StateBusyError:
-                pass  # it waits below
+                pass  # queued below
         if not self.overflow.hold(partial(self._late, act), name, *rest):
             raise StateBusyError(f"{self.state.path} is locked, and no more calls may wait for it")
         self.worker.run_maintenance()
@@ -231,7 +231,7 @@ class Session:
             self.places.save()
 
     def end_overflow(self, seconds: float) -> None:
-        """Write the waiting calls within some seconds (0: not at all); drop the rest."""
+        """Write waiting calls for up to `seconds` (0 writes none); drop the rest."""
         end = time.monotonic() + seconds
         while self.overflow.calls and (remaining := end - time.monotonic()) > 0:
             with suppress(StateBusyError):
@@ -242,7 +242,7 @@ class Session:
     def _close_periods(self) -> None:
         """Report finished periods; the sending thread calls this regularly."""
         now = self._setup.now()
-        if self._categories:  # before `no_data` takes the place of a funnel's report
+        if self._categories:  # before `no_data` replaces a funnel's report
             self.history.roll(now)
         self.recorder.fill_periods(now)
         if self._collected:
@@ -252,7 +252,7 @@ class Session:
 
     @cached_property
     def numbers(self) -> NumberRecorder:
-        """Return the recorder of numbers."""
+        """Return the recorder for number metrics."""
         with forks.loading():
             from client_sdk.numbers import NumberRecorder  # only if a metric needs it
 
@@ -260,7 +260,7 @@ class Session:
 
     @cached_property
     def history(self) -> HistoryRecorder:
-        """Return the recorder of returning metrics and funnels."""
+        """Return the recorder for return visits and funnels."""
         with forks.loading():
             from client_sdk.history import HistoryRecorder  # as above
 
@@ -268,26 +268,26 @@ class Session:
 
     @cached_property
     def places(self) -> LocationRecorder:
-        """Return the recorder of places."""
+        """Return the recorder for location and flow metrics."""
         with forks.loading():
             from client_sdk.location.recorder import LocationRecorder  # as above
 
         return LocationRecorder(self._setup.metrics, self.state, self.recorder)
 
     def close(self, timeout: float) -> None:
-        """Stop sending at once, wait at most `timeout` seconds for the thread, and close the state.
+        """Stop sending, wait at most `timeout` seconds for the thread, and close the state.
 
-        Once this returns, nothing more is sent. Values that wait in memory are lost, and counted.
+        After the call, nothing more is sent. Values that wait in memory are lost, and counted.
         """
         self.worker.cancel()
         self.end_overflow(0)
-        with suppress(ClientError, sqlite3.Error, OSError):  # such as a full disk: still close
+        with suppress(ClientError, sqlite3.Error, OSError):  # even with a full disk, close the rest
             self.save_places()
         self.worker.stop(timeout)
         self.state.close()
 
     def suspend(self) -> None:
-        """Close all connections before a fork; they reopen when needed."""
+        """Close all connections before a fork; they are reopened when needed."""
         self.state.suspend()
         self.worker.suspend()
 

@@ -1,8 +1,8 @@
-"""Tools for the tests of an app: an in-memory collector, an observed client, and fixed randomness.
+"""Tools for app tests: an in-memory collector, an observed client and fixed randomness.
 
-The collector uses real HTTP. The client stores what was recorded, and the collector what was sent.
-With pytest installed the fixture `rappor` is an `ObservedApp` (`rappor_telemetry_pytest`). Never
-used by production code: nothing else in `client_sdk` imports this module.
+The collector uses real HTTP. The client stores all recorded values, and the collector all sent
+reports. With pytest installed, the fixture `rappor` is an `ObservedApp`
+(`rappor_telemetry_pytest`). Not for production code: no other module in `client_sdk` imports it.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ class FixedRandomness:
 
 
 class MemoryCollector:
-    """A collector on a free loopback port that stores every report it counted.
+    """A collector on a free loopback port that stores every report that it counted.
 
     Use it in a `with` block; `url` is its address.
 
     Attributes:
-        metrics: If given, reports of other metrics or parameters are refused by name.
+        metrics: If given, reports for other metrics or parameters are rejected.
         answer: If given, a function that is called with the batch before anything is counted. Its
-            result (status, headers, body) is the answer instead. It may sleep, or raise
+            result (status, headers, body) is the answer instead. The function may sleep, or raise
             ConnectionError to close the connection without an answer.
-        lose_answers: The number of batches that are counted without an answer to the device.
+        lose_answers: The number of next batches that are counted but not answered.
     """
 
     def __init__(self, metrics: Mapping[str, Metric] | None = None) -> None:
-        """Listen; requests are served once the `with` block is entered."""
+        """Open the port; requests are served once the `with` block is entered."""
         self.metrics = metrics
         self.answer: Callable[[Batch], tuple[int, dict[str, str], bytes] | None] | None = None
         self.lose_answers = 0
@@ -92,7 +92,7 @@ class MemoryCollector:
         self._server.server_close()
 
     def take(self, batch: Batch, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Count a batch only once, however often it arrives; reject its id with another body."""
+        """Count a batch once, even if it arrives again; reject its id with a different body."""
         digest = sha256(body).digest()
         with self._lock:
             earlier = self._seen.get(batch.batch_id)
@@ -119,7 +119,7 @@ class MemoryCollector:
 
 
 class Recorded(NamedTuple):
-    """A value as an app recorded it, and why it was refused."""
+    """A value as recorded by an app, and the reason if it was refused."""
 
     metric: str
     value: object
@@ -127,7 +127,7 @@ class Recorded(NamedTuple):
 
 
 class ObservedClient(Client):
-    """A client that also stores what the app recorded, unprotected: for tests only."""
+    """A client that also stores the recorded values, unprotected. For tests only."""
 
     def __init__(self, setup: Any) -> None:
         super().__init__(setup)
@@ -146,8 +146,7 @@ class ObservedApp:
     """A client with consent, its in-memory collector, and assertions on what leaves the device.
 
     Use it in a `with` block. `metrics` is the result of `load_metrics`; `folder` is for the state.
-    The client is in development mode: a wrong name, or a value that a metric does not accept,
-    raises.
+    The client is in development mode, so an undeclared name or an invalid value raises an error.
     """
 
     def __init__(self, metrics: MetricsFile, folder: Path) -> None:
@@ -170,8 +169,8 @@ class ObservedApp:
     def assert_sent(self, metric: str, *values: object) -> None:
         """Raise AssertionError unless exactly these values were recorded and reported.
 
-        Reports are noise: the collector sees that there is a report, not its value. For metrics
-        that report once per period (numbers, places), use `assert_recorded`.
+        Reports are randomized, so the collector sees that there is a report, but not its value. For
+        metrics that report once per period (numbers, places), use `assert_recorded`.
         """
         self.assert_recorded(metric, *values)
         delivered = self.client.flush(10)

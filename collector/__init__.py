@@ -1,6 +1,6 @@
-"""The collector: it accepts reports over HTTP, counts them, and serves aggregates of closed days.
+"""The collector, which accepts reports over HTTP and serves aggregates of closed days.
 
-Layers, with imports pointing inwards: app -> routes -> domain -> store -> models. Names are loaded
+Layers, with imports pointing inward: app -> routes -> domain -> store -> models. Names are loaded
 when they are first used.
 """
 

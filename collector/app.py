@@ -1,4 +1,4 @@
-"""`create_app`, which builds the collector as an ASGI application. Nothing is built at import."""
+"""`create_app`, which builds the collector as an ASGI application. Importing it builds nothing."""
 
 import asyncio
 import json
@@ -61,12 +61,12 @@ _CORS: dict[str, Any] = {  # only for POST /v1/reports
     "allow_methods": ["POST"],
     "allow_headers": ["Authorization", "Content-Encoding", "Content-Type"],
     "expose_headers": ["Retry-After"],
-    "max_age": 7200,  # seconds: Chromium caches no answer for longer
+    "max_age": 7200,  # seconds; Chromium caches no answer for longer
 }
 
 
 class BatchRoutes:
-    """Middleware that answers a POST of a batch before the layers that other routes need."""
+    """Middleware that handles batch POSTs before the layers that other routes need."""
 
     def __init__(self, app: ASGIApp, posts: Mapping[str, ASGIApp]) -> None:
         self._app = app
@@ -79,7 +79,7 @@ class BatchRoutes:
 
 
 class ReportsCors(CORSMiddleware):
-    """Middleware that lets pages of other origins send reports, and read nothing."""
+    """Middleware that lets web pages from other origins send reports, but read nothing."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -92,7 +92,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
 
     Args:
         settings: The settings of this process.
-        clock: A simulated clock, UTC; None for the system's, protected against jumps.
+        clock: A simulated clock, UTC; None for the system clock, protected against jumps.
 
     Returns:
         The application, for uvicorn or a test client.
@@ -129,9 +129,9 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
 
 
 def prepare_database(settings: Settings, clock: Clock | None = None) -> list[str]:
-    """Create the tables in an empty database, check any other, and declare the settings' metrics.
+    """Create or check the database tables, and declare the settings' metrics.
 
-    Return the metrics of the settings' file that were retired, and stay so. Raises SettingsError,
+    Return the metrics in the settings' file that were retired and remain so. Raises SettingsError,
     SchemaError, StorageError, MetricsFileError or MetricChangeError.
     """
     metrics = None if settings.metrics is None else load_metrics(settings.metrics)

@@ -1,4 +1,4 @@
-"""The periodic work of an app: closing days, deleting, and checks for growth."""
+"""The app's periodic work: closing days, deleting data, and checking for unusual growth."""
 
 import asyncio
 from time import monotonic
@@ -16,12 +16,12 @@ from rappor_core.calendar import date_of
 from rappor_server.errors import StorageError
 from rappor_server.logs import Log
 
-_MAX_SHARE = 0.5  # the share of one sender in all reports above which it is logged
-_GROWTH_SECONDS = 600.0  # between checks of the numbers of all days
+_MAX_SHARE = 0.5  # the fraction of all reports above which a single sender is logged
+_GROWTH_SECONDS = 600.0  # between checks of all days' report numbers
 
 
 def do_chores(parts: AppComponents) -> Closed | None:
-    """Close and delete what is out of time, and update the gauges of open and waiting days."""
+    """Close due days, delete expired data, and update the gauges for open and waiting days."""
     closed = parts.collector.close_due(daily=True)
     registry, today = parts.collector.registry(), parts.collector.today
     open_days = [today - entry.closed_through for entry in registry if not entry.retired]
@@ -38,7 +38,7 @@ def do_chores(parts: AppComponents) -> Closed | None:
 
 
 class Notices:
-    """A log of lasting conditions, each logged once until it is over."""
+    """A log of ongoing conditions, each of which is logged once until it clears."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -55,7 +55,7 @@ class Notices:
         self.log(event, entry.metric.name, entry.params_id, key, metric=entry.metric.name, **fields)
 
     def log_while(self, is_so: bool, event: str, **fields: str | float) -> None:
-        """Log an event once while the condition lasts."""
+        """Log an event once, until its condition clears."""
         if is_so:
             self.log(event, **fields)
         else:
@@ -63,7 +63,7 @@ class Notices:
 
 
 async def run_maintenance(parts: AppComponents, log: Log) -> None:
-    """Periodically close days that are due, and log what an operator should know."""
+    """Periodically close due days, and log conditions that an operator should know about."""
     notices, next_look = Notices(log), 0.0
     _notice_clock(parts, notices)
     _notice_relay_keys(parts, notices)
@@ -81,7 +81,7 @@ async def run_maintenance(parts: AppComponents, log: Log) -> None:
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
             continue
-        except Exception as error:  # a defect or damage: days must still be closed
+        except Exception as error:  # in spite of a defect or damage, days must be closed
             log.crash(error)
             continue
         if closed is not None:
@@ -110,7 +110,7 @@ def _notice_sender(parts: AppComponents, notices: Notices) -> None:
 
 
 def _notice_relay_keys(parts: AppComponents, notices: Notices) -> None:
-    """Show the age in days of relay keys; log an old newest key, or unreadable keys."""
+    """Set the gauge for the age of relay keys; log an old newest key, or unreadable keys."""
     if parts.relay_keys is None:
         return
     now, gauge = date_of(today(parts.collector.clock)), parts.telemetry.ohttp_key_age

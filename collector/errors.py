@@ -1,32 +1,32 @@
-"""The errors that only the collector raises; `rappor_server.errors` has those of every server."""
+"""The errors that only the collector raises; `rappor_server.errors` has the common ones."""
 
 from rappor_server.errors import RequestError, ServerError, StorageError
 
-CollectorError = ServerError  # some are raised by code that servers share
+CollectorError = ServerError  # because code that servers share raises some of them
 
 
 class CounterFullError(StorageError):
-    """A counter of one cohort cannot count more reports."""
+    """A cohort's counter that cannot count more reports."""
 
 
 class DamagedBlocksError(StorageError):
-    """The stored rows of closed days are damaged."""
+    """Stored rows of closed days that are damaged."""
 
 
 class PositionError(CollectorError):
-    """A partition's position is not the expected one: another consumer has counted its messages."""
+    """A position in a partition that changed because a different consumer counted its messages."""
 
 
 class UnsupportedMediaError(RequestError):
-    """The content type or encoding of a body is not supported."""
+    """An unsupported content type or encoding of a body."""
 
 
 class ScopeError(CollectorError):
-    """The key has another scope."""
+    """A key without the required scope."""
 
 
 class SenderShownError(CollectorError):
-    """The sender of a forwarded request left a header in it that may reveal its origin."""
+    """A forwarded request with a header that may reveal its sender."""
 
 
 class RelayKeyError(CollectorError):
@@ -34,19 +34,19 @@ class RelayKeyError(CollectorError):
 
 
 class BatchConflictError(CollectorError):
-    """The batch id was used before with another body."""
+    """A batch id that was used before with a different body."""
 
 
 class BatchTooLargeError(CollectorError):
-    """A batch has more reports than this collector accepts in one; none of them was counted."""
+    """A batch with more reports than this collector accepts; none of its reports was counted."""
 
 
 class NotServedError(CollectorError):
-    """An aggregate cannot be served yet, or not for this window.
+    """An aggregate that is not served yet, or not for this window.
 
     `details` state the reason and the remedy.
     """
 
 
 class MetricChangeError(CollectorError):
-    """A change of a metric would weaken privacy and was not requested with `--weaken`."""
+    """A change to a metric that would weaken privacy, without `--weaken`."""

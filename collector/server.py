@@ -36,9 +36,9 @@ from rappor_server.settings import is_loopback
 
 
 def serve(settings: Settings) -> None:
-    """Serve until a signal; then accept nothing new, finish what has begun, and return.
+    """Serve until a signal arrives; then finish the current requests and return.
 
-    Raises CollectorError if it does not start; the log has the reason.
+    Raises CollectorError if the server does not start; the log states the reason.
     """
     log = make_log(settings.log_level)
     retired = prepare_database(settings)  # report errors before a port is occupied
@@ -73,7 +73,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
 def app_of_worker() -> FastAPI:
     """Build the app of one of several worker processes, from environment variables."""
     _end_with_supervisor()
-    forget_dead_workers()  # this worker may replace a killed one
+    forget_dead_workers()  # this worker may replace a killed worker
     return _lasting(create_app(load_settings()))
 
 
@@ -94,7 +94,7 @@ def _end_with_supervisor() -> None:
 
 
 def _lasting(app: FastAPI) -> FastAPI:
-    """Exclude all present objects from garbage collection, for a process that only serves."""
+    """Exclude all current objects from garbage collection, in a process that only serves."""
     gc.collect()
     gc.freeze()
     return app
@@ -102,10 +102,10 @@ def _lasting(app: FastAPI) -> FastAPI:
 
 @contextmanager
 def running_collector(settings: Settings, *, clock: Clock | None = None) -> Iterator[str]:
-    """Run a collector on a thread for the block; yield its URL, and shut it down cleanly.
+    """Run a collector on a thread during a `with` block; yield its URL.
 
-    Requests that have begun are answered. Raises CollectorError with the reason if it does not
-    start.
+    At the end, requests that have begun are answered. Raises CollectorError, with the reason, if it
+    does not start.
     """
     prepare_database(settings, clock)
     server = Server(_config(create_app(settings, clock=clock), settings))
@@ -129,9 +129,9 @@ def _config(app: FastAPI | str, settings: Settings) -> uvicorn.Config:
 
 @contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """Return the socket to listen on: a new or an inherited one. Raises SettingsError.
+    """Yield the socket to listen on, new or inherited. Raises SettingsError if there is none.
 
-    An inherited socket may have another address than `host`.
+    The address of an inherited socket may differ from `host`.
     """
     with listening(settings.host, settings.port, settings.listen_fd) as listener:
         host = str(address_of(listener).get("host", "localhost"))

@@ -26,7 +26,7 @@ _ORIGIN = re.compile(
     r"|(chrome|moz|safari-web)-extension://[a-z0-9-]+)"
     r"(?!:80$|:443$)(:[1-9][0-9]{0,4})?"
 )
-_BROKER_OPTIONS = (  # how to reach the broker, and how much to send at once
+_BROKER_OPTIONS = (  # connection and batching options for the broker
     "security.protocol",
     "sasl.",
     "ssl.",
@@ -43,7 +43,7 @@ _BROKER_OPTIONS = (  # how to reach the broker, and how much to send at once
 
 
 class Settings(ServerSettings):
-    """Everything that an operator can configure; `load_settings` reports errors in one line."""
+    """All settings that an operator can configure; `load_settings` reports errors in one line."""
 
     FILE_VARIABLE = f"{PREFIX}SETTINGS"
     # read by the command line, the decoder service, and this project's own tests
@@ -61,35 +61,35 @@ class Settings(ServerSettings):
     workers: int = Field(default=1, ge=1, le=64)
 
     require_keys: bool = True
-    open_anywhere: bool = False  # allow require_keys = false on more than loopback
+    open_anywhere: bool = False  # allow require_keys = false on other addresses than loopback
     protect_metrics: bool = False  # GET /metrics needs an admin key
 
-    allowed_origins: tuple[str, ...] = ()  # pages that may send reports (CORS)
+    allowed_origins: tuple[str, ...] = ()  # origins of web pages that may send reports (CORS)
 
     ohttp_keys: Path | None = None  # a file of rappor ohttp-keys; None: no relay is used
-    ohttp_max_age_days: int = Field(default=90, ge=1)  # after which a newer key is due
+    ohttp_max_age_days: int = Field(default=90, ge=1)  # the age after which a new key is due
 
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_inflated_bytes: int = Field(default=4 << 20, ge=1024)
     max_batch_reports: int = Field(default=200, ge=1, le=10_000)
-    body_seconds: float = Field(default=10.0, gt=0)  # for a whole body to arrive
-    max_queued_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of batches waiting for a commit
+    body_seconds: float = Field(default=10.0, gt=0)  # the time limit for a whole body to arrive
+    max_queued_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of batches that wait for a commit
     max_group_reports: int = Field(default=50_000, ge=1)  # in one commit
-    max_requests_per_key: float = Field(default=0, ge=0)  # per second; 0 = no limit
+    max_requests_per_key: float = Field(default=0, ge=0)  # per second; 0 means no limit
     max_reports_per_key: float = Field(default=10_000, ge=0)
     sender_header: str | None = None  # a trusted proxy's hash of the sender
     retry_after_seconds: int = Field(default=5, ge=1)
 
     broker: str | None = None  # HOST:PORT,... of Kafka, which stores batches until they are counted
     broker_topic: str = Field(default="rappor-reports", pattern=r"^[A-Za-z0-9._-]{1,249}$")
-    broker_group: str = "rappor-collector"  # of the consumers that count for one database
-    broker_options: dict[str, str] = Field(default={}, repr=False)  # of librdkafka: TLS, passwords
+    broker_group: str = "rappor-collector"  # the group of consumers that count for one database
+    broker_options: dict[str, str] = Field(default={}, repr=False)  # for librdkafka: TLS, passwords
     broker_seconds: float = Field(default=5.0, ge=0.1, le=60)  # for the broker to store a batch
 
     clock_skew_seconds: int = Field(default=600, ge=0, le=86_400)
     refuse_implausible: bool = True
-    database_connections: int = Field(default=2, ge=1)  # per worker, in addition to the writing one
-    database_seconds: float = Field(default=5.0, gt=0)  # to wait for a lock or a connection
+    database_connections: int = Field(default=2, ge=1)  # per worker, plus one to write
+    database_seconds: float = Field(default=5.0, gt=0)  # maximum wait for a lock or a connection
     housekeeping_seconds: float = Field(default=60.0, gt=0)
     drain_seconds: int = Field(default=20, ge=1)
     log_level: LogLevel = "info"
@@ -112,7 +112,7 @@ class Settings(ServerSettings):
     @field_validator("allowed_origins")
     @classmethod
     def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        """Accept exact origins only: `*` would let any page read the answers."""
+        """Accept only exact origins, because `*` would let any page read the answers."""
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(
@@ -124,7 +124,7 @@ class Settings(ServerSettings):
     @field_validator("broker_options")
     @classmethod
     def _options(cls, options: dict[str, str]) -> dict[str, str]:
-        """Reject options that exactly-once counting depends on."""
+        """Reject options that would break exactly-once counting."""
         for name in options:
             if not name.startswith(_BROKER_OPTIONS):
                 raise ValueError(
@@ -150,5 +150,5 @@ class Settings(ServerSettings):
 
 
 def load_settings(**chosen: Any) -> Settings:
-    """Read the settings. Raises SettingsError with one line that names the problem."""
+    """Read the settings. Raises SettingsError, with a one-line message, if invalid."""
     return read_settings(Settings, chosen)

@@ -1,4 +1,4 @@
-"""The counters for Prometheus. No address, key of an app, metric or device is a label."""
+"""The counters for Prometheus. Labels never contain addresses, app keys, metrics or devices."""
 
 import os
 from contextlib import suppress
@@ -23,7 +23,7 @@ _COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 
 
 class Telemetry:
-    """The Prometheus counters of one app; workers share them by files (MULTIPROCESS_DIR)."""
+    """The Prometheus counters of one app; workers share them through files (MULTIPROCESS_DIR)."""
 
     content_type = CONTENT_TYPE_LATEST
 
@@ -97,7 +97,7 @@ class Telemetry:
             self.refused.labels(reason.value)
 
     def count(self, receipt: Receipt) -> None:
-        """Count the reports of an answered batch; a repeated batch only counts as a duplicate."""
+        """Count the reports in an answered batch; a repeated batch counts only as a duplicate."""
         self._counted.inc()
         if receipt.duplicate:
             self.duplicates.inc()
@@ -110,7 +110,7 @@ class Telemetry:
             self.implausible.inc(receipt.implausible)
 
     def on_commit(self, seconds: float, failed: bool) -> None:
-        """Record one commit of a group."""
+        """Record the commit of one group of batches."""
         self.commit_seconds.observe(seconds)
         if failed:
             self.commit_failures.inc()
@@ -125,19 +125,19 @@ class Telemetry:
 
 
 def forget_process() -> None:
-    """Remove the gauges of this worker from the sum when it ends."""
+    """Remove this worker's gauges from the sum when the worker ends."""
     if os.environ.get(MULTIPROCESS_DIR):
         mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]
 
 
 def forget_dead_workers() -> None:
-    """Remove the gauges of workers that were killed from the sum."""
+    """Remove killed workers' gauges from the sum."""
     for file in Path(os.environ[MULTIPROCESS_DIR]).glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
-            with suppress(FileNotFoundError):  # another starting worker was first
+            with suppress(FileNotFoundError):  # another starting worker was faster
                 mark_process_dead(pid)  # type: ignore[no-untyped-call]
         except PermissionError:
-            continue  # another user's process now has the number: the file is deleted later
+            continue  # another user's process now has this number, so the file is deleted later

@@ -1,7 +1,7 @@
-"""The whole audit of a client against its declared metrics: `rappor audit`.
+"""The complete audit of a client against its declared metrics: `rappor audit`.
 
-It plans and runs the trials of every scenario, tests them, and judges all at one level. The false
-alarm rate of a whole audit is at most `alpha`, split evenly over its attacks and tests.
+It plans and runs the trials for every scenario and tests all of them at one significance level. The
+false alarm rate of a complete audit is at most `alpha`, split evenly among its attacks and tests.
 """
 
 import math
@@ -30,16 +30,16 @@ from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
-TRIALS = 1_000_000  # of all metrics
-MAX_TRIALS = 1_000_000  # of one metric
-SHARES = {1: 1.0, 7: 0.05, 30: 0.08}  # of the trials, by reports of a device in the encoder
-DEVICE_SHARE = 0.0125  # of the trials, with the ledger
+TRIALS = 1_000_000  # for all metrics together
+MAX_TRIALS = 1_000_000  # for one metric
+SHARES = {1: 1.0, 7: 0.05, 30: 0.08}  # fraction of trials, by reports per device (encoder)
+DEVICE_SHARE = 0.0125  # the fraction of trials with the ledger
 MIN_TRIALS = 2_000
-MIN_DEVICES = 400  # with a ledger, for which devices live long
+MIN_DEVICES = 400  # the minimum with a ledger, for long-lived devices
 ENOUGH_DEVICES = 1_500  # if half of them send bare reports, a claim of 4 nats is exceeded
-FEW_SHARE = 0.375  # of few trials, with the ledger, up to ENOUGH_DEVICES
+FEW_SHARE = 0.375  # the fraction with the ledger if there are few trials, up to ENOUGH_DEVICES
 MAX_DEVICES = 6_000
-TRAINING = 0.5  # the share of the trials on which attacks are chosen
+TRAINING = 0.5  # the fraction of trials on which attacks are chosen
 MIN_ANSWERING, MAX_ANSWERING = 300, 5_000
 PARTS = "encoder", "device", answers.PART, freshness.PART, derivations.PART, apps.PART
 ANSWERS = "the client answers without an error"
@@ -52,8 +52,8 @@ NOT_TESTED_OF_APPS = (
     "more than one period, other hosts, logs, the randomness of secrets"
 )
 
-# Weights: the number of encoder reports that take as long as a report with the ledger, a device of
-# `derivations`, a device of `answers`, or two devices with an app.
+# Weights: the number of encoder reports that take the same time as one report with the ledger, one
+# device in `derivations`, one device in `answers`, or two devices with an app.
 LEDGER_WEIGHT, DERIVED_WEIGHT, ANSWERED_WEIGHT, APP_WEIGHT = 5, 8, 100, 30_000
 Progress = Callable[[str, float, float], None]
 Run = Callable[[], Trials | list[Check]]
@@ -63,11 +63,11 @@ Run = Callable[[], Trials | list[Check]]
 class AuditOptions:
     """The size of an audit: the number of devices, the parts, and the false alarm rate."""
 
-    trials: int = TRIALS  # single reports of a metric; the other numbers follow from it
-    alpha: float = 0.01  # the false alarm rate of a whole audit
-    processes: int = 2  # the number of programs that run at the same time
+    trials: int = TRIALS  # single reports per metric, which determine the other numbers
+    alpha: float = 0.01  # the false alarm rate of a complete audit
+    processes: int = 2  # the number of concurrent programs
     parts: tuple[str, ...] = PARTS
-    apps: int = apps.DEVICES  # devices in each group of the part `app`; 0 for none
+    apps: int = apps.DEVICES  # devices per group in the part `app`; 0 to skip it
 
     def trials_of(self, scenario: Scenario) -> int:
         """Return the number of trials of a scenario."""
@@ -85,10 +85,10 @@ class AuditResult:
     client: str  # the program that was audited
     metrics: tuple[Metric, ...]
     options: AuditOptions
-    level: float  # of each attack and test
+    level: float  # the significance level of each attack and test
     checks: tuple[Check, ...]
-    notes: tuple[str, ...]  # what was left out
-    stopped: bool = False  # interrupted, so that only part of it was run
+    notes: tuple[str, ...]  # what was not audited
+    stopped: bool = False  # whether it was interrupted and ran only partly
 
     @property
     def broken(self) -> tuple[Check, ...]:
@@ -115,8 +115,8 @@ class AuditResult:
 class _Work:
     """A scenario or a part of the audit of one metric, in pieces that run in any order.
 
-    `pieces` still have to run, and have weights. `trials` and `checks` are the results of the
-    others.
+    `pieces` are the pieces still to run, with weights. `trials` and `checks` are the results so
+    far.
     """
 
     name: str
@@ -128,7 +128,7 @@ class _Work:
     checks: list[Check] = field(default_factory=list)
 
     def add(self, piece: tuple[float, Run], run: Run) -> None:
-        """Add the result of a piece, or the error of the client."""
+        """Add the result of a piece, or the error that the client caused."""
         try:
             result = run()
         except AuditedClientError as error:
@@ -142,7 +142,7 @@ class _Work:
 
     @cached_property
     def judged(self) -> tuple[Trials | None, list[Check]]:
-        """Return trials and checks once no piece runs; if the client failed, only the error."""
+        """Return trials and checks after all pieces have run, or only the client's error."""
         if self.subject is None or self.checks or not self.trials:
             return None, self.checks[: 1 if self.subject else None]
         (metric, scenario), trials, name = self.subject, joined(self.trials), self.metric
@@ -183,8 +183,8 @@ def audit(
         file: The file that declares the metrics.
         options: The size of the audit.
         names: The declared metrics to audit; empty for all.
-        command: The client's program; None for this SDK's.
-        app: A program that contains the client; None for this SDK's, if `command` is None, too.
+        command: The client's program; None for this SDK.
+        app: A program that contains the client. If it and `command` are None, this SDK is used.
         progress: A function that is called with (figures, done, total): the figures of a finished
             scenario or part, or "", and amounts in weights.
 
@@ -233,7 +233,7 @@ def audit(
 
 
 def _works(source: ClientSource, chosen: list[Metric], options: AuditOptions) -> Iterator[_Work]:
-    """Yield the scenarios of each metric, then the parts that ask a client about each."""
+    """Yield the scenarios of each metric, then the parts that query a client about each metric."""
     for metric in chosen:
         for one in scenarios(metric):
             weight, name = len(one.worlds[0]), metric.base_name
@@ -259,7 +259,7 @@ def _works(source: ClientSource, chosen: list[Metric], options: AuditOptions) ->
 
 
 def _run(works: list[_Work], processes: int, progress: Progress) -> None:
-    """Run all pieces; those of an app run after all others."""
+    """Run all pieces; pieces with an app run last."""
     total, done = sum(weight for work in works for weight, _ in work.pieces), 0.0
     pool = ThreadPoolExecutor(max(processes, 1))  # each thread waits for a program
     try:
@@ -284,7 +284,7 @@ def _listed(checks: Callable[..., Iterator[Check]], *args: Any) -> list[Check]:
 
 
 def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Iterator[str]:
-    """Yield what is not audited, and why, so that nothing is left out silently."""
+    """Yield notes on what is not audited and why, so that nothing is skipped silently."""
     for metric in metrics:
         name = metric.base_name
         if reason := why_not(metric):

@@ -1,11 +1,11 @@
-"""An observer's ability to sort batches into devices, by bodies, arrival times and addresses.
+"""An attack that sorts batches by device, based on bodies, arrival times and addresses.
 
 The observer has every report of a cohort, one per device and period, and sorts them into one track
 per device. A track with more reports has a better estimate of its permanent bits. So the assignment
 of each day is solved again, given all other days, until nothing changes (hard expectation
-maximization, the assignment by Kuhn and Munkres). The likeliest result of several starts counts.
-Better attacks may exist, so the figures are lower bounds. A relay hides the address, not the time;
-relay and collector together see both.
+maximization, with the Kuhn-Munkres assignment). The most likely result of several starts counts.
+Better attacks may exist, so the figures are lower bounds. A relay hides the address, but not the
+time. If relay and collector collude, they see both.
 """
 
 import math
@@ -32,13 +32,13 @@ from rappor_core.params import RapporParams
 from rappor_core.risk import public_groups
 
 DAYS = (2, 30, 90)
-GATHERED = 0.9  # the share of a device's reports in one track
+GATHERED = 0.9  # the fraction of a device's reports that one track must contain
 MAX_PASSES = 10
 STARTS = 2
-MAX_CROWD = 100  # devices with equal public attributes: in a larger crowd almost none are gathered
-ENOUGH_DEVICES = 100  # drawn for a figure, which takes a few seconds per metric
+MAX_CROWD = 100  # devices with equal public attributes; larger crowds are almost untraceable
+ENOUGH_DEVICES = 100  # the number simulated per figure, in a few seconds per metric
 DAY_SECONDS = 86_400.0
-MEAN_DELAY = 600.0  # of `client_sdk.delivery.options`
+MEAN_DELAY = 600.0  # as in `client_sdk.delivery.options`
 # 87 % of 2,230 people kept an address for more than a month (Mishra et al., "Don't count me out",
 # WWW 2020, doi:10.1145/3366423.3380161)
 ADDRESS_CHANGES_A_DAY = -math.log(0.87) / 30
@@ -56,7 +56,7 @@ class Arrivals:
 
     mean_delay: float = MEAN_DELAY  # the mean time in seconds from use to sending
     habit: float = 1_800.0  # the standard deviation in seconds of a device's time of use
-    length: float = DAY_SECONDS  # shorter for a part of a crowd, to keep the density of the whole
+    length: float = DAY_SECONDS  # shorter for part of a crowd, to keep the same density
 
     def draw(self, days: int, devices: int, rng: np.random.Generator) -> Phases:
         """Draw times as points of the unit circle, shape (days, devices)."""
@@ -68,11 +68,11 @@ class Arrivals:
     def fit(self, tracks: Phases, days: int, arrived: Phases) -> Floats:
         """Return the log likelihood of each report in each track, up to a constant.
 
-        The result has shape (reports, tracks). It is von Mises about the mean time of a track, with
-        the variance of a time and of that mean.
+        The result has shape (reports, tracks). The law is von Mises around a track's mean time,
+        with the combined variance of a time and that mean.
 
         Args:
-            tracks: The sums of the points of a track's reports.
+            tracks: The sums of the time points of each track's reports.
             days: The number of reports in each track, 1 or more.
             arrived: The times of the reports to assign.
         """
@@ -83,11 +83,11 @@ class Arrivals:
 
 
 def joined_by_time(devices: int, mean_delay: float = MEAN_DELAY) -> float:
-    """Return the share of devices whose batches of two metrics are linked by time.
+    """Return the fraction of devices whose batches for two metrics can be linked by time.
 
-    Both metrics are recorded in one moment. The guess is the nearest batch of the other metric. Two
-    delays differ by Laplace's law, and batches of others are uniform over the day: the chance that
-    none of them is nearer is 1 / (1 + 2 * others in the mean delay).
+    Both metrics are recorded at the same moment. The attack picks the nearest batch of the second
+    metric. The difference of two delays has Laplace's law, and other devices' batches are uniform
+    over the day, so P(none is nearer) = 1 / (1 + 2 * other batches in the mean delay).
 
     Args:
         devices: The number of devices that send both metrics in a day, 1 or more.
@@ -99,10 +99,10 @@ def joined_by_time(devices: int, mean_delay: float = MEAN_DELAY) -> float:
 def followed_by_address(
     days: Sequence[int], rng: np.random.Generator, devices: int = 10_000
 ) -> list[float]:
-    """Return the share of devices for which one address sent nine tenths of the daily reports.
+    """Return the fraction of devices for which one address sent 90 % of the daily reports.
 
     A device has one address at a time, which changes at random (`ADDRESS_CHANGES_A_DAY`). There is
-    one share for each number of days in `days`.
+    one fraction for each number of days in `days`.
     """
     changed = rng.random((max(days), devices)) < ADDRESS_CHANGES_A_DAY
     changed[0] = False
@@ -125,13 +125,12 @@ def gathered(
     enough: int = ENOUGH_DEVICES,
     arrivals: Arrivals | None = None,
 ) -> float:
-    """Return the share of devices for which one track has nine tenths of the reports.
+    """Return the fraction of devices for which one track contains 90 % of the reports.
 
     Args:
         params: The parameters of the metric; each device has a different value.
         reports: The number of reports of a device.
-        devices: The number of devices in the population, which public attributes (cohorts) divide
-            into
+        devices: The number of devices in the population, which public attributes divide into
             `groups`.
         groups: The number of groups, 1 or more.
         rng: The generator of devices, reports and starts.
@@ -150,7 +149,7 @@ def gathered(
 def over_days(
     metric: Metric, devices: int, rng: np.random.Generator, arrivals: Arrivals | None
 ) -> list[float]:
-    """Return the shares of devices with a report in each period that are gathered after `DAYS`."""
+    """Return the fractions of devices that can be tracked after `DAYS` by their reports."""
     groups = public_groups(metric)
     return [
         gathered(metric.params, reports_over(metric, days), devices, groups, rng, arrivals=arrivals)
@@ -170,7 +169,7 @@ def _gathered(
     rng: np.random.Generator,
     arrivals: Arrivals | None,
 ) -> float:
-    """Return the share of the devices of one group whose reports are gathered."""
+    """Return the fraction of one group's devices that can be tracked."""
     if size == 1:
         return 1.0
     values = rng.integers(params.num_bits, size=(params.num_hashes, size))
@@ -180,7 +179,7 @@ def _gathered(
     tracks = _Tracks(params, series, arrivals, times)
     sorted_days = (tracks.sort(rng.permutation(reports)) for _ in range(STARTS))
     _, likeliest = max(sorted_days, key=lambda pair: pair[0])
-    counts = np.zeros((size, size))  # of each device's reports, by track
+    counts = np.zeros((size, size))  # the number of each device's reports, by track
     for tracks_of_day in likeliest:
         counts[tracks_of_day, np.arange(size)] += 1
     return float((counts.max(axis=0) >= GATHERED * reports).mean())
@@ -210,7 +209,7 @@ class _Tracks:
         self.clocks = np.zeros(size, dtype=np.complex128)
         self._put(order[0], tracks[order[0]], 1)
         score = total = -np.inf
-        for number, day in enumerate(order[1:], 1):  # each day given those before it
+        for number, day in enumerate(order[1:], 1):  # each day, given the days before it
             tracks[day], _ = self._assign(day, number)
             self._put(day, tracks[day], 1)
         for _ in range(MAX_PASSES):
@@ -243,7 +242,7 @@ class _Tracks:
 
 
 def _predicted(params: RapporParams, counts: Integers, number: int) -> Floats:
-    """Return the chance that a track's next report shows each bit or symbol: (tracks, k)."""
+    """Return the probability that a track's next report shows each bit or symbol, (tracks, k)."""
     logs = log_shown(params, counts, number) + np.log(np.maximum(state_chances(params), 1e-9))
     chances = np.exp(logs - logs.max(axis=-1, keepdims=True))
     chances /= chances.sum(axis=-1, keepdims=True)

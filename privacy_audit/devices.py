@@ -1,9 +1,9 @@
-"""Simulated devices: their histories, their responses, and how well a response explains reports.
+"""Simulated devices: their histories, their responses, and the likelihood of reports.
 
 A history states where a device was in each slot and period, or that it had no data, in two worlds.
-`sparse`: check-ins, with data in 29 % of the slots and periods on average, more for some people
-than for others, and half of it away from the usual cell; the app runs in every period. `rarely`:
-the same for an app that runs only in periods with data, which all slots then have.
+In the world `sparse`, there are check-ins: data in 29 % of the slots and periods on average (which
+varies between people), half of it away from the usual cell. The app runs in every period. In the
+world `rarely`, the app runs only in periods with data, which all slots then have.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ Integers = NDArray[np.int64]
 World = Literal["sparse", "rarely"]
 
 NONE = -1  # no data
-CELLS = 200  # the number of cells in which people are
-RATE = 1.0, 2.45  # beta distribution of a person's share of periods with data in `sparse`, mean .29
-_AWAY = 0.5  # the share of these in which it is not the usual cell
-_TAIL = 0.8  # exponent of the cells' shares by rank
-_MIN_CHANCE = 1e-300  # the minimum of a chance before its logarithm
+CELLS = 200  # the number of cells that people can be in
+RATE = 1.0, 2.45  # beta law of a person's fraction of periods with data (`sparse`), mean .29
+_AWAY = 0.5  # the fraction of data outside the usual cell
+_TAIL = 0.8  # the exponent of the cells' shares by rank
+_MIN_CHANCE = 1e-300  # the minimum probability before taking a logarithm
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Lives:
     """The simulated histories of devices."""
 
     values: Integers  # (n, S, T): the usual cell of each slot and period, or `NONE`
-    shares: Floats  # (cells,)
+    shares: Floats  # (cells,), the share of people in each cell
     rarely: bool = False  # whether the app runs only in periods with data
 
     @property
@@ -46,7 +46,7 @@ class Lives:
 
     @property
     def next_use(self) -> Integers:
-        """Return the first period after each in which the app runs, (n, T); T if past the end."""
+        """Return the first period after each in which the app runs, (n, T); T if beyond the end."""
         number = self.values.shape[2]
         runs = np.where(self.used | (not self.rarely), np.arange(number), number)
         runs = np.concatenate([runs[:, 1:], np.full((len(runs), 1), number)], axis=1)
@@ -64,7 +64,7 @@ class Lives:
 
     @property
     def changes(self) -> NDArray[np.bool_]:
-        """Return whether the last known cell changed or became known in each slot and period."""
+        """Return whether, in each slot and period, the last known cell changed or became known."""
         last = self.answers(self.values.shape[2])
         before = np.concatenate([np.full_like(last[..., :1], NONE), last[..., :-1]], axis=2)
         return np.asarray(last != before)
@@ -78,7 +78,7 @@ def draw_lives(
     rng: np.random.Generator,
     cells: int = CELLS,
 ) -> Lives:
-    """Draw the histories of independent people: a cell, or `NONE`, of each slot and period.
+    """Draw independent people's histories: a cell or `NONE` for each slot and period.
 
     The module describes `world`. `cells` is the number of cells (for other metrics: values), 1 or
     more.
@@ -89,7 +89,7 @@ def draw_lives(
     values = np.repeat(rng.choice(cells, size=(people, slots, 1), p=shares), periods, axis=2)
     away = rng.random(shape) < _AWAY
     values[away] = rng.choice(cells, size=int(away.sum()), p=shares)
-    apart = 1 if world == "rarely" else slots  # slots with data in separate periods
+    apart = 1 if world == "rarely" else slots  # the number of slots with independent data
     rate = rng.beta(*RATE, size=(people, apart, 1))
     has_data = rng.random((people, apart, periods)) < rate
     return Lives(np.where(has_data, values, NONE), shares, world == "rarely")
@@ -141,7 +141,7 @@ def log_shown(params: RapporParams, counts: Integers | Floats, reports: int) -> 
 
 
 def state_chances(params: RapporParams, value: Integers | None = None) -> Floats:
-    """Return the chances of the states of `log_shown`, (k, 2) or (1, k).
+    """Return the probabilities of the permanent states in `log_shown`, (k, 2) or (1, k).
 
     `value` are the bits that the value sets; None for a random value.
     """
@@ -170,5 +170,5 @@ def log_evidence(
 
 
 def ln(chance: float) -> float:
-    """Return the logarithm of a chance, finite for 0."""
+    """Return the logarithm of a probability, which is finite even for 0."""
     return float(np.log(max(chance, _MIN_CHANCE)))

@@ -4,8 +4,8 @@ from rappor_core.errors import RapporError
 
 
 class AuditError(RapporError):
-    """The audit cannot be run: a program does not start or answer, or nothing can be audited."""
+    """An audit that cannot run: a program does not start or answer, or nothing can be audited."""
 
 
 class AuditedClientError(AuditError):
-    """The audited client refused a command, ended, or gave an unreadable answer."""
+    """An audited client that refused a command, exited, or gave an unreadable answer."""

@@ -1,6 +1,6 @@
 """The findings of simulated attacks on a file's metrics: `rappor metrics check`, `plan`, `density`.
 
-Each finding is a note, or a warning if more than one device in twenty is found.
+Each finding is a note, or a warning if more than one device in twenty can be identified.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,9 +37,9 @@ from rappor_core.risk import place_groups, public_groups
 
 PERIODS = (1, 7, 30)
 PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
-WORRYING = 0.05  # the share of devices above which a finding is a warning
+WORRYING = 0.05  # the fraction of devices above which a finding is a warning
 WORLDS: tuple[World, World] = ("sparse", "rarely")
-COHORTS, TARGETS = 2, 60  # the cohorts, and the devices of each to look for: a few seconds
+COHORTS, TARGETS = 2, 60  # cohorts, and target devices in each: a few seconds of work
 
 
 def attack_findings(
@@ -143,7 +143,7 @@ def _advice_together(metrics: Sequence[Metric], result: FileAttack, population: 
 def gathering_findings(
     file: MetricsFile, population: int, rng: np.random.Generator
 ) -> Iterator[Finding]:
-    """Yield, for each metric, the share of devices whose reports can be gathered by bodies alone.
+    """Yield, for each metric, the fraction of devices that can be tracked by report bodies alone.
 
     `population` is the number of devices that report. A cohort, with its level and scheduled
     period, has its share.
@@ -151,7 +151,7 @@ def gathering_findings(
     for metric in file.declared:
         crowd = population / public_groups(metric)
         if metric.max_reports == 1 or reports_over(metric, DAYS[-1]) < 2 or crowd > MAX_CROWD:
-            continue  # such a large group is too slow to pair; fewer devices are gathered
+            continue  # such a large group is too slow to match, and fewer devices can be tracked
         shares = over_days(metric, population, rng, None)
         percents = ", ".join(
             f"{share:.0%} after {days} days" for days, share in zip(DAYS, shares, strict=True)
@@ -167,7 +167,7 @@ def gathering_findings(
 def relay_findings(
     file: MetricsFile, population: int, rng: np.random.Generator
 ) -> Iterator[Finding]:
-    """Yield what a relay hides, by metric and by times, and what published counts reveal.
+    """Yield findings on what a relay hides, by metric and times, and what published counts reveal.
 
     `population` is the number of devices that report through the relay.
     """
@@ -190,7 +190,7 @@ def relay_findings(
 def _behind_relay(metric: Metric, population: int, rng: np.random.Generator) -> Finding:
     """Return the finding from at most `MAX_CROWD` devices of a group.
 
-    They have the same density in time as the whole group, and are gathered at least as often.
+    They have the same density in time as the whole group, and are at least as easy to track.
     """
     groups = public_groups(metric)
     drawn = min(population, MAX_CROWD * groups)
@@ -233,7 +233,7 @@ def life_findings(
 
 
 def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Finding:
-    """Return how often a device is found, by which facts, and what to do."""
+    """Return the finding: how often a device is identified, from which facts, and the remedy."""
     result, late = (
         find_by_life(
             metric, world, rng, periods=WATCHED[-1:], crowd=crowd, cohorts=COHORTS, targets=TARGETS

@@ -1,12 +1,12 @@
-"""The success of an attack that knows everyone's history: its times, or all of it.
+"""The success rate of an attack that knows everyone's history, completely or only its times.
 
-The observer has every memoized report of one device of a cohort, in order, and names the likeliest
-device. For each device it knows the times (when there was data, and when the last known value
-changed), or the whole history. Slots and periods with one value show one permanent answer, over
-which the likelihood sums. An observer of only the times treats each stretch between two changes as
-an unknown value: a lower bound. If a device reports only when the app runs, the dates of its
-reports show when that was. Fresh reports need no attack: what they reveal has a bound
-(`bound_of_fresh`).
+The observer has every memoized report of one device of a cohort, in order, and guesses the most
+likely device. For each device it knows the times (when there was data, and when the last known
+value changed), or the whole history. Slots and periods with the same value show the same permanent
+answer, over which the likelihood sums. An observer who knows only the times treats each stretch
+between two changes as an unknown value, which yields a lower bound. If a device reports only when
+the app runs, the dates of its reports show when that was. Fresh reports need no attack: what they
+reveal has a bound (`bound_of_fresh`).
 """
 
 import math
@@ -37,24 +37,24 @@ from rappor_core.sequence_risk import first_guess, sequence_risk
 
 Bools = NDArray[np.bool_]
 
-WATCHED = 12, 45  # periods
-CROWD = 1_000  # devices of a cohort
-COHORTS, TARGETS = 4, 250  # drawn cohorts, and the devices of each to look for
-DIGITS = 8  # of a score, so that equal evidence ties
+WATCHED = 12, 45  # numbers of watched periods
+CROWD = 1_000  # the number of devices in a cohort
+COHORTS, TARGETS = 4, 250  # the number of simulated cohorts and of target devices in each
+DIGITS = 8  # decimals of a score, so that equal evidence ties
 _LEFT_OUT = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
 class FoundByLife:
-    """How often the attack finds a device at first guess among `crowd`.
+    """The probability that the attack's first guess among `crowd` devices is right.
 
     If dates show the use of the app, only devices that reported at all count.
     """
 
     periods: int  # the number of watched periods
     crowd: int
-    by_times: float  # share found by the times of data and changes, or of use if dates show it
-    by_life: float  # share found by the whole history
+    by_times: float  # identified by the times of data and changes, or of use if dates show it
+    by_life: float  # the fraction identified by the whole history
 
 
 def can_be_watched(metric: Metric) -> bool:
@@ -77,11 +77,11 @@ def _values_are_scored(metric: Metric) -> bool:
 
 
 def bound_of_fresh(metric: Metric, world: World, periods: int, crowd: int) -> float:
-    """Return a bound on the share of right first guesses, whatever the observer knows; 1 if none.
+    """Bound the fraction of right first guesses for any prior knowledge; 1 if there is no bound.
 
-    It holds after `periods` periods from the start of a block. A right guess has a chance of at
-    most sum_o max_i P(o | i) / n over everything that may be seen. So each period in which an
-    answer may arrive, or that it never does, adds at most the bound of one.
+    The bound holds after `periods` periods from the start of a block. A right guess has a
+    probability of at most sum_o max_i P(o | i) / n over all possible observations o. So each period
+    in which an answer may arrive, and the case of none, adds at most one bound.
     """
     risk = sequence_risk(metric)
     if not risk.bounded:
@@ -94,7 +94,7 @@ def bound_of_fresh(metric: Metric, world: World, periods: int, crowd: int) -> fl
 
 
 def share_that_arrives(metric: Metric) -> float:
-    """Return the share of due answers that arrive from apps that run only when there is data.
+    """Return the fraction of due answers that arrive if apps run only when there is data.
 
     If rates of use are drawn from beta(1, b), it is k / (b + k) after k periods.
     """
@@ -116,7 +116,7 @@ def find_by_life(
     cohorts: int = COHORTS,
     targets: int = TARGETS,
 ) -> list[FoundByLife]:
-    """Attack devices of drawn cohorts after each of some numbers of periods.
+    """Attack devices in simulated cohorts after each of several numbers of periods.
 
     Args:
         metric: A metric that `can_be_watched`.
@@ -125,7 +125,7 @@ def find_by_life(
         periods: The numbers of periods, each 1 or more.
         crowd: The number of devices in a cohort, 2 or more.
         cohorts: The number of cohorts to draw, 1 or more.
-        targets: The number of devices in each to look for.
+        targets: The number of target devices in each cohort.
     """
     shares = np.zeros((len(periods), 2))
     listed = metric.params.scheme.own_bits and _values_are_scored(metric)
@@ -145,7 +145,7 @@ def find_by_life(
 def _hit_shares(
     metric: Metric, lives: Lives, periods: Sequence[int], targets: int, rng: np.random.Generator
 ) -> Floats:
-    """Return the shares found in one cohort, by times and by histories: (periods, 2)."""
+    """Return the fractions identified in one cohort, by times and by histories: (periods, 2)."""
     dates, rows = _dates(metric, lives), list[list[float]]()
     reports: Integers | None = None
     if _values_are_scored(metric):
@@ -162,7 +162,7 @@ def _hit_shares(
         if reports is not None:
             near = np.nonzero((times == 0).any(axis=0))[
                 0
-            ]  # few other devices were used on the same days
+            ]  # few other devices were used on exactly the same days
             groups = bits[near][..., :number]
             if dates is not None:
                 groups = np.where(dates[1][near, None, :number], groups, _LEFT_OUT)
@@ -185,9 +185,9 @@ def unknown_values(lives: Lives, answers: Integers, other: int) -> Integers:
 
 
 def _dates(metric: Metric, lives: Lives) -> tuple[Bools, Bools] | None:
-    """Return the periods with use that dates show, and those whose reports arrive, (n, T) each.
+    """Return the periods of use that dates reveal, and the periods whose reports arrive, (n, T).
 
-    None if dates show nothing.
+    Return None if dates reveal nothing.
     """
     used = lives.used
     if dates_are_reported(metric):
@@ -196,7 +196,7 @@ def _dates(metric: Metric, lives: Lives) -> tuple[Bools, Bools] | None:
     if not lives.rarely:
         return None
     came: Bools = lives.next_use - np.arange(used.shape[1]) <= _patience(metric)
-    return used, came if metric.location is not None else came | used  # a value is sent at once
+    return used, came if metric.location is not None else came | used  # a value is sent immediately
 
 
 def same_periods(used: Bools, targets: int) -> Floats:
@@ -216,7 +216,7 @@ def _memoized(
     """
     params, values = metric.params, len(lives.shares) + 1
     if params.scheme.own_bits:
-        params = params.replace(num_bits=values)  # bits that no one sets reveal no history
+        params = params.replace(num_bits=values)  # unused bits reveal no history
         hashed = np.arange(values)[None]
     else:
         hashed = rng.integers(params.num_bits, size=(params.num_hashes, values))
@@ -228,7 +228,7 @@ def _memoized(
 
 
 def capped(bits: Integers, cap: int, other: int) -> Integers:
-    """Replace values past a device's cap by `other`, which counts in the cap: (n, S, T)."""
+    """Replace values beyond a device's cap with `other`, which counts toward the cap: (n, S, T)."""
     result = bits.copy()
     for device in result:
         memory = {other}
@@ -268,8 +268,8 @@ def by_groups(params: RapporParams, reports: Integers, groups: Integers, named: 
     """Return the log likelihood of each stream for each device, (targets, n).
 
     Slots and periods of one group show one permanent answer, independent of all others. `groups`
-    are (n, S, T), an index into `named`; a number below 0 is an unknown value, one for each number,
-    and `_LEFT_OUT` belongs to no group.
+    (n, S, T) are indices into `named`. Each negative number is a separate unknown value, and
+    `_LEFT_OUT` belongs to no group.
     """
     targets, k = len(reports), params.num_bits
     flat = reports.reshape(targets, -1, k).transpose(0, 2, 1).reshape(targets * k, -1)

@@ -1,7 +1,7 @@
-"""Two attacks on simulated devices of one cohort: detect a change, and re-link a device.
+"""Two attacks on simulated devices in one cohort, which detect a change or re-link a device.
 
-Each device has a permanent response. An observer who links its reports over some periods sees it
-through the noise, and recognizes it later, or sees that it changed.
+Each device has a permanent response. An observer who links a device's reports over some periods
+sees this response through the noise. Later, the observer recognizes it, or sees that it changed.
 """
 
 from collections.abc import Sequence
@@ -24,28 +24,28 @@ from rappor_core.params import RapporParams
 from rappor_core.risk import groups_together, linked_by_groups, place_groups
 
 CROWD = 1_500
-_MAX_GROUPS = 1 << 40  # of a crowd: more distinguish no more devices
+_MAX_GROUPS = 1 << 40  # in a crowd; more groups would not distinguish more devices
 _MAX_BITS = 128  # more bits only make the attacks stronger, and slower to run
-_DIGITS = 8  # of a score, so that equal evidence ties, whatever the order of its sums
+_DIGITS = 8  # decimals of a score, so that equal evidence ties regardless of summation order
 
 
 @dataclass(frozen=True)
 class AttackResult:
-    """The success of both attacks on `crowd` devices of one cohort.
+    """The success of both attacks on `crowd` devices in one cohort.
 
     The adversary knows the cohort and the parameters.
     """
 
-    reports: int  # in each of two series
+    reports: int  # the number of reports in each of two series
     crowd: int
-    change_auc: float  # .5 by chance
-    relinked: float  # 1/crowd by chance
+    change_auc: float  # the area under the ROC curve for changes; .5 by chance
+    relinked: float  # the fraction of re-linked devices; 1/crowd by chance
 
 
 def attack(
     params: RapporParams, reports: int, crowd: int, rng: np.random.Generator, groups: int = 1
 ) -> AttackResult:
-    """Draw two series of every device, with the same value and with another one, and attack both.
+    """Draw two report series per device, with the same and with a different value; attack both.
 
     `groups` is the number of groups into which public attributes divide the crowd: level, scheduled
     period, cohort.
@@ -61,17 +61,17 @@ def attack(
     same = np.diag(score).copy()
     others = np.sort(other)
     below = sum(np.searchsorted(others, same, side).sum() for side in ("left", "right"))
-    auc = below / 2 / crowd**2  # over pairs with a higher score for the same place; ties half
+    auc = below / 2 / crowd**2  # counts pairs with a higher score for the same place, ties half
     return AttackResult(reports, crowd, float(auc), relinked(score, groups, rng))
 
 
 def relinked(
     score: Floats, groups: int, rng: np.random.Generator, places: Integers | None = None
 ) -> float:
-    """Return the share of devices whose later reports score best for their earlier ones.
+    """Return the fraction of devices whose later reports match their own earlier reports best.
 
-    Ties are drawn. `score` is (n, n), and is changed if groups distinguish devices. `places` are
-    the columns of each row's own device; None for the diagonal.
+    Ties are broken at random. `score` is (n, n), and is changed if groups distinguish devices.
+    `places` are the columns of each row's own device; None for the diagonal.
     """
     if groups > 1:
         group = rng.integers(groups, size=len(score))
@@ -84,7 +84,7 @@ def relinked(
 def _two_places(
     params: RapporParams, crowd: int, rng: np.random.Generator
 ) -> tuple[Integers, Integers]:
-    """Return B' of two different places of each device.
+    """Return each device's B' for two different places.
 
     Places with the same bits have the same response.
     """
@@ -99,7 +99,7 @@ def _two_places(
 
 
 def _scores(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
-    """Return the log likelihood ratio of every pair (n, n): one permanent response, or two."""
+    """Return the log likelihood ratio of every pair (n, n): for one response against two."""
     if params.scheme.symbols:
         return np.round(_log_ratios(params, reports, first, second), _DIGITS)
     counts = np.arange(reports + 1)[:, None]
@@ -147,10 +147,10 @@ def _attackable(params: RapporParams) -> RapporParams:
 
 @dataclass(frozen=True)
 class FileAttack:
-    """The share of devices that an observer re-links over all metrics of a file."""
+    """The fraction of devices that an observer re-links, using all metrics in a file."""
 
     periods: int
-    groups: int  # into which devices fall
+    groups: int  # the number of groups of devices
     by_groups: float  # by public attributes alone: cohorts, levels, scheduled periods
     relinked: float  # by these and the permanent bits of all slots
 
@@ -162,15 +162,15 @@ def attack_file(
     rng: np.random.Generator,
     crowd: int = CROWD,
 ) -> FileAttack:
-    """Re-link devices by all slots of location metrics, and by the cohorts of all metrics.
+    """Re-link devices, using all slots of location metrics and the cohorts of all metrics.
 
     Args:
         metrics: One metric of each declared name.
-        periods: The number of periods before, and the same number after.
+        periods: The number of periods before, and also after.
         population: The number of devices that report.
         rng: The generator of all draws.
-        crowd: The maximum number of drawn devices. They are divided into so many groups that each
-            device hides among as many as in the population, or `crowd` if that is less.
+        crowd: The maximum number of simulated devices. They are divided so that each group has the
+            same size as in the population, but at most `crowd`.
     """
     groups = groups_together(metrics)
     size = max(min(crowd, population), 2)
@@ -187,8 +187,8 @@ def attack_file(
 def _metric_scores(metric: Metric, periods: int, crowd: int, rng: np.random.Generator) -> Floats:
     """Return the log likelihood ratio of every pair of devices from all slots: (crowd, crowd).
 
-    Rows are reports of before, columns of after. The slots of a metric share the permanent response
-    of a place, but their scores are summed as if independent: a lower bound.
+    Rows are earlier reports, columns are later reports. The slots of a metric share the permanent
+    response of a place, but their scores are summed as if independent: a lower bound.
     """
     location, params = metric.location, _attackable(metric.params)
     assert location is not None  # noqa: S101 (called for location metrics only)

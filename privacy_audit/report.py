@@ -1,4 +1,4 @@
-"""The identity of the audited code, and the result as JSON and as a page without network access."""
+"""The identity of the audited code, and the result as JSON and as a self-contained page."""
 
 import json
 import math
@@ -37,11 +37,11 @@ BROKEN = {
     "freshness": "Whoever tries all seeds computes a device's noise and removes it.",
     "derivations": "Responses of one device reveal each other, or change and average out.",
     "app": "Whoever sees requests, or gets hold of the device's files, learns values or a device.",
-}  # by part of the audit
+}  # by the part of the audit
 
 
 def consequence(check: Check) -> str:
-    """Return what a broken claim means for people."""
+    """Explain what a broken claim means for users."""
     return BROKEN[check.part] if check.attack is None else ATTACKS
 
 
@@ -72,7 +72,7 @@ def to_dict(result: AuditResult, day: date, audited: "AuditedCode") -> dict[str,
 
 
 def page(result: AuditResult, day: date, audited: "AuditedCode") -> str:
-    """Return the page: verdict, findings, what was not tested, and all claims, by promise."""
+    """Return the page: verdict, findings, untested claims, and all claims by promise."""
     template = page_template("audit.html.j2", "privacy_audit", nats=nats, percent=percent)
     return template.render(
         result=result,
@@ -97,7 +97,7 @@ def nats(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a share as percent; "-" if None."""
+    """Format a fraction as a percentage; "-" if None."""
     return "-" if value is None else f"{value:.0%}"
 
 
@@ -134,9 +134,9 @@ class AuditedCode:
 
     name: str
     version: str
-    digest: str  # of its files
+    digest: str  # the digest of its files
     files: int
-    machine: str  # on which it ran
+    machine: str  # the machine on which it ran
 
 
 def identity(command: str | None) -> AuditedCode:

@@ -1,7 +1,7 @@
 """This SDK as a program under audit: `python -m privacy_audit.sdk_program`.
 
-It implements both protocols of docs/porting.md, section 12: that of an encoder with a ledger in
-memory, and that of an app with its files and requests.
+It implements both protocols of docs/porting.md, section 12: the protocol of an encoder with a
+ledger in memory, and the protocol of an app with files and requests.
 """
 
 import base64
@@ -23,7 +23,7 @@ from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import Report, make_batch
 
-MAX_CHARS = 300  # of a message
+MAX_CHARS = 300  # the maximum length of a message
 Command = dict[str, Any]
 
 
@@ -106,12 +106,12 @@ class App:
 
 
 def main() -> None:
-    """Answer commands until standard input ends; the first one chooses the protocol.
+    """Answer commands until standard input ends; the first command chooses the protocol.
 
-    An error of the client is answered as a refusal with the location of the call.
+    A client error is answered as a refusal with the location of the call.
     """
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # the client's own output is not an answer
+    os.dup2(2, 1)  # the client's own output must not mix with answers
     subject: Devices | App | None = None
     for line in sys.stdin:
         command = json.loads(line)

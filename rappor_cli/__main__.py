@@ -1,8 +1,8 @@
 """The entry point for `python -m rappor_cli` and the console script `rappor`.
 
 `run` takes over Ctrl-C before any command is imported, because imports take seconds on a busy
-machine. Processes that `multiprocessing` starts import this module first, so they find our
-packages.
+machine. Processes that `multiprocessing` starts import this module first, so they use this
+project's packages.
 """
 
 import io
@@ -19,17 +19,17 @@ prefer_own_packages()
 
 def run() -> None:
     """Run the command line and exit with its code."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise SIGINT is ignored
         signal.signal(signal.SIGINT, _stop)
     from rappor_cli.main import main
     from rappor_core.failures import failure_sentence
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # for letters outside its encoding
+        sys.stdout.reconfigure(errors="backslashreplace")  # for characters outside its encoding
     try:
         code = main(started=_let_commands_stop)
         sys.stdout.flush()
-    except BrokenPipeError:  # its reader has gone, as in `rappor ... | head`: not an error
+    except BrokenPipeError:  # the reader has exited, as in `rappor ... | head`: not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that exit can flush
         code = 1
     except OSError as error:  # standard output is full
@@ -39,7 +39,7 @@ def run() -> None:
 
 
 def _stop(_number: int, _frame: object) -> None:
-    """Exit at once: no work has started, and an import might swallow an exception."""
+    """Exit immediately: no work has started, and an import might swallow an exception."""
     os.write(2, b"rappor: stopped\n")
     os._exit(_STOPPED)
 

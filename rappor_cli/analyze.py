@@ -1,6 +1,6 @@
 """The commands that turn counts into results: `decode`, `density`, `flows`, `discover`, `compare`.
 
-Each command parses its options and makes one call. The decoder of the metric's kind then decodes
+Each command parses its options and makes one call. The decoder for the metric's kind then decodes
 the counts, and writes and prints the results.
 """
 
@@ -265,7 +265,7 @@ def density(
     question = Question(options=options, maps=maps)
     _decode("decode", [counts], metric, question, output, as_json, "density", behind)
     if not as_json:
-        from privacy_audit.findings import trackability_text  # its libraries load in half a second
+        from privacy_audit.findings import trackability_text  # its libraries load slowly
 
         print_note(trackability_text(location_of(counts[0])[0]))
 
@@ -373,7 +373,7 @@ def _decode(
 ) -> dict[str, Any]:
     """Decode, write and print; return the summary in results.json, if there is one.
 
-    `command` is the command that was typed, if it is only for the kinds that name it.
+    `command` is the typed command, if it applies only to kinds that list it.
     """
     kind = kind_of(groups[0])
     if command and kind.command != command:
@@ -401,7 +401,7 @@ def _source(
     last: str | None,
     split: SplitName | None = None,
 ) -> AggregateSource:
-    """Return the source: files, or days of a collector or its database (default: all)."""
+    """Return the source: files, or days from a collector or its database (default: all days)."""
     need_one(collector, database, aggregate or ())
     days = read_day(first), read_day(last)
     if aggregate:
@@ -418,7 +418,7 @@ def _source(
 
 
 def _window(metric: str, words: list[str], collector: str | None) -> AggregateSource:
-    """Return a window of a comparison: files, or days of a collector."""
+    """Return one window of a comparison: files, or days from a collector."""
     match = _RANGE.fullmatch(words[0])
     if len(words) == 1 and match is not None and match["days"]:
         if not collector:
@@ -446,7 +446,7 @@ def _question(
 
 
 def _candidates(text: str | None, column: str | None, map_file: Path | None) -> CandidateChoice:
-    """Return the candidates: a file, a range of numbers or days, or google's map."""
+    """Return the candidates from a file, a range of numbers or days, or google/rappor's map."""
     if text is not None and map_file is not None:
         raise typer.BadParameter("give one of --candidates and --map")
     match = None if text is None or Path(text).exists() else _RANGE.fullmatch(text)

@@ -30,7 +30,7 @@ app = command_group(
     "rappor archive verify archive",
 )
 
-FEW_REPORTS = 20_000_000  # summing fewer here is faster than starting processes
+FEW_REPORTS = 20_000_000  # with fewer, one process is faster than several
 Archive = Annotated[str, typer.Argument(help="Folder, or URL such as s3://bucket/archive.")]
 
 
@@ -43,10 +43,10 @@ def export(
     metric: Annotated[str | None, typer.Option(help="One metric; all by default.")] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Move raw reports of served days out of the collector's database. Each moves once.
+    """Move raw reports of served days out of the collector's database. Each report moves once.
 
     Only metrics with keep_raw_days have any. After a failure, run it again to continue. A damaged
-    block is set aside with the reason, the others move, and the command exits with 1.
+    block is skipped with a reason, the others move, and the command exits with 1.
     """
     from collector.domain.operations import COMMAND_LINE  # the other commands need no database
 
@@ -89,7 +89,7 @@ def sum_(
     on: shared.Engine = None,
     output: shared.FileOrScreen = None,
 ) -> None:
-    """Sum the reports of METRIC: the same aggregate that the collector returns for those days."""
+    """Sum the reports of METRIC. The result equals the collector's aggregate for those days."""
     if params is not None:
         if params_id or first or last or cohorts or on:
             raise typer.BadParameter("--params goes with a report CSV and -o alone")
@@ -110,7 +110,7 @@ def sum_(
 
 @app.command()
 def verify(archive: Archive, on: shared.Engine = None) -> None:
-    """Read every part whole, and check it against its digest and its sums."""
+    """Read every part completely, and check its digest and sums."""
     parts = list(read_entries(open_store(archive)))
     total = sum(part.num_reports for part in parts)
     with _executor(on, total) as executor, progress_bar("reports", total) as advance:

@@ -66,9 +66,9 @@ def audit(
         Path | None, typer.Option("-o", "--output", help="Write a page for the privacy officer.")
     ] = None,
 ) -> None:
-    """Attack a client, reopened between reports; exit code 1 if a claim is broken.
+    """Attack a client that is reopened between reports; exit code 1 if a claim is broken.
 
-    Figures are printed as they are measured. After Ctrl-C, the completed part is judged, printed
+    Figures are printed as they are measured. After Ctrl-C, the completed part is evaluated, printed
     and written.
     """
     file = load_metrics(metrics or DEFAULT_METRICS)

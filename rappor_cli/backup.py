@@ -1,7 +1,4 @@
-"""`rappor migrate`, `backup` and `restore`, for databases of collector and decoder service.
-
-The tables of a database show which of the two owns it.
-"""
+"""`rappor migrate`, `backup` and `restore`, for the collector's and decoder service's databases."""
 
 import os
 import sqlite3
@@ -72,9 +69,9 @@ def restore(
         ),
     ] = None,
 ) -> None:
-    """Make an SQLite database from FILE, or settle the open days of a restored PostgreSQL one.
+    """Restore an SQLite database from FILE, or settle the open days after a PostgreSQL restore.
 
-    The file of the database must not exist yet, and no program may be using the database.
+    The database file must not exist yet, and no program may be using the database.
 
     Days that a collector had not served at the time of the backup may have been served since, with
     reports that the backup lacks. Serving them again could reveal those reports as a difference.
@@ -117,7 +114,7 @@ def _ask_for_open_days() -> bool:
 
 
 def migrate(database: DatabaseOption = None) -> None:
-    """Bring a database to this version's schema, in one transaction. Make a backup first.
+    """Migrate a database to this version's schema, in one transaction. Make a backup first.
 
     An empty database becomes a collector's; the decoder service creates its tables when it starts.
     """
@@ -134,7 +131,7 @@ def migrate(database: DatabaseOption = None) -> None:
 
 
 def owner_of(url: str) -> Program:
-    """Return the owner of a database by its tables: the collector if there are none."""
+    """Return the owner of a database according to its tables; the collector if it is empty."""
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
         return COLLECTOR
@@ -147,7 +144,7 @@ def _has_table(url: str, table: str) -> bool:
 
 
 def _owner_of_file(file: Path) -> Program:
-    """Return the owner of a backup: the collector if the file is not a database."""
+    """Return the owner of a backup; the collector if the file is not a database."""
     tables = "SELECT count(*) FROM sqlite_master WHERE name = ?"
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as opened:
@@ -166,11 +163,11 @@ def _database_of_settings() -> str:
 def write_backup(
     output: Path, stem: str, keep: int | None, copy: Callable[[Path], int], now: datetime
 ) -> str:
-    """Write a backup, delete those that are too old, and return a sentence on both.
+    """Write a backup, delete old backups, and return a message about both.
 
     Args:
         output: A new file, or a folder that exists.
-        stem: The beginning of the names of this program's backups.
+        stem: The prefix of the names of this program's backups.
         keep: The number of backups to keep in a folder, or None for all.
         copy: A function that writes a file and returns its size in bytes.
         now: The time, UTC.

@@ -27,7 +27,7 @@ def close(
     database: shared.Database = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Close DAY and every day before it permanently: no more reports; the days can be served."""
+    """Close DAY and all earlier days permanently. They accept no more reports and can be served."""
     need_one(collector, database)
     parsed = read_day(day)
     if dry_run or not yes:
@@ -88,8 +88,8 @@ def clock(
 ) -> None:
     """Show the date by which the collector closes days, or confirm this machine's clock.
 
-    A collector stops closing and deleting while its clock is ahead of the last day seen by more
-    than has elapsed.
+    A collector stops closing and deleting if its clock has advanced by more than the elapsed time
+    since the last day seen.
     """
     if database is None:
         raise typer.BadParameter("name --database URL")

@@ -1,4 +1,4 @@
-"""The commands of `rappor` by role; they are listed at once and imported when they run."""
+"""The commands of `rappor` by role, which are listed without importing them."""
 
 import sys
 from collections.abc import Callable
@@ -58,7 +58,7 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
 COMMANDS = {name: entry for commands in ROLES.values() for name, entry in commands.items()}
 
 
-UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # of click, wherever typer keeps it
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # of click, which typer may bundle
 STOPPED = 130  # the exit code that shells report for a program ended by Ctrl-C
 
 
@@ -84,7 +84,7 @@ def run_command(arguments: list[str], started: Callable[[], None] | None = None)
         return 2
     except typer.Abort:
         code = 1
-    if code == STOPPED:  # typer prints nothing itself
+    if code == STOPPED:  # typer itself prints nothing
         print("rappor: stopped", file=sys.stderr)
     return code if isinstance(code, int) else 0
 
@@ -107,7 +107,7 @@ class LazyGroup(TyperGroup):
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is named first in the arguments."""
+        """Return the command that the first argument names."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is None or command is None:
             return name, command, rest
@@ -152,7 +152,7 @@ def _as_command(target: Any) -> Any:
 
 
 def _name_bad_values(command: Any) -> None:
-    """Make usage errors repeat the bad value, which some versions of typer omit."""
+    """Make usage errors quote the bad value, which some versions of typer omit."""
     for below in getattr(command, "commands", {}).values():
         _name_bad_values(below)
     for parameter in command.params:

@@ -49,7 +49,7 @@ def serve(
         int | None, typer.Option("--slots", help="Jobs that run at once; 0: workers run elsewhere.")
     ] = None,
 ) -> None:
-    """Run the website and a worker. Every setting can come as RAPPOR_DECODER_<NAME>."""
+    """Run the website and a worker. Every setting can also be given as RAPPOR_DECODER_<NAME>."""
     settings = _settings(
         database=database, host=host, port=port, collector=collector, job_slots=slots
     )
@@ -60,7 +60,7 @@ def serve(
 def worker(
     database: shared.ServedDatabase = None, collector: CollectorUrl = None, slots: Slots = None
 ) -> None:
-    """Run only a worker, on any machine that reaches the database."""
+    """Run only a worker, on any machine that can reach the database."""
     work(_settings(database=database, collector=collector, job_slots=slots))
 
 

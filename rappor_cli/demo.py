@@ -55,9 +55,9 @@ from simulations.experiments.demo import (
 )
 from simulations.populations.fleet import encode_fleet
 
-DEFAULT_CLIENTS = 100_000  # the first table appears within 20 s of processor time
-DEFAULT_DEVICES = 12_000  # by their errors, three values are out of order in 1 of 1,000 runs
-DEFAULT_PORT = 8100  # of the decoder service
+DEFAULT_CLIENTS = 100_000  # the first table appears after at most 20 s of processor time
+DEFAULT_DEVICES = 12_000  # the top three values are out of order in 1 of 1,000 runs
+DEFAULT_PORT = 8100  # the decoder service's port
 MAX_ROWS = 24
 _DATABASE = "collector.sqlite"
 
@@ -84,7 +84,7 @@ def demo(
 ) -> None:
     """Run a fleet of devices, a collector and the decoder on this machine, and show the result."""
     with listening(HOST, port) if serve else nullcontext():
-        pass  # an occupied port is an error now, not after minutes of work
+        pass  # report an occupied port now, not after minutes of work
     console = Console(markup=False)
     rng, today = np.random.default_rng(seed), datetime.now(UTC).date()
     plan = plan_words(clients, (epsilon_infinity, epsilon_one), today, rng)
@@ -154,7 +154,7 @@ def _show_metric(question: DemoMetric, url: str, folder: Path, console: Console)
 
 
 def _table(question: DemoMetric, decoding: Decoding) -> Table:
-    """Return a table of the most frequent true values, and of detected values that are false."""
+    """Return a table with the most frequent true values, and with falsely detected values."""
     name, truth = question.metric.name, question.true_shares
     detected = {row.value: row for row in decoding.detected}
     ranked = sorted(truth, key=lambda value: -truth[value])
@@ -191,10 +191,10 @@ def quickstart(
         bool, typer.Option("--serve", help="Accept reports of your app, too, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """See the metrics of FILE at work: a collector, virtual devices, a closed day, decoded tables.
+    """See the metrics in FILE at work, with a collector, virtual devices and decoded tables.
 
-    Devices have invented values with falling shares (1, 1/2, 1/3, ...). The printed commands also
-    work with real data.
+    Devices have synthetic values with decreasing frequencies (proportional to 1, 1/2, 1/3, ...).
+    The printed commands also work with real data.
     """
     metrics, today = load_metrics(file), datetime.now(UTC).date()
     for metric in metrics.declared:
@@ -258,7 +258,7 @@ def _candidates(metric: Metric, output: Path) -> str:
 
 
 def _run_shown(words: Sequence[str]) -> bool:
-    """Print a command and run it. Print an error of one metric, so that the others follow."""
+    """Print a command and run it. Print its error, if any, so that other metrics can follow."""
     print(f"\n$ rappor {shlex.join(words)}")
     try:
         load(words[0])(args=list(words[1:]), standalone_mode=False)

@@ -66,12 +66,12 @@ Say = Callable[[str], None]
 
 
 class DemoError(RapporError):
-    """The demonstration cannot be carried out."""
+    """An error that stops the demonstration."""
 
 
 @contextmanager
 def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
-    """Listen on this machine for the demo's alarm and print it; yield the Apprise URL for it."""
+    """Listen on this machine for the demo's alarm and print it; yield its Apprise URL."""
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -97,7 +97,7 @@ def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
 def prepared_service(
     output: Path, today: date, collector: str, say: Say, *, port: int
 ) -> Iterator[tuple[str, str, str]]:
-    """Run a service with a new database that is filled for the demo.
+    """Run a service with a new database that contains the demo's results.
 
     The database contains a candidate list, completed jobs, a schedule that has decoded each closed
     day, an alarm that was sent, and a release that waits for approval.
@@ -110,18 +110,17 @@ def prepared_service(
         port: The port of the service; 0 picks a free one.
 
     Yields:
-        The URL of the service, a key to sign in with, and the key of another person, who approves
-        the
-        release that the first one has proposed.
+        The URL of the service, a sign-in key, and the key of a second user, who approves the
+        release that the first user has proposed.
 
     Raises:
-        DemoError: A job did not end as it should.
+        DemoError: A job did not end as expected.
     """
     for leftover in output.glob(f"{FILE}*"):
         leftover.unlink()
     with ExitStack() as stack:
         hook = stack.enter_context(listening_alarms(say))
-        settings = load_settings(  # all set here, so that the operator's environment has no effect
+        settings = load_settings(  # sets everything: the operator's environment has no effect
             database=f"sqlite:///{output / FILE}",
             host=HOST,
             port=port,
@@ -148,7 +147,7 @@ def prepared_service(
         jobs = [service.jobs.submit(person, spec) for spec in _specs(today, listed)]
         _await_jobs(service, person, schedule, say)
         result = service.jobs.get(person, jobs[0].id).result_id
-        policy = POLICY.replace('""', '"demo@example.org"')  # owner, and audience
+        policy = POLICY.replace('""', '"demo@example.org"')  # the owner and the audience
         sources = [ReleaseSource(result=str(result))]
         release = NewRelease(name="start pages", policy=policy, sources=sources)
         proposed = service.releases.propose(person, release)
@@ -169,8 +168,8 @@ def show_service(
     Args:
         output: The folder of the databases, which are replaced.
         today: The open day, UTC.
-        rng: The generator of the values.
-        randomness: The randomness of the devices.
+        rng: The random generator for values.
+        randomness: The devices' source of random bytes.
         console: The console for addresses, keys and alarms.
         port: The port of the service; 0 picks a free one.
     """
@@ -194,7 +193,7 @@ def show_service(
 
 
 def collector_settings(database: Path, metrics: Path | None = None) -> Settings:
-    """Return the settings of a local collector, whatever the environment says.
+    """Return the settings for a local collector, regardless of the environment.
 
     Args:
         database: The database file, which is replaced.
@@ -254,7 +253,7 @@ def filled_collector(
 
 
 def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> ScheduleRow:
-    """Return a new schedule that decodes each closed day, with an alarm; add one for a series."""
+    """Return a new daily schedule with an alarm; also add a schedule for a series."""
     daily = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
         options=Choices(correction="bonferroni"),
@@ -288,7 +287,7 @@ def _specs(today: date, listed: CandidateSpec) -> list[JobSpec]:
 
 
 def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, say: Say) -> None:
-    """Wait until every job is done, every day of the schedule decoded, and its alarm sent."""
+    """Wait until all jobs are done, all scheduled days are decoded, and the alarm is sent."""
     deadline, ended = time.monotonic() + JOB_SECONDS, set[str]()
     while time.monotonic() < deadline:
         rows = service.jobs.all(person, limit=MAX_JOBS)

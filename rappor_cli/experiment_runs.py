@@ -1,4 +1,4 @@
-"""Runs of an experiment of `rappor simulate`, with a table, a manifest and files.
+"""Runs of a `rappor simulate` experiment, with a table, a manifest and files.
 
 The manifest contains the seed and all figures.
 """
@@ -21,7 +21,7 @@ from rappor_cli import options as shared
 from rappor_cli.text import text_table
 from simulations.outcome import ExperimentOutcome
 
-_WIDTH = 320  # columns; no table of figures is wider
+_WIDTH = 320  # columns; every table of figures is narrower
 DEFAULT_OUTPUT = Path("simulation-output")
 
 
@@ -37,12 +37,12 @@ Experiment = Callable[..., ExperimentOutcome]  # arguments: a run and the experi
 
 
 def command_of(name: str, experiment: Experiment, small: Mapping[str, Any]) -> Callable[..., None]:
-    """Return the command of an experiment: its own settings, then the shared options.
+    """Return the command for an experiment: its own settings, then the shared options.
 
     Args:
         name: The name of the command.
-        experiment: A function whose parameters after the run are options of typer.
-        small: The settings of `--small` and of `make simulate`.
+        experiment: A function whose parameters after the run are typer options.
+        small: The settings for `--small` and for `make simulate`.
     """
 
     def command(
@@ -108,7 +108,7 @@ def manifest_of(
 ) -> dict[str, Any]:
     """Return the manifest of an experiment: settings, versions and every figure.
 
-    A figure that is not defined is null.
+    An undefined figure is null.
     """
     return {
         "experiment": name,

@@ -1,4 +1,4 @@
-"""The experiments of `rappor simulate` on lists of values, with their settings and columns.
+"""The `rappor simulate` experiments on value lists, with their settings and columns.
 
 Each function accepts a run and the settings as options, and returns the measurements and their
 presentation. The experiments themselves are in `simulations`.
@@ -27,7 +27,7 @@ from simulations.experiments import poisoning as forging
 from simulations.experiments import processes as machines
 from simulations.outcome import ExperimentOutcome, outcome_of
 
-MONDAY = date(2026, 11, 2)  # the first week of a fleet, unless the option --from is given
+MONDAY = date(2026, 11, 2)  # the first week of a fleet, unless --from is given
 Runs = Annotated[int, typer.Option(min=2, help="Draws of each setting.")]
 
 
@@ -53,7 +53,7 @@ def exponential(
     correction: CorrectionOption = "bonferroni",
     alpha: shared.Alpha = DEFAULT_ALPHA,
 ) -> ExperimentOutcome:
-    """Decode 100 exponential shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
+    """Decode 100 exponential shares from 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
     options = DecodeOptions(method=method, correction=correction, alpha=alpha)
     return _paper(run, [partial(paper.exponential, reports, options=options)])
 
@@ -76,7 +76,7 @@ def processes(
         int, typer.Option(min=100, help="Machines, with more than 18 reports each.")
     ] = machines.DEVICES,
 ) -> ExperimentOutcome:
-    """Decode ten processes of machines that report often, with the real variance."""
+    """Decode ten processes from machines that report often, using the true variance."""
     with progress_bar("collections", runs * len(machines.WAYS)) as advance:
         rows = machines.processes(runs, devices, run.rng, advance=advance)
     return outcome_of(rows, machines.COLUMNS)
@@ -90,7 +90,7 @@ def homepages(
     runs: Annotated[int, typer.Option(min=1, help="Draws of each distribution.")] = 5,
     repeated: Annotated[int, typer.Option(min=2, help="Reports per device if repeated.")] = 30,
 ) -> ExperimentOutcome:
-    """Show which home pages are detected with valid error rates, next to the paper's 31.
+    """Detect home pages with valid error rates, and compare with the paper's 31.
 
     There are 8,616 candidates.
     """
@@ -107,7 +107,7 @@ def longitudinal(
         int, typer.Option(min=1_000, help="Attacked devices, for each mode and number of periods.")
     ] = 400_000,
 ) -> ExperimentOutcome:
-    """Measure what an adversary learns from all reports of a device over a year, by mode."""
+    """Measure what an adversary learns from a year of one device's reports, by mode."""
     with progress_bar("attacks", len(over_time.modes()) * len(over_time.PERIODS)) as advance:
         rows = over_time.longitudinal(devices, run.rng, over_time.PERIODS, advance)
     return outcome_of(rows, over_time.COLUMNS)
@@ -120,7 +120,7 @@ def poisoning(
     ] = forging.REPORTS,
     runs: Runs = 10,
 ) -> ExperimentOutcome:
-    """Measure how far fabricated reports move an estimate, and which checks detect them."""
+    """Measure how much fabricated reports shift an estimate, and which checks detect them."""
     number = 1 + len(forging.WAYS) * len(forging.FRACTIONS)
     with progress_bar("ways and parts", number) as advance:
         rows = forging.poisoning(runs, reports, run.rng, forging.FRACTIONS, advance)
@@ -151,7 +151,7 @@ def fleet(
     alpha: shared.Alpha = DEFAULT_ALPHA,
     first: Annotated[str | None, typer.Option("--from", help="Monday of the first week.")] = None,
 ) -> ExperimentOutcome:
-    """Simulate weeks of a fleet of any size, exactly in law, and decode 1, 2, 4, ... of them.
+    """Simulate a fleet of any size with the exact distribution; decode 1, 2, 4, ... weeks.
 
     The counts of each week are written as an aggregate file.
     """

@@ -1,6 +1,6 @@
 """The entry point of `rappor`, which runs a command and reports errors in one line.
 
-Exit codes: 0 done, 1 rejected or failed with a one-line reason, 2 wrong usage, 130 Ctrl-C.
+Exit codes: 0 success, 1 rejected or failed with a one-line reason, 2 wrong usage, 130 Ctrl-C.
 """
 
 import sys
@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None, started: Callable[[], None] | None 
     """Run `rappor` and return its exit code.
 
     Args:
-        arguments: The words of the command line; by default those of the process.
+        arguments: The words of the command line; by default the process's arguments.
         started: A function that is called when a command is loaded and may run.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None, started: Callable[[], None] | None 
         from rappor_cli.commands import run_command  # typer may be missing
 
         return run_command(arguments, started)
-    except KeyboardInterrupt:  # before or after the command itself
+    except KeyboardInterrupt:  # raised before or after the command itself
         print("rappor: stopped", file=sys.stderr)
         return _STOPPED
     except ModuleNotFoundError as error:
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None, started: Callable[[], None] | None 
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """Return the errors that files, databases and memory raise.
+    """Return the error types that file, database and memory problems raise.
 
     Any other error is a defect, and keeps its traceback.
     """

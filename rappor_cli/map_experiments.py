@@ -39,9 +39,9 @@ def location_coverage(
     ] = [20_000, 100_000, 1_000_000],  # noqa: B006 - typer copies it
     maps: Annotated[int, typer.Option(min=1, help="Maps of each metric and size.")] = 20,
 ) -> ExperimentOutcome:
-    """Measure how often intervals of single cells contain the truth, on simulated maps.
+    """Measure how often the intervals of individual cells contain the truth, on simulated maps.
 
-    The maps are those of a file's metrics.
+    The maps are for the metrics in a file.
     """
     declared = [one for one in load_metrics(metrics).declared if has_map(one)]
     chosen = [one for one in declared if not metric or one.base_name in metric]
@@ -84,7 +84,7 @@ def flow_coverage(
         typer.Option(help="CSV of the true matrix: origin,destination,count by names of cells."),
     ] = None,
 ) -> ExperimentOutcome:
-    """Measure how often intervals of flows, zones, cells and bands hold, on simulated counts."""
+    """Measure how often intervals for flows, zones, cells and bands contain the truth."""
     if metrics and (epsilon or cohorts):
         raise typer.BadParameter("--epsilon and --cohorts go with the simulated city")
     settings = list(product(epsilon or [2.0], devices, world or [FlowWorld.AS_IS]))
@@ -111,7 +111,7 @@ def flow_coverage(
 
 
 def _flow_metric(path: Path, name: str | None) -> Metric:
-    """Return the flow metric of a file. Raises ParameterError unless exactly one matches."""
+    """Return the flow metric in a file. Raises ParameterError unless exactly one matches."""
     found = [metric for metric in load_metrics(path).declared if isinstance(metric.details, Flow)]
     found = [one for one in found if name in (None, one.name)]
     if len(found) != 1:

@@ -80,7 +80,7 @@ def check(
     ] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Print a verdict for each metric of FILE: ship, think, or do not. Exit code 1 for errors."""
+    """Print a verdict for each metric in FILE: ship, think, or do not. Exit code 1 on errors."""
     if relay and population is None:
         raise typer.BadParameter("needs --population: a relay hides devices among each other")
     metrics, refused = load_for_devices(file)
@@ -106,7 +106,7 @@ def check(
 
 
 def _print_verdicts(metrics: Sequence[Metric], findings: Sequence[Finding]) -> None:
-    """Print a line for each metric: the verdict, two figures, and the reasons."""
+    """Print one line per metric, with the verdict, two figures and the reasons."""
     headings = ("metric", "verdict", f"{100 * PRIOR:g} % sure: after a report", "after all", "why")
     rows = []
     for metric in metrics:
@@ -120,7 +120,7 @@ def _print_verdicts(metrics: Sequence[Metric], findings: Sequence[Finding]) -> N
 def _shared_sentences(
     metrics: Sequence[Metric], population: int | None, *, guess: bool
 ) -> Iterator[str]:
-    """Yield what each metric reveals; a sentence that several metrics share appears once."""
+    """Yield sentences on what each metric reveals; print shared sentences only once."""
     holders: dict[str, list[str]] = {}
     for metric in metrics:
         text = risk_text(metric, crowd_of(metric, population) if guess else None)
@@ -182,7 +182,7 @@ def publish(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")],
     contact: Annotated[str, typer.Option(help="A contact for questions; shown as given.")] = "",
 ) -> None:
-    """Write a public page on FILE: what is collected, by whom, until when, at which epsilon."""
+    """Write a public page about FILE: what is collected, by whom, until when, and the epsilon."""
     from decoder.output.dictionary import entries_of, write_site  # its templates load slowly
 
     entries = entries_of(load_metrics(file).declared, datetime.now(UTC).date())
@@ -212,7 +212,7 @@ def list_(
     as_json: shared.Json = False,
     watching: Annotated[bool, typer.Option("--watch", help="Watch until Ctrl-C.")] = False,
 ) -> None:
-    """List the metrics of a collector: versions, totals, days served, epsilons, owners, ends."""
+    """List a collector's metrics: versions, totals, days served, epsilons, owners, end dates."""
     need_one(collector, database)
     if watching and as_json:
         raise typer.BadParameter("give one of --watch and --json")
@@ -239,7 +239,7 @@ def list_(
 
 
 def watch(read: Callable[[], list[dict[str, Any]]]) -> None:
-    """Print a line for each version now, and again when reports arrive, until Ctrl-C."""
+    """Print one line per version now, and again when reports arrive, until Ctrl-C."""
     shown: dict[tuple[str, str], str] = {}
     while True:
         for metric in read():
@@ -251,10 +251,10 @@ def watch(read: Callable[[], list[dict[str, Any]]]) -> None:
 
 
 def arrivals(listed: Mapping[str, Any]) -> str:
-    """Return a line on the reports of a version, and when the next days can be decoded."""
+    """Return a line about a version's reports, and when the next days can be decoded."""
     state = "" if listed["state"] == "current" else f" ({listed['params_id']}, {listed['state']})"
     text = f"{listed['name']}{state}: {counted(listed['accepted'], 'report')} accepted"
-    coming = listed.get("next")  # missing from collectors of an earlier version
+    coming = listed.get("next")  # collectors of earlier versions do not send it
     if "today" in listed:
         text += f", {listed['today']:,} today"
     if listed["served"]:
@@ -278,7 +278,7 @@ def push(
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
-    """Declare the metrics of FILE at a collector, or new versions of them."""
+    """Declare the metrics in FILE, or new versions of them, on a collector."""
     need_one(collector, database)
     if file.suffix == COMPILED_ENDING:
         raise typer.BadParameter(f"{file} is compiled for devices; push the metrics.toml")
@@ -313,7 +313,7 @@ def retire(
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
-    """Accept no more reports of METRIC. The collected reports are served as before."""
+    """Stop accepting reports for METRIC permanently. Collected reports are still served."""
     need_one(collector, database)
     if collector is not None:
         path = f"/v1/metrics/{metric}/retire"
@@ -332,7 +332,7 @@ def pause(
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
-    """Accept no reports of METRIC for now; devices then stop recording it for a day.
+    """Stop accepting reports for METRIC for now; devices then stop recording it for a day.
 
     After that day, a device records and sends one report. If the metric is still paused, the device
     waits another day.
@@ -348,10 +348,10 @@ def pause(
 
 
 def metric_row(listed: Mapping[str, Any]) -> list[str]:
-    """Return the row of a metric version that a collector lists.
+    """Return the table row for a metric version on a collector.
 
-    The two figures on a suspicion of `PRIOR`, after one report and after all, are "?" for a kind
-    that this program does not know.
+    Two figures show what a suspicion of `PRIOR` can become after one report and after all. They are
+    "?" if this program does not know the kind.
     """
     definition, served = listed["definition"], listed["served"]
     try:

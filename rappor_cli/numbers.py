@@ -6,13 +6,13 @@ from typing import overload
 
 import typer
 
-# 1,000,000 or 1 000 000, and not 0,001 or 1,5M
+# matches 1,000,000 and 1 000 000, but not 0,001 or 1,5M
 _THOUSANDS = re.compile(r"\A[1-9]\d{0,2}([, ]\d{3})+(?![\d, ]*\d)")
 
 
 def number(text: str | float) -> float:
     """Parse 1e6, 1_000_000, 1,000,000, 5M, 20k or 2 %; reject a decimal comma."""
-    if isinstance(text, float):  # the default of an option
+    if isinstance(text, float):  # an option's default
         return text
     plainly = text.strip().replace("_", "").lower()
     plainly = _THOUSANDS.sub(lambda match: re.sub("[, ]", "", match.group()), plainly)
@@ -46,7 +46,7 @@ def read_day(text: None) -> None: ...
 @overload
 def read_day(text: str | None) -> date | None: ...
 def read_day(text: str | None) -> date | None:
-    """Parse a date written YYYY-MM-DD; anything else is wrong usage (exit 2)."""
+    """Parse a date written YYYY-MM-DD; any other text is wrong usage (exit 2)."""
     if text is None:
         return None
     try:

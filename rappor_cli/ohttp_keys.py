@@ -1,4 +1,4 @@
-"""`rappor ohttp-keys`: create, list and retire the keys of devices behind a relay."""
+"""`rappor ohttp-keys`: create, list and retire keys for devices behind a relay."""
 
 import json
 from base64 import b64encode
@@ -34,7 +34,7 @@ def create(
     file: FileOption,
     output: shared.NewFile,
 ) -> None:
-    """Add a key to the file, and write its public part, which ships with the app's next release.
+    """Add a key to the file, and write its public part to ship with the app's next release.
 
     A running collector detects it within a second. The file contains secrets: copy it to every host
     and to a secret store; `rappor backup` does not include it.
@@ -54,7 +54,7 @@ def list_(
     ] = 90,
     as_json: shared.Json = False,
 ) -> None:
-    """List keys: number, creation, age in days, whether a newer one is due, retirement."""
+    """List keys: number, creation, age in days, whether a new key is due, retirement."""
     rows, today = read_relay_keys(file), _today()
     newest = max((row.created for row in rows if row.private is not None), default=None)
     if as_json:
@@ -78,8 +78,8 @@ def retire(
 ) -> None:
     """Delete the private part of a key permanently.
 
-    Releases with that key can then send nothing more. Reports encrypted with it can never be
-    opened.
+    App releases with that key can then no longer send reports. Reports encrypted with it can never
+    be decrypted.
     """
     if (key_id is None) == (older_than is None):
         raise typer.BadParameter("name one key, or --older-than DAYS")

@@ -1,6 +1,6 @@
 """The options and arguments that several commands share, each with one name, type and help text.
 
-Commands use these definitions, so that the same name is the same option everywhere.
+Commands use these definitions, so that an option means the same everywhere.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ def command_group(text: str, example: str) -> typer.Typer:
     """Return a command group whose help ends with a working example.
 
     Args:
-        text: The purpose of its commands.
+        text: The purpose of the group's commands.
         example: A whole command line that begins with `rappor`.
     """
     return typer.Typer(
@@ -28,14 +28,14 @@ def command_group(text: str, example: str) -> typer.Typer:
 
 
 def between(level: float) -> float:
-    """Check that a level is above 0 and below 1. Raises typer.BadParameter."""
+    """Check that a level is between 0 and 1. Raises typer.BadParameter otherwise."""
     if not 0 < level < 1:
         raise typer.BadParameter(f"'{level:g}' is not between 0 and 1")
     return level
 
 
 def bounded_repeats(repeats: float | None) -> float | None:
-    """Reject less than one report per device, and more than an aggregate can count."""
+    """Require at least one report per device, and no more than an aggregate can count."""
     if repeats is not None and not 1 <= repeats <= MAX_COUNT:
         raise typer.BadParameter(
             f"{repeats:g} reports per device are not from 1 to the {MAX_COUNT:,} that an "
@@ -44,7 +44,7 @@ def bounded_repeats(repeats: float | None) -> float | None:
     return repeats
 
 
-# Output: what is printed, and where files go.
+# Output options: what is printed, and where files are written.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 FileOrScreen = Annotated[
@@ -59,7 +59,7 @@ ExperimentFolder = Annotated[Path, typer.Option("--output", "-o", help="Folder f
 NewFile = Annotated[Path, typer.Option("--output", "-o", help="A new file.")]
 NewFolder = Annotated[Path, typer.Option("--output", "-o", help="A folder that does not exist.")]
 
-# Sources of counts.
+# Sources for counts.
 AggregateFiles = Annotated[
     list[Path] | None,
     typer.Option("--aggregate", help="Aggregate file of the metric; may be repeated.", exists=True),

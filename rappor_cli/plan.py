@@ -1,4 +1,4 @@
-"""`rappor plan`: choose parameters of a metric, and predict its results and cost."""
+"""`rappor plan`: choose a metric's parameters, and predict its results and cost."""
 
 import json
 import sys
@@ -95,11 +95,11 @@ def plan(
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Solve for the number that is missing, and predict the results and their cost.
+    """Solve for the missing number, and predict the results and their cost.
 
     Give two of these three: what to detect (--share or --error), devices, an epsilon. The command
-    solves for the third; with all three, for candidates or periods. On a terminal, without options,
-    it asks.
+    solves for the third; if all three are given, it solves for candidates or periods. On a
+    terminal, without options, it prompts for them.
     """
     existing = None if metrics is None else load_metrics(metrics)
     table = _table(kind, period, keys or ())
@@ -110,7 +110,7 @@ def plan(
             share, devices, epsilon, candidates, periods = _ask()
     else:
         _refuse_given(context, ("candidates", "shares"), f"kind {kind!r}")
-        if "values" not in _options(kind):  # then `mode` is a key of the metric
+        if "values" not in _options(kind):  # in that case, `mode` is a key of the metric
             _refuse_given(context, ("values",), f"kind {kind!r}")
             table |= {} if mode is ModeName.AUTO else {"mode": mode.value}
     question = Question(
@@ -162,7 +162,7 @@ def _refuse_given(context: typer.Context, names: Iterable[str], what: str) -> No
 
 
 def _table(kind: str, period: PeriodName | None, keys: Iterable[str]) -> dict[str, Any]:
-    """Return the fixed keys of `metrics.toml`. Raises PlanError for an invalid --set."""
+    """Return the fixed keys of `metrics.toml`. Raises PlanError if a --set is invalid."""
     table: dict[str, Any] = {
         "kind": kind,
         "description": "Planned metric",
@@ -189,7 +189,7 @@ def _expected(shares: Path | None) -> ExpectedShares | None:
 
 
 def _ask() -> list[Number]:
-    """Ask for share, devices, epsilon, candidates and periods; blank for unknown or default."""
+    """Prompt for share, devices, epsilon, candidates, periods; blank for unknown or default."""
     questions = (
         ("Smallest share to detect (as 1%; blank: solve for it)", None),
         ("Devices that report (as 1M; blank: solve for it)", None),
@@ -207,12 +207,12 @@ def _ask() -> list[Number]:
 def _findings(
     text: str, existing: MetricsFile | None, budget: Number, population: int
 ) -> list[str]:
-    """Return the warnings and errors of the whole check as lines.
+    """Return the warnings and errors from the complete check as lines.
 
     Args:
         text: A `metrics.toml` with only the planned metric.
         existing: The metrics that the device already has.
-        budget: The budget for both together.
+        budget: The budget for the planned and existing metrics together.
         population: The number of devices that report.
     """
     before = {} if existing is None else dict(existing.metrics)

@@ -33,7 +33,7 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 def stage_bars() -> Iterator[Callable[[str, float, float], None]]:
     """Show a progress bar for each stage; yield a function to call with (stage, done, total).
 
-    If stderr is not a terminal, print an estimate for a stage of a minute or more.
+    If stderr is not a terminal, print an estimate if a stage takes a minute or more.
     """
     with _bars(BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()) as progress:
         bars: dict[str, TaskID] = {}
@@ -54,7 +54,7 @@ def stage_bars() -> Iterator[Callable[[str, float, float], None]]:
 
 @contextmanager
 def spinner(what: str) -> Iterator[None]:
-    """Show that work of unknown length is in progress."""
+    """Show that a task of unknown length is in progress."""
     with _bars(SpinnerColumn(), TimeElapsedColumn(), transient=True) as progress:
         progress.add_task(what, total=None)
         yield

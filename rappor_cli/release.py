@@ -54,7 +54,7 @@ def risk(
     k: Annotated[int, typer.Option(min=1, help="Exit code 1 if a key has fewer rows.")] = 1,
     as_json: shared.Json = False,
 ) -> None:
-    """Count for each row of TABLE how many rows may share its key, missing values included."""
+    """Count, for each row of TABLE, the rows that may share its key, including missing values."""
     names = columns.split(",")
     declared = load_domain(domain).select(names)
     report = assess_risk(read_columns(table, names), declared, method)
@@ -87,7 +87,7 @@ def measure(
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Measure how much of ORIGINAL remains in PUBLISHED, and what it reveals about its persons.
+    """Measure how much of ORIGINAL remains in PUBLISHED, and what it reveals about individuals.
 
     The measures are distances, counting queries, rows equal to an original, the origin test, the
     missing person and record linkage: docs/publication.md, "Measures".
@@ -124,7 +124,7 @@ def series(
     person: Annotated[str, typer.Option(help="Column of the person.")] = "person",
     slot: Annotated[str, typer.Option(help="Column of the slot, from 0 to --slots - 1.")] = "slot",
 ) -> None:
-    """Publish how many persons were present in each slot, with differential privacy.
+    """Publish how many people were present in each slot, with differential privacy.
 
     Each person counts in at most --most slots, drawn at random. The charge is recorded in the
     ledger before noise is drawn.

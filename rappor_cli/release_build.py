@@ -54,7 +54,7 @@ def build(
     ] = None,
     issued: shared.Issued = None,
 ) -> None:
-    """Build a release of decoded tables: rounded, suppressed, signed.
+    """Build a release from decoded tables, which are rounded, suppressed and signed.
 
     Earlier releases must be signed by a --public-key, unless --unsigned-earlier is given.
     """
@@ -68,7 +68,7 @@ def build(
         release = build_release(tables, rules, day, earlier=before, hierarchies=trees)
     files = write_release(release, output, sign, name)
     _print_tables(release)
-    for note in release.notes[1:]:  # the first one explains releases
+    for note in release.notes[1:]:  # the first note explains releases
         print(visible(note))
     print(f"{'signed' if sign else 'not signed'}; files in {output}: {', '.join(files)}")
 
@@ -81,7 +81,7 @@ def audit(
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Show what a reader can infer from published tables that their policies promise to hide.
+    """Show which facts a reader can infer although the release policies promise to hide them.
 
     Exit code 1 if a hidden number is known more closely than promised.
     """
@@ -115,7 +115,7 @@ def diff(
     public_key: shared.PublicKeys = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Show for approval what NEW publishes that OLD does not, and what has changed."""
+    """Show, for approval, what NEW adds to OLD and what has changed."""
     trusted = [load_public_key(path) for path in public_key or []]
     first, second = (read_release(folder, trusted) for folder in (old, new))
     changes, rules = compare_releases(first, second), policy_changes(first, second)
@@ -172,7 +172,7 @@ def keygen(
 def read_earlier(
     folders: list[Path] | None, public_keys: list[Path] | None, *, unsigned: bool
 ) -> list[Release]:
-    """Read and verify earlier releases by their signatures, or only by digests if `unsigned`."""
+    """Read earlier releases, and verify their signatures (only their digests if `unsigned`)."""
     if folders and unsigned == bool(public_keys):
         raise typer.BadParameter(
             "--earlier needs the signer's --public-key FILE, or --unsigned-earlier"
@@ -200,7 +200,7 @@ def day_of_issue(text: str | None) -> date:
 def trees_of(pairs: list[str] | None, columns: list[str]) -> dict[str, Hierarchy]:
     """Parse COLUMN=FILE options into a tree for each column.
 
-    Raises a usage error for an unknown column.
+    Raises a usage error if a column is unknown.
     """
     trees = _trees(pairs)
     if unknown := set(trees) - set(columns):
@@ -213,7 +213,7 @@ def _trees(pairs: list[str] | None) -> dict[str, Hierarchy]:
 
 
 def name_and_value(text: str) -> tuple[str, str]:
-    """Return the parts of NAME=VALUE. Raises a usage error for anything else."""
+    """Return the parts of NAME=VALUE. Raises a usage error if the text has another form."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE")

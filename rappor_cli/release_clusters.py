@@ -94,7 +94,7 @@ def co_cluster_table(
     """Group the rows of TABLE and the values of its columns by similarity.
 
     The command writes the recoded table, learned hierarchies and a page. Values with fewer rows
-    than --floor become one value, "other values". Publish only published.csv. It carries no
+    than --floor become one value, "other values". Publish only published.csv. The result has no
     epsilon: docs/publication.md explains what it protects against.
     """
     if publish is not Publish.NOTHING and k is None:
@@ -159,8 +159,8 @@ def anonymize_table(
 
     k-anonymity is not differential privacy. Values in fewer than k rows are never named. With
     --hierarchies learnt, the trees are derived from TABLE by co-clustering (2 columns or more), and
-    reveal some of it. A tree of --hierarchy is yours, and every node of it may be named. A warning
-    counts the classes whose rows all have the same value in a column of --keep.
+    reveal some of it. A tree from --hierarchy is your own, and every node in it may be named. A
+    warning counts the classes whose rows all have the same value in a column of --keep.
     """
     names, whole_names = _names(columns), _names(keep)
     if set(names) & set(whole_names):
@@ -205,7 +205,7 @@ def anonymize_table(
 def _write_classes(
     result: Anonymized, names: list[str], whole: Mapping[str, list[str]], output: Path
 ) -> None:
-    """Write the published table, and print how much it kept and what it does not hide."""
+    """Write the published table, and print how much detail it preserves and what it reveals."""
     published = result.to_table()
     columns = {name: published[name] for name in names} | {**whole}
     _write(_sorted(columns, result.published.tolist()), output)
@@ -219,7 +219,7 @@ def _write_classes(
 
 
 def _warn_of_one_value(name: str, result: Anonymized, values: Sequence[str]) -> None:
-    """Print a warning if classes have only one value in a column that is published unchanged."""
+    """Print a warning if a class has only one value in a column that is published unchanged."""
     remaining = np.array(values)[result.published].tolist()
     alone = class_diversity(result.of_row[result.published], remaining)
     classes = alone.distinct == 1

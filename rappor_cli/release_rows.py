@@ -50,7 +50,7 @@ def decoded(
     public_key: shared.PublicKeys = None,
     unsigned_earlier: shared.UnsignedEarlier = False,
 ) -> None:
-    """Draw sets of rows from decoded estimates and their errors, at no further cost to privacy.
+    """Draw sets of rows from decoded estimates and their errors, at no additional privacy cost.
 
     Analyze each set, then combine the results as synthesis.json explains. The folder is a release
     that rappor release verify checks and --earlier of later releases accepts.
@@ -122,7 +122,7 @@ def ledger(
     epsilon: Annotated[float | None, typer.Option(help="Create a ledger with this limit.")] = None,
     delta: Annotated[float, typer.Option(help="Total limit of delta of a new file.")] = 0.0,
 ) -> None:
-    """Show what was spent on a data set, or create its ledger with --epsilon."""
+    """Show the epsilon spent on a data set, or create its ledger with --epsilon."""
     if epsilon is not None:
         make_ledger(file, Charge(epsilon, delta))
     content = read_ledger(file)

@@ -35,7 +35,7 @@ def aggregate(
     database: shared.Database = None,
     output: shared.FileOrScreen = None,
 ) -> None:
-    """Write the aggregate of METRIC as JSON: reports and bit counts of each cohort."""
+    """Write the aggregate of METRIC as JSON: reports and bit counts for each cohort."""
     need_one(collector, database)
     if output is not None:
         claim_file(output)
@@ -54,7 +54,7 @@ def aggregate(
 
 @app.callback()
 def _group() -> None:
-    """Export raw reports, if a metric keeps them (keep_raw_days)."""
+    """Export raw reports if a metric stores them (keep_raw_days)."""
 
 
 @app.command()
@@ -67,10 +67,9 @@ def export(
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
-    """Write the raw reports of closed days, one line of JSON each. Needs an admin key; audited.
+    """Write the raw reports of closed days as JSON lines. Requires an admin key; audited.
 
-    Only reports that METRIC keeps are available (keep_raw_days). The file appears when it is
-    complete.
+    Only reports that METRIC stores (keep_raw_days) are available. The file appears when complete.
     """
     need_one(collector, database)
     days = read_day(first), read_day(last)

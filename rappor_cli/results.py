@@ -14,8 +14,8 @@ from decoder.tables.format import short
 from decoder.tables.table import Table
 from rappor_cli.text import plain, text_table
 
-MAX_ROWS = 25  # of a printed table; the files have all rows
-MAX_LETTERS = 80  # of a printed cell
+MAX_ROWS = 25  # the maximum in a printed table; the files have all rows
+MAX_LETTERS = 80  # the maximum in a printed cell
 
 
 def print_result(
@@ -25,8 +25,8 @@ def print_result(
 
     Args:
         result: The result.
-        kind: The decoder of the result's metric kind.
-        written: The files of the result, or none if it was not written.
+        kind: The decoder for the result's metric kind.
+        written: The files of the result, empty if it was not written.
         as_json: Whether to print results.json instead, with the main table if that is not in it.
     """
     if as_json:

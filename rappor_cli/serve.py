@@ -18,7 +18,7 @@ def serve(
     workers: Annotated[int | None, typer.Option(help="Processes (PostgreSQL only).")] = None,
     open_: Annotated[bool, typer.Option("--open", help="Without keys; loopback only.")] = False,
 ) -> None:
-    """Run the collector until it is stopped. Every setting can come as RAPPOR_<NAME>."""
+    """Run the collector until it is stopped. Every setting can also be given as RAPPOR_<NAME>."""
     settings = _settings(
         metrics=metrics, database=database, host=host, port=port, workers=workers,
         require_keys=False if open_ else None,
@@ -37,7 +37,7 @@ def consume(
         typer.Option("--leave", help="Like --until-end; then days close without waiting for it."),
     ] = False,
 ) -> None:
-    """Count reports from the broker until stopped. Settings are those of rappor serve."""
+    """Count reports from the broker until stopped. Settings are the same as for rappor serve."""
     from collector.broker.consumer import consume as count
 
     counted = count(

@@ -14,7 +14,7 @@ app = command_group(
     "Run a published or calibration experiment, from fresh draws.",
     "rappor simulate normal --reports 10000",
 )
-EXPERIMENTS: Mapping[str, tuple[Experiment, Mapping[str, Any]]] = {  # with settings of --small
+EXPERIMENTS: Mapping[str, tuple[Experiment, Mapping[str, Any]]] = {  # with the settings for --small
     "normal": (lists.normal, {}),
     "exponential": (lists.exponential, {}),
     "processes": (lists.processes, {"runs": 3}),

@@ -28,7 +28,7 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
 
     A database is created only if `may_be_new`; otherwise a mistyped path would appear to be empty.
     """
-    # Imported here, because it takes most of a second and commands that read files do not need it.
+    # Imported here, because it takes almost a second, and commands that read files do not need it.
     from collector.domain.operations import Collector
     from collector.store.database import CollectorDatabase
     from rappor_server.database import make_engine, parse_url
@@ -65,7 +65,7 @@ class StoredWindow:
     params_id: str | None = None
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Read the counts. Raises DecodeError, or the collector's RapporError."""
+        """Read the counts. Raises DecodeError or the collector's RapporError on failure."""
         from collector.domain.operations import COMMAND_LINE  # as in `opened`
 
         with opened(self.database) as service:
@@ -82,7 +82,7 @@ class StoredWindow:
             return list(fetch_parts(self.metric, listed, fetch, days, self.split, note))
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
-        """Raise DecodeError: a series needs a collector over HTTP, or files."""
+        """Raise DecodeError, because a series requires a collector over HTTP, or files."""
         del each, note
         raise DecodeError("a series needs a collector over HTTP, or files; give one of these")
 
@@ -92,8 +92,8 @@ def need_one(
 ) -> None:
     """Raise a usage error unless exactly one source was named.
 
-    Files and a collector take precedence over a database in the environment. A database that is
-    typed next to them is an error, because it would be ignored.
+    Files and a collector take precedence over a database in the environment. A database in the same
+    command line is an error, because it would be ignored.
     """
     typed = None if database == os.environ.get(DATABASE_VARIABLE) else database
     options = {"--aggregate": files, "--collector": collector, "--database": typed}

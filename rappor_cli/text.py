@@ -16,13 +16,13 @@ UNBROKEN = 14  # a name of at most this many letters is never wrapped
 def plain(value: str) -> Text:
     """Return text for the terminal, without markup and with unsafe characters escaped.
 
-    Unsafe are control characters and characters that change the writing direction.
+    Control characters and characters that change the writing direction are unsafe.
     """
     return Text(visible(value))
 
 
 def print_note(text: str) -> None:
-    """Print a note to stderr, such as on what a job left out."""
+    """Print a note to stderr, such as on data that a job skipped."""
     Console(stderr=True).print(Text.assemble(("note ", "yellow"), plain(text)), soft_wrap=True)
 
 
@@ -54,7 +54,7 @@ def print_records(
 
     Args:
         records: The plain values by name.
-        columns: The name of the value for each heading; a missing value is printed as "no".
+        columns: The name of the value, by heading; a missing value is printed as "no".
         as_json: Whether to print all records as JSON instead.
     """
     if as_json:

@@ -1,4 +1,4 @@
-"""`rappor metrics train-code`: train a code that shortens the strings of a public list."""
+"""`rappor metrics train-code`: train a code that shortens the strings in a public list."""
 
 import gzip
 import statistics
@@ -39,7 +39,7 @@ def train(
 ) -> None:
     """Train a code on a public LIST; print `code_table` for a metric of kind 'discover'.
 
-    The table reveals the list: never train it on the data of devices or customers.
+    The table reveals the list: never train it on data from devices or customers.
     """
     values = _read(listed)
 
@@ -61,7 +61,7 @@ def train(
 
 
 def _read(path: Path) -> list[bytes]:
-    """Return the distinct strings of a file, normalized. Raises ParameterError with its name."""
+    """Return the distinct strings of a file, normalized. Raises ParameterError if invalid."""
     try:
         with (
             gzip.open(path, "rt", encoding="utf-8")

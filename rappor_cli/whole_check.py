@@ -28,7 +28,7 @@ def whole_check(
         population: The number of devices expected to report; None skips attacks and predictions.
         relay: Whether to compare attacks with and without a relay.
         periods: The number of periods in a predicted map.
-        places: The number of places of a device in a predicted map.
+        places: The number of places per device in a predicted map.
     """
     today = datetime.now(UTC).date()
     findings = list(check_metrics(metrics, today=today, population=population))

@@ -1,6 +1,6 @@
 """The rules that devices and servers share: parameters, privacy, hashing, wire formats, metrics.
 
-This package needs only the standard library and mmh3. It opens no network connection and no
+This package needs only the standard library and mmh3. It never opens a network connection or a
 database. Public names are loaded when they are first used.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # type checkers treat this name as true; importing typing is slow
+TYPE_CHECKING = False  # type checkers treat this name as true; importing typing would be slow
 if TYPE_CHECKING:
     from typing import Any
 

@@ -1,4 +1,4 @@
-"""The `Aggregate`: the report counts that leave the collector. It contains no single report."""
+"""The `Aggregate`: report counts that leave the collector, without any individual report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_COUNT = 1 << 53  # the largest count that a double holds exactly
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """The counts of the reports of one metric over a window of closed days.
+    """The report counts for one metric over a window of closed days.
 
     Raises AggregateError if the counts have the wrong shape or no set of reports can produce them.
     """
@@ -27,11 +27,11 @@ class Aggregate:
     metric: str  # the name of the metric
     params: RapporParams  # the parameters with which the reports were made
     reports_per_cohort: tuple[int, ...]  # the number of reports in each cohort, N_j: m integers
-    # The number of reports that set each bit, c_ij: m rows of k integers, with 0 <= c_ij <= N_j.
+    # c_ij, the number of reports that set each bit: m rows of k integers, with 0 <= c_ij <= N_j.
     bit_counts: tuple[tuple[int, ...], ...]
     # The digest of everything that defines what the reports mean, or "" if unknown.
     params_id: str = ""
-    # first_day, last_day: The window, inclusive, UTC. None if unknown (google/rappor's files).
+    # first_day, last_day: The window, inclusive, UTC. None if unknown (files from google/rappor).
     first_day: date | None = None
     last_day: date | None = None
     # The metric as declared (`Metric.to_dict`), or empty.
@@ -62,11 +62,11 @@ class Aggregate:
 
     @property
     def num_reports(self) -> int:
-        """Return the number of reports in all cohorts, N."""
+        """Return N, the total number of reports in all cohorts."""
         return sum(self.reports_per_cohort)
 
     def merge(self, other: Aggregate) -> Aggregate:
-        """Add the counts of another aggregate of the same metric and parameters.
+        """Add the counts of a second aggregate for the same metric and parameters.
 
         Raises AggregateError if the two windows overlap, because reports would count twice.
         """
@@ -87,9 +87,9 @@ class Aggregate:
         )
 
     def without(self, cohorts: Collection[int]) -> Aggregate:
-        """Return a copy without the reports of some cohorts.
+        """Return a copy of the aggregate with the given cohorts removed.
 
-        Raises AggregateError for an unknown cohort, or if no report would be left.
+        Raises AggregateError if a cohort is unknown, or if no report would be left.
         """
         if not cohorts:
             return self
@@ -124,7 +124,7 @@ class Aggregate:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Aggregate:
-        """Read an aggregate file. Raises WireFormatError or AggregateError with the cause."""
+        """Read an aggregate file. Raises WireFormatError or AggregateError if it is invalid."""
         content = parse_strict_json(text.encode() if isinstance(text, str) else text)
         if not isinstance(content, dict) or type(content.get("version")) is not int:
             raise WireFormatError("this is not an aggregate file: it has no whole number `version`")
@@ -186,7 +186,7 @@ def check_apart(first: Any, second: Any) -> None:
 
     Args:
         first: An aggregate or its description, with metric, first_day and last_day.
-        second: The same for the other window.
+        second: The aggregate or description for the second window.
 
     Raises:
         AggregateError: The windows overlap, or one of them is unknown.
@@ -228,7 +228,7 @@ def _row(name: str, value: Any) -> tuple[int, ...]:
 
 
 def day_of_field(text: Any) -> date | None:
-    """Parse a day in an aggregate file; null becomes None. Raises WireFormatError."""
+    """Parse a day in an aggregate file; null becomes None. Raises WireFormatError if invalid."""
     if text is None:
         return None
     try:
@@ -240,7 +240,7 @@ def day_of_field(text: Any) -> date | None:
 
 
 def periods_ended(period: str, first: date, last: date) -> int:
-    """Count the periods that end between two days.
+    """Count the periods that end on two days or between them.
 
     Args:
         period: `day`, `week` (ends on Sunday) or `month`.

@@ -15,7 +15,7 @@ def date_of(day: int) -> date:
 
 
 def day_of(date_: date) -> int:
-    """Return the number of days from 1970-01-01 to a date."""
+    """Return a date as the number of days since 1970-01-01."""
     return date_.toordinal() - EPOCH_ORDINAL
 
 

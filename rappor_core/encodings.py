@@ -22,29 +22,29 @@ MIN_PREFIX_BITS = 16  # the minimum number of bits in a report of a coded prefix
 
 
 class Encoding:
-    """The rule by which a value sets bits of B. Public and stateless."""
+    """The rule that determines which bits of B a value sets. Public and stateless."""
 
     name: str  # the name in `metrics.toml`, in the parameters, and in `params_id`
-    # Whether positions are hashes of the value, by cohort (`rappor_core.hashing.bloom_positions`).
-    # If not, they follow from the value's index in the metric's list of values.
+    # Whether positions are per-cohort hashes of the value (`rappor_core.hashing.bloom_positions`).
+    # If not, positions follow from the value's index in the metric's list of values.
     hashed = False
-    # Whether each value has a bit that no other value sets, the same in every cohort.
+    # Whether each value has its own bit, which is the same in every cohort.
     own_bits = False
-    # Whether the report is one bit, so that two values differ in one bit, not two.
+    # Whether a report is a single bit, so that two values differ in one bit instead of two.
     single_bit = False
     # Whether exactly one of k bits is set in B, B' and S. Both rounds then draw one of k symbols,
-    # and the symbols of a cohort's reports are multinomial.
+    # and the symbol counts of a cohort follow a multinomial distribution.
     symbols = False
-    # Whether all values share one entry of a device's ledger, which then does not reveal the value
-    # that was sent. For fresh reports, whose cost is the same for every value.
+    # Whether all values share one entry in a device's ledger, so that the ledger does not reveal
+    # which value was sent. Used for fresh reports, whose cost is the same for every value.
     one_entry = False
     value_names: tuple[str, ...] = ()  # the values, if they are the same for every metric
     fewest_set = 1  # the minimum number of bits that a value sets
 
     def check(self, params: RapporParams) -> None:
-        """Check that the parameters suit the encoding. Raises ParameterError.
+        """Check that the parameters suit the encoding. Raises ParameterError if they do not.
 
-        Each parameter is already within its range. This base method requires one hash.
+        Each parameter is already within its range. This base method requires exactly one hash.
         """
         if params.num_hashes != 1:
             raise ParameterError(
@@ -82,7 +82,7 @@ class Encoding:
         return _as_integer(self.index_positions(metric.params, index, cohort))
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:  # noqa: ARG002
-        """Encode a value like `value_bits`, for a `jittered` metric kind.
+        """Encode a value as `value_bits` does, but shift thresholds by the device's jitter.
 
         Args:
             metric: The metric to which the value belongs.
@@ -130,7 +130,7 @@ class HashedEncoding(Encoding):
     hashed = True
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """Return the bits of a value in a cohort: hashes of its normalized text."""
+        """Return the bits that a value sets in a cohort: the hashes of its normalized text."""
         text = metric.rules.text(metric, value)
         return bloom_bits(normalize(text), cohort, metric.params)
 
@@ -141,7 +141,7 @@ class Bloom(HashedEncoding):
     name = "bloom"
 
     def check(self, params: RapporParams) -> None:
-        """Require two or more bits, and for `md5` at most one hash per byte of a digest."""
+        """Require at least two bits. Limit `md5` to one hash per byte of a digest."""
         if params.num_bits < 2:
             raise ParameterError(f"num_bits = {params.num_bits}: a Bloom filter needs 2 or more")
         too_large = params.num_bits > MD5_MAX_BITS or params.num_hashes > MD5_MAX_HASHES
@@ -159,11 +159,11 @@ class OneHot(Encoding):
     own_bits = True
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the one bit position of a value: its index in the list of values."""
+        """Return the single bit position of a value: its index in the list of values."""
         return (index,)
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Require the same number of values as bits. Raises ParameterError."""
+        """Require the same number of values as bits. Raises ParameterError if they differ."""
         if num_values != params.num_bits:
             raise ParameterError(
                 f"{num_values} candidates for num_bits = {params.num_bits}: encoding "
@@ -176,7 +176,7 @@ class OneHot(Encoding):
 
 
 class Boolean(Encoding):
-    """The encoding of a truth value in one bit: true sets it, false sets none."""
+    """The encoding of a Boolean value in one bit, which is set for true."""
 
     name = "boolean"
     own_bits = True
@@ -185,30 +185,30 @@ class Boolean(Encoding):
     fewest_set = 0
 
     def check(self, params: RapporParams) -> None:
-        """Require one hash and one bit. Raises ParameterError."""
+        """Require one hash and one bit. Raises ParameterError otherwise."""
         super().check(params)
         if params.num_bits != 1:
             raise ParameterError(f"num_bits = {params.num_bits}: a boolean is one bit, use 1")
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the one bit for true (index 0), and no bit for false (index 1)."""
+        """Return the only bit for true (index 0), or no bits for false (index 1)."""
         return (0,) if index == 0 else ()
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:  # noqa: ARG002
-        """Require two values. Raises ParameterError."""
+        """Require exactly two values. Raises ParameterError otherwise."""
         if num_values != 2:
             raise ParameterError(f"{num_values} candidates for a boolean, which has two values")
 
 
 class SymbolEncoding(Encoding):
-    """An encoding whose report is one of k symbols; both rounds exchange symbols."""
+    """An encoding whose report is one of k symbols; both rounds map symbols to symbols."""
 
     symbols = True
 
     def check(self, params: RapporParams) -> None:
         """Require one hash, and rounds in which every wrong symbol is equally likely.
 
-        That is, p + (k - 1) q = 1. Raises ParameterError.
+        That is, p + (k - 1) q = 1 in each round. Raises ParameterError otherwise.
         """
         super().check(params)
         others, mechanism = params.num_bits - 1, params.mechanism
@@ -231,32 +231,32 @@ class SymbolEncoding(Encoding):
 
 
 class Symbol(SymbolEncoding, HashedEncoding):
-    """The encoding of a value as one of k symbols, by the cohort's hash."""
+    """The encoding of a value as one of k symbols, chosen by the cohort's hash."""
 
     name = "symbol"
 
 
 class Ordered(SymbolEncoding):
-    """The encoding of a number as one of g symbols: the number of thresholds at or below it.
+    """The encoding of a number as one of g symbols, by counting the thresholds at or below it.
 
-    Each cohort has g - 1 thresholds. Where `symbol` hashes, this encoding compares. Coins, counters
-    and the ledger are the same.
+    Each cohort has g - 1 thresholds. The encoding `symbol` hashes the value; this encoding compares
+    it with the thresholds. Random draws, counters and the ledger are the same.
     """
 
     name = "ordered"
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """Return the symbol of a value, as one set bit. Raises ValueRefusedError."""
+        """Return the symbol of a value as one set bit. Raises ValueRefusedError if invalid."""
         return self.jittered_bits(metric, value, cohort, 0.0)
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:
-        """Return the bit of a number's symbol; the device's secret shifts thresholds."""
+        """Return the bit of a number's symbol; the device's secret shifts the thresholds."""
         number, symbols = metric.rules.number(metric, value), metric.params.num_bits
         symbol: int = metric.details.symbol(number, cohort, symbols, jitter)
         return 1 << symbol
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Raise ParameterError: the symbol of a number depends on the cohort's thresholds."""
+        """Raise ParameterError, because a number's symbol depends on the cohort's thresholds."""
         del params, num_values
         raise ParameterError(
             "a metric of numbers has a curve, not a list of candidates: use decode_numbers, or "
@@ -273,7 +273,7 @@ class CodedPrefix(Encoding):
     name = "coded_prefix"
 
     def check(self, params: RapporParams) -> None:
-        """Require one hash of family mmh3 and a minimum number of bits. Raises ParameterError."""
+        """Require one hash of family mmh3 and enough bits. Raises ParameterError otherwise."""
         super().check(params)
         if params.num_bits < MIN_PREFIX_BITS or params.hash != "mmh3":
             raise ParameterError(
@@ -291,7 +291,7 @@ class CodedPrefix(Encoding):
         return 1 << position
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:  # noqa: ARG002
-        """Raise ParameterError: no cohort reports whole strings."""
+        """Raise ParameterError, because no cohort reports whole strings."""
         raise ParameterError(
             "reports of coded prefixes are not decoded by a list of candidates: find strings with "
             "rappor discover, and count them with a metric of kind 'string'"
@@ -305,13 +305,13 @@ class FlowSymbol(SymbolEncoding):
     one_entry = True
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """Return the symbol of a pair, as one set bit. Raises ValueRefusedError."""
+        """Return the symbol of a pair as one set bit. Raises ValueRefusedError if it is invalid."""
         pair = metric.rules.index(metric, value)
         symbol: int = metric.details.symbol(metric.params, pair, cohort)
         return 1 << symbol
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Raise ParameterError: the symbol of a pair depends on the cohort's question."""
+        """Raise ParameterError, because the symbol of a pair depends on the cohort's question."""
         del params, num_values
         raise ParameterError(
             "a metric of flows has a matrix, not a list of candidates: use rappor flows"
@@ -333,7 +333,7 @@ ENCODINGS: dict[str, Encoding] = {
 
 
 def encoding_named(name: str) -> Encoding:
-    """Return the encoding with a name. Raises ParameterError for an unknown name."""
+    """Return the encoding that has a name. Raises ParameterError if the name is unknown."""
     if not isinstance(name, str) or name not in ENCODINGS:
         raise ParameterError(f"encoding = {name!r} is not one of {tuple(ENCODINGS)}")
     return ENCODINGS[name]

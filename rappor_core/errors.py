@@ -31,14 +31,14 @@ def shown(value: object) -> str:
 
 
 def meant(wrong: object, names: Iterable[str]) -> str:
-    """Suggest the known word nearest to a wrong one, for the end of a message.
+    """Suggest the valid word most similar to a wrong word, for the end of a message.
 
     Args:
         wrong: The wrong word.
         names: The valid words.
 
     Returns:
-        A hint such as `; did you mean 'day'?`, or "" if no word is near.
+        A hint such as `; did you mean 'day'?`, or "" if no word is similar.
     """
     from difflib import get_close_matches  # imported only when an error occurs
 
@@ -49,14 +49,14 @@ def meant(wrong: object, names: Iterable[str]) -> str:
 
 
 def toml_problem(error: ValueError, text: str = "") -> str:
-    """Explain in plain English why a text is not TOML.
+    """Explain in plain English why a text is not valid TOML.
 
     Args:
         error: The parser's error.
-        text: The text, to show the line; leave it out if it may contain a secret.
+        text: The text, to quote the bad line; omit it if it may contain a secret.
 
     Returns:
-        The reason, with the line if known.
+        The reason, with the line number if known.
     """
     message = str(error)
     where = message.rpartition("(at ")[2].rstrip(")") if "(at " in message else ""
@@ -80,15 +80,15 @@ def file_problem(error: OSError | UnicodeDecodeError) -> str:
 
 
 class RapporError(Exception):
-    """Base class of every error that this product raises on purpose."""
+    """The base class of all errors that this product raises on purpose."""
 
 
 class ParameterError(RapporError, ValueError):
-    """A parameter is outside its range, or the parameters contradict each other."""
+    """A parameter that is outside its range, or a set of parameters that contradict each other."""
 
 
 class InformationLostError(ParameterError):
-    """The parameters destroy all information (f = 1 or p = q), so nothing can be decoded."""
+    """Parameters that destroy all information (f = 1 or p = q), so nothing can be decoded."""
 
 
 class ValueRefusedError(RapporError, ValueError):
@@ -96,27 +96,27 @@ class ValueRefusedError(RapporError, ValueError):
 
 
 class MetricsFileError(RapporError, ValueError):
-    """A `metrics.toml` has a mistake or requests something impossible."""
+    """A mistake or an impossible request in `metrics.toml`."""
 
 
 class WireFormatError(RapporError, ValueError):
-    """The bytes are not a report, a batch or an aggregate of a known version."""
+    """Bytes that are not a report, a batch or an aggregate in a known version of the format."""
 
 
 class AggregateError(RapporError, ValueError):
-    """Aggregates do not match, or have counts that no set of reports can produce."""
+    """Aggregates that do not match, or counts that no set of reports can produce."""
 
 
 class EncapsulationError(RapporError):
-    """The bytes are not an encapsulated message, or none of the keys opens it."""
+    """Bytes that are not an encapsulated message, or that none of the keys can open."""
 
 
 class UnknownKeyError(EncapsulationError):
-    """A request names a key that its receiver does not have, or no longer has."""
+    """A request that names a key that its receiver does not have, or no longer has."""
 
 
 def check_whole(name: str, value: object, least: int, most: int) -> None:
-    """Check that a value is a whole number from `least` to `most`. Raises ParameterError."""
+    """Require a whole number from `least` to `most`. Raises ParameterError otherwise."""
     if type(value) is not int or not least <= value <= most:
         raise ParameterError(
             f"{name} = {shown(value)} is not a whole number from {least} to {most}"

@@ -19,7 +19,7 @@ _BY_ERRNO = {
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.EMFILE: "let the process open more files (ulimit -n)",
 }
-_CLASSES = {  # by name, because most come from libraries that this module does not load
+_CLASSES = {  # by name, because most classes are in libraries that this module does not load
     "BadGzipFile": "it is not a whole gzip file",
     "EOFError": "it ends too early",
     "MemoryError": "there is not enough memory for it; give a smaller one, or a larger machine",
@@ -41,8 +41,7 @@ _PATH = re.compile(r"\[Errno \d+\] ([^:]*)(?:: .*)?", re.S)
 def failure_reason(error: BaseException) -> str:
     """Return why a file or text cannot be read or written, as a clause: "it is not UTF-8".
 
-    For an error that neither the interpreter nor its libraries raise for files and texts, return
-    the error's own message in one line of at most 200 characters.
+    For any other kind of error, return its own message in one line of at most 200 characters.
     """
     if isinstance(error, OSError) and error.strerror:
         return _SSL.sub(r"\1", str(error.strerror)).lower()

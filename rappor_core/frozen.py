@@ -1,4 +1,4 @@
-"""`Frozen`: immutable records that import faster than `dataclasses`.
+"""`Frozen`: immutable records that are faster to import than `dataclasses`.
 
 `dataclasses` loads `inspect` and compiles each class from text, which was the largest part of the
 client's import time.
@@ -9,10 +9,10 @@ from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
 
 @dataclass_transform(frozen_default=True)
 class Frozen:
-    """The base class of immutable records; their fields are the annotated names.
+    """The base class for immutable records, whose fields are the annotated names.
 
-    Fields are passed by position or name. Equality and hash follow the values. A subclass checks
-    its fields in `__post_init__`.
+    Fields are passed by position or name. Records with equal values are equal and have the same
+    hash. A subclass checks its fields in `__post_init__`.
     """
 
     field_names: ClassVar[tuple[str, ...]] = ()
@@ -21,7 +21,7 @@ class Frozen:
         cls.field_names += tuple(cls.__annotations__)
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        """Set the fields. Raises TypeError for a missing, unknown or repeated field."""
+        """Set the fields. Raises TypeError if a field is missing, unknown or repeated."""
         fields = self.field_names
         filled = dict(zip(fields, values, strict=False))
         wrong = [*values[len(fields) :], *(named.keys() - fields), *(named.keys() & filled.keys())]

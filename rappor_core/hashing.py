@@ -1,10 +1,10 @@
 """Hashes that map a value to the bits of its Bloom filter in each cohort.
 
-There are two families. `mmh3`, our own, hashes a value once and derives the positions in every
-cohort by arithmetic, which numpy performs for a million values at once. `md5` is the hash of
-google/rappor's Python and C++ clients, for users who already have such reports.
+There are two families. `mmh3`, this project's default, hashes a value once and derives the
+positions in every cohort by arithmetic, which numpy performs for a million values at once. `md5` is
+the hash of google/rappor's Python and C++ clients, for users who already have such reports.
 
-The positions of one value may coincide (then fewer bits are set), as in arXiv:1407.6981.
+Two positions of a value may coincide, so that fewer bits are set, as in arXiv:1407.6981.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MIX_2 = 0x94D049BB133111EB
 
 
 def canonical(text: str) -> str:
-    """Return a text in Unicode NFC, so that composed and decomposed letters are equal."""
+    """Return a text in Unicode NFC, so that composed and decomposed letters compare as equal."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def normalize(text: str) -> bytes:
-    """Return a string in Unicode NFC and UTF-8, the one form that is hashed and compared.
+    """Return a string in Unicode NFC and UTF-8, the only form that is hashed and compared.
 
     Raises ValueRefusedError for text that UTF-8 cannot express (a lone surrogate).
     """
@@ -57,10 +57,10 @@ def value_hash(data: bytes) -> tuple[int, int]:
 
 
 def hash_problem() -> str:
-    """Return why the hash library cannot be used here, or "" if it passes its test vector.
+    """Return why the hash library is unusable here, or "" if it passes a known-answer test.
 
-    mmh3 is a compiled library. Inside a zip file, Python imports it as an empty package without
-    error.
+    mmh3 is a compiled library. If it is inside a zip file, Python imports an empty package without
+    an error.
     """
     try:
         return "" if value_hash(b"rappor") == KNOWN_ANSWER else "mmh3 gives a wrong hash"
@@ -69,7 +69,7 @@ def hash_problem() -> str:
 
 
 def mix64(word: int) -> int:
-    """Mix 64 bits so that each depends on all; a bijection on [0, 2**64)."""
+    """Mix 64 bits so that each output bit depends on every input bit; a bijection on [0, 2**64)."""
     word = ((word ^ (word >> 30)) * MIX_1) & MASK64
     word = ((word ^ (word >> 27)) * MIX_2) & MASK64
     return word ^ (word >> 31)
@@ -95,7 +95,7 @@ def mmh3_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> 
 
 
 def md5_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> tuple[int, ...]:
-    """Return the positions of a value in one cohort as google/rappor's clients compute them.
+    """Return a value's positions in one cohort as computed by google/rappor's clients.
 
     Position i is byte i of MD5(cohort as 4 bytes, big-endian, then the value), modulo num_bits.
     """
@@ -121,7 +121,7 @@ def bloom_positions(data: bytes, cohort: int, params: RapporParams) -> tuple[int
 
 
 def bloom_bits(data: bytes, cohort: int, params: RapporParams) -> int:
-    """Return B as an integer of k bits: bit i is set if some hash of the value equals i."""
+    """Return B as an integer of k bits. Bit i is set if one of the value's hashes equals i."""
     bits = 0
     positions = FAMILIES[params.hash]
     for position in positions(data, cohort, params.num_bits, params.num_hashes):

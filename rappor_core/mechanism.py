@@ -1,17 +1,18 @@
-"""The two-round randomized response on each bit, with exact probabilities.
+"""Two-round randomized response for each bit, with exact probabilities.
 
-The permanent round turns a 1 into a 1 with probability `p1`, and a 0 into a 1 with `q1`. The
-instantaneous round reports a 1 with `p2` for a permanent 1, and with `q2` for a permanent 0. All
-four are integers over 2**16, rounded once, here. The encoder, the decoder, every epsilon and
-`params_id` use the rounded values, so devices do exactly what the promises say.
+The permanent round turns a 1 into a 1 with probability `p1`, and a 0 into a 1 with probability
+`q1`. The instantaneous round reports a 1 with probability `p2` for a permanent 1, and with
+probability `q2` for a permanent 0. All four are integers divided by 2**16, and this module is the
+only place that rounds them. The encoder, the decoder, every epsilon and `params_id` use the rounded
+values, so devices behave exactly as promised.
 
 RAPPOR (Erlingsson, Pihur, Korolova 2014, arXiv:1407.6981, sections 2 and 3) is the case p1 = 1 -
-f/2, q1 = f/2, p2 = q, q2 = p. L-SUE and L-OSUE are two other choices of the same four (Arcolezi et
-al. 2022, "Improving the utility of locally differentially private protocols for longitudinal and
-multidimensional frequency estimates"). LOLOHA (Arcolezi, Pinzon, Palamidessi, Gambs 2023,
-"Frequency estimation of evolving data under local differential privacy") reports one of g symbols;
-each symbol alone behaves like one of these bits. One-shot OUE (Wang et al. 2017, "Locally
-differentially private protocols for frequency estimation") has no first round.
+f/2, q1 = f/2, p2 = q, q2 = p. L-SUE and L-OSUE are two other choices of the same four probabilities
+(Arcolezi et al. 2022, "Improving the utility of locally differentially private protocols for
+longitudinal and multidimensional frequency estimates"). LOLOHA (Arcolezi, Pinzon, Palamidessi,
+Gambs 2023, "Frequency estimation of evolving data under local differential privacy") reports one of
+g symbols; each symbol alone behaves like one of these bits. One-shot OUE (Wang et al. 2017,
+"Locally differentially private protocols for frequency estimation") has no first round.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ PROBABILITY_SCALE = 1 << PROBABILITY_BITS
 
 
 def quantize(name: str, probability: float) -> int:
-    """Round a probability in [0, 1] to an integer over 2**16.
+    """Round a probability in [0, 1] to a multiple of 2**-16, returned as its numerator.
 
-    Raises ParameterError outside [0, 1], for NaN, and for a value other than 0 or 1 that would
-    round to 0 or 1, because a rare event must not become impossible.
+    Raises ParameterError if the value is outside [0, 1] or NaN. It also does if a value other than
+    0 or 1 would round to 0 or 1, because a rare event must not become impossible.
     """
     if isinstance(probability, bool) or not isinstance(probability, int | float):
         raise ParameterError(f"{name} = {shown(probability)} is not a number between 0 and 1")
@@ -45,9 +46,9 @@ def quantize(name: str, probability: float) -> int:
 
 
 class TwoRoundMechanism(Frozen):
-    """The probabilities of both rounds for one bit on the device, integers in [0, 2**16].
+    """The probabilities of both rounds for one bit on the device, as integers in [0, 2**16].
 
-    They are public, as part of the metric's definition.
+    They are public, because they are part of the metric's definition.
     """
 
     p1: int  # P(B'=1) for B=1
@@ -85,7 +86,7 @@ class TwoRoundMechanism(Frozen):
             prob_q: The probability of a 1 after a permanent 1, in [0, 1].
 
         Returns:
-            The mechanism, with probabilities over 2**16.
+            The mechanism, with probabilities as multiples of 2**-16.
 
         Raises:
             InformationLostError: f rounds to 1, which removes all information about the value.
@@ -103,14 +104,15 @@ class TwoRoundMechanism(Frozen):
     def symmetric(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
         """Return L-SUE, RAPPOR's symmetric rounds, for two epsilons of a pair of bits.
 
-        The second round is solved for the rounded first one, and both are rounded towards privacy,
-        so that the real epsilons never exceed the requested ones.
+        The second round is solved for the rounded first round. Both are rounded toward privacy, so
+        the real epsilons are never too large.
+
         Args:
             epsilon_infinity: The epsilon of all reports of a value together, in nats.
             epsilon_one: The epsilon of one report, in nats, below `epsilon_infinity`.
 
         Returns:
-            The mechanism, with probabilities over 2**16.
+            The mechanism, with probabilities as multiples of 2**-16.
         """
         _check_epsilons(epsilon_infinity, epsilon_one)
         p1 = math.floor(PROBABILITY_SCALE * _sigmoid(epsilon_infinity / 2))
@@ -129,7 +131,7 @@ class TwoRoundMechanism(Frozen):
             epsilon_one: The epsilon of one report, in nats, below `epsilon_infinity`.
 
         Returns:
-            The mechanism, rounded towards privacy as in `symmetric`.
+            The mechanism, rounded toward privacy as in `symmetric`.
         """
         _check_epsilons(epsilon_infinity, epsilon_one)
         q1 = math.ceil(PROBABILITY_SCALE * _sigmoid(-epsilon_infinity))
@@ -143,12 +145,12 @@ class TwoRoundMechanism(Frozen):
     def symbols(
         cls, num_symbols: int, epsilon_infinity: float, epsilon_one: float
     ) -> TwoRoundMechanism:
-        """Return LOLOHA over g symbols: keep the symbol with p, or else draw another one uniformly.
+        """Return LOLOHA over g symbols: keep the symbol with probability p, or else change it.
 
-        The probabilities of wrong symbols are whole numbers over 2**16 and the true symbol has the
-        rest, so that the g probabilities add up exactly. They are rounded towards privacy. The
-        second round is solved for P(S = x | x) = e^epsilon_one / (e^epsilon_one + g - 1), given the
-        rounded first one.
+        The wrong symbols are equally likely. Their probabilities are multiples of 2**-16, rounded
+        toward privacy, and the true symbol has the remainder, so that the g probabilities add up
+        exactly. The second round is solved for P(S = x | x) = e^epsilon_one / (e^epsilon_one + g -
+        1), given the rounded first one.
 
         Args:
             num_symbols: The number of symbols g, 2 or more.
@@ -156,7 +158,7 @@ class TwoRoundMechanism(Frozen):
             epsilon_one: The epsilon of one report, in nats.
 
         Returns:
-            The mechanism, with probabilities over 2**16.
+            The mechanism, with probabilities as multiples of 2**-16.
 
         Raises:
             ParameterError: `epsilon_one` is too close to `epsilon_infinity`.
@@ -187,7 +189,7 @@ class TwoRoundMechanism(Frozen):
 
         Args:
             num_symbols: The number of symbols g, 2 or more.
-            epsilon: The epsilon in nats; a symbol is kept with e^epsilon / (e^epsilon + g - 1).
+            epsilon: The epsilon in nats; P(symbol kept) = e^epsilon / (e^epsilon + g - 1).
 
         Returns:
             The mechanism; the probabilities of wrong symbols are rounded up.
@@ -212,26 +214,26 @@ class TwoRoundMechanism(Frozen):
 
     @property
     def rates(self) -> tuple[float, float, float, float]:
-        """Return p1, q1, p2 and q2 as probabilities, exact in doubles."""
+        """Return p1, q1, p2 and q2 as floats, without rounding."""
         scale = PROBABILITY_SCALE
         return self.p1 / scale, self.q1 / scale, self.p2 / scale, self.q2 / scale
 
     @property
     def has_permanent_round(self) -> bool:
-        """Return False for one-time RAPPOR (f = 0).
+        """Return whether there is a permanent round; False for one-time RAPPOR (f = 0).
 
-        Without a permanent round nothing bounds what many reports reveal.
+        Without a permanent round, there is no bound on what many reports together reveal.
         """
         return self.p1 != PROBABILITY_SCALE or self.q1 != 0
 
     @property
     def q_star(self) -> float:
-        """Return P(S=1 given B=1), exact in a double."""
+        """Return P(S=1 given B=1) as a float, without rounding."""
         return self._report_probability(self.p1)
 
     @property
     def p_star(self) -> float:
-        """Return P(S=1 given B=0), exact in a double."""
+        """Return P(S=1 given B=0) as a float, without rounding."""
         return self._report_probability(self.q1)
 
     def _report_probability(self, permanent: int) -> float:
@@ -240,7 +242,7 @@ class TwoRoundMechanism(Frozen):
 
 
 def _symbol_round(name: str, num_symbols: int, epsilon: float) -> tuple[int, int]:
-    """Return the probabilities, over 2**16, of keeping a symbol and of each other symbol.
+    """Return the probabilities, times 2**16, of keeping a symbol and of each other symbol.
 
     The latter is rounded up.
     """
@@ -254,7 +256,7 @@ def _symbol_round(name: str, num_symbols: int, epsilon: float) -> tuple[int, int
 
 
 def _check_certain(epsilon_infinity: float, q1: int) -> None:
-    """Reject a first round that would never lie because the epsilon is too large for 2**16."""
+    """Reject a first round without any noise: its epsilon is too large for multiples of 2**-16."""
     if q1 == 0:
         raise ParameterError(
             f"epsilon_infinity = {epsilon_infinity!r} is more than probabilities over "

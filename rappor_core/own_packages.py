@@ -1,4 +1,4 @@
-"""Import this distribution's packages even if the user has files with the same names."""
+"""An import finder that prefers this distribution's packages to user files with the same names."""
 
 import sys
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ OWN_PACKAGES = (
 
 
 class _OwnPackages:
-    """An import finder that runs before the search path."""
+    """An import finder that takes precedence over the search path."""
 
     @staticmethod
     def find_spec(
@@ -30,21 +30,21 @@ class _OwnPackages:
         path: Sequence[str] | None = None,  # noqa: ARG004 (the interface of finders)
         target: object = None,  # noqa: ARG004
     ) -> ModuleSpec | None:
-        """Return the spec of one of our packages; None leaves it to other finders."""
+        """Return the spec of one of our packages, or None for all other modules."""
         return PathFinder.find_spec(name, [FOLDER]) if name in OWN_PACKAGES else None
 
 
 def prefer_own_packages() -> None:
-    """Import our own packages rather than a user's `collector.py` or `decoder.py` on the path.
+    """Import our own packages instead of a user's `collector.py` or `decoder.py` on the path.
 
-    Only our own programs call it: an app that has a module of such a name means that module.
+    Only our own programs call this. An app with a module of that name wants its own module.
     """
     if _OwnPackages not in sys.meta_path:
         sys.meta_path.insert(0, _OwnPackages)
 
 
 def foreign_file(name: str) -> str | None:
-    """Return the file that is imported in place of one of our packages; None if ours is."""
+    """Return the user file that shadows one of our packages, or None if our package is imported."""
     spec = PathFinder.find_spec(name)
     own_spec = PathFinder.find_spec(name, [FOLDER])
     origin = spec and (spec.origin or next(iter(spec.submodule_search_locations or ()), None))

@@ -17,25 +17,25 @@ HashFamily = Literal["mmh3", "md5"]
 MAX_BITS = 1 << 16
 MAX_HASHES = 64
 MAX_COHORTS = 1 << 16
-MAX_EPSILON = 1e6  # nats; a larger epsilon protects nothing, and numbers overflow
+MAX_EPSILON = 1e6  # nats; a larger epsilon protects nothing, and floats overflow
 
 
 class RapporParams(Frozen):
     """The parameters of one kind of report: encoding, sizes and noise. Public and immutable.
 
-    Raises ParameterError with the bad value if the parameters cannot work together.
+    Raises ParameterError, which names the bad value, if the parameters cannot work together.
     """
 
-    num_bits: int  # the bits of a report, k, 1 to 65,536
-    num_hashes: int  # the hashes of a value, h, 1 to 64
-    num_cohorts: int  # the cohorts, m, 1 to 65,536
-    mechanism: TwoRoundMechanism  # the two rounds, with probabilities over 2**16
-    # The name of an encoding in `rappor_core.encodings`, such as `bloom` (k bits, h hashes, by
+    num_bits: int  # k, the number of bits in a report, 1 to 65,536
+    num_hashes: int  # h, the number of hashes per value, 1 to 64
+    num_cohorts: int  # m, the number of cohorts, 1 to 65,536
+    mechanism: TwoRoundMechanism  # the two rounds, with probabilities in multiples of 2**-16
+    # The name of an encoding in `rappor_core.encodings`, such as `bloom` (k bits, h hashes per
     # cohort), `one_hot` (basic RAPPOR: one bit per category), `boolean` (a single bit) or `symbol`
     # (one hash into k symbols, exactly one of which is reported: LOLOHA, with the cohort's hash).
-    # All but `bloom` have h = 1; `one_hot` and `boolean` have no hash.
+    # All encodings but `bloom` have h = 1; `one_hot` and `boolean` do not hash.
     encoding: str = "bloom"
-    # `mmh3`, or `md5` (google/rappor's; k <= 256, h <= 16); for `bloom` and `symbol`.
+    # `mmh3`, or `md5` as in google/rappor (k <= 256, h <= 16). Used by `bloom` and `symbol`.
     hash: HashFamily = "mmh3"
 
     def __post_init__(self) -> None:
@@ -68,12 +68,12 @@ class RapporParams(Frozen):
         """Return parameters from the paper's k, h, m, f, p, q (arXiv:1407.6981, section 2).
 
         Args:
-            num_bits: The bits of a report, k.
-            num_hashes: The bits that a value sets, h.
-            num_cohorts: The cohorts, m.
-            prob_f: The noise of the permanent response, f, in [0, 1); 0 for none.
-            prob_p: The probability p of a report bit 1 for a permanent 0, in [0, 1].
-            prob_q: The same for a permanent 1, q; different from p.
+            num_bits: The number of bits in a report, k.
+            num_hashes: The number of hashes per value, h.
+            num_cohorts: The number of cohorts, m.
+            prob_f: The noise of the permanent response, f, in [0, 1); 0 for no noise.
+            prob_p: The probability p that a report bit is 1 for a permanent 0, in [0, 1].
+            prob_q: The probability q that a report bit is 1 for a permanent 1; different from p.
             hash: The hash family of the Bloom filter.
             encoding: `bloom`, or an encoding with one bit per value.
 
@@ -85,7 +85,7 @@ class RapporParams(Frozen):
 
     @property
     def prob_f(self) -> float:
-        """Return RAPPOR's f, as rounded. Raises ParameterError for other mechanisms."""
+        """Return RAPPOR's f, as rounded. Raises ParameterError if the mechanism is not RAPPOR's."""
         if self.mechanism.p1 + self.mechanism.q1 != PROBABILITY_SCALE:
             raise ParameterError("the permanent response is not symmetric: there is no prob_f")
         return 2 * self.mechanism.q1 / PROBABILITY_SCALE
@@ -102,12 +102,12 @@ class RapporParams(Frozen):
 
     @property
     def q_star(self) -> float:
-        """Return the probability of a report bit 1 if the Bloom bit is 1: P(S=1 given B=1)."""
+        """Return the probability that a report bit is 1 if the Bloom bit is 1: P(S=1 given B=1)."""
         return self.mechanism.q_star
 
     @property
     def p_star(self) -> float:
-        """Return the probability of a report bit 1 if the Bloom bit is 0: P(S=1 given B=0)."""
+        """Return the probability that a report bit is 1 if the Bloom bit is 0: P(S=1 given B=0)."""
         return self.mechanism.p_star
 
     @property
@@ -130,7 +130,7 @@ class RapporParams(Frozen):
 
     @property
     def report_bytes(self) -> int:
-        """Return the number of bytes of a report's bits."""
+        """Return the number of bytes that a report's bits occupy."""
         return (self.num_bits + 7) // 8
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class RapporParams(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> RapporParams:
-        """Read the plain values that `to_dict` returns. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError if invalid."""
         expected = {*_OWN, *TwoRoundMechanism.field_names}
         if set(fields) != expected:
             missing, unknown = sorted(expected - set(fields)), sorted(set(fields) - expected)
@@ -153,5 +153,5 @@ _OWN = ("encoding", "hash", "num_bits", "num_hashes", "num_cohorts")
 
 
 def is_positive(value: object) -> bool:
-    """Return whether a value is a number of nats that a device could spend."""
+    """Return whether a value is a positive number of nats that a device could spend."""
     return type(value) in (int, float) and 0 < value < MAX_EPSILON  # type: ignore[operator]

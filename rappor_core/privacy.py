@@ -1,10 +1,10 @@
 """The epsilons that the two-round mechanism guarantees, in nats.
 
 Two values differ in at most 2h bits: h that only the first sets and h that only the second sets
-(fewer if hashes collide, so these are upper bounds, tight when k >= 2h). Two booleans differ in one
-bit, and two symbols in the reported one. For one such pair of bits the likelihood ratio of a report
-is largest when every report shows the one bit set and the other clear, because the likelihood of n
-reports of a permanent bit is monotone in the number of ones.
+(fewer if hashes collide, so these are upper bounds, tight when k >= 2h). Two Boolean values differ
+in one bit, and two symbols differ in the reported symbol. For one such pair of bits the likelihood
+ratio of a report is largest when every report shows the one bit set and the other clear, because
+the likelihood of n reports of a permanent bit is monotone in the number of ones.
 
 Sources: arXiv:1407.6981, section 3.1 (epsilon_infinity) and section 3.2 (epsilon_one); `epsilon_n`
 is the exact value for n reports of one memoized value, checked by enumeration in the tests.
@@ -32,9 +32,9 @@ def epsilon_infinity(params: RapporParams) -> float:
 def epsilon_n(params: RapporParams, num_reports: int) -> float:
     """Return the exact epsilon of `num_reports` >= 0 reports of one memoized value.
 
-    It rises from epsilon_one (n = 1) to `epsilon_infinity`; it is 0 for n = 0. The worst series of
-    symbols repeats one symbol n times: any other symbol supports both values equally, or weakens
-    the evidence.
+    The result is 0 for n = 0 and rises from epsilon_one (n = 1) to `epsilon_infinity`. The worst
+    series of symbols repeats one symbol n times: any other symbol supports both values equally, or
+    weakens the evidence.
     """
     if type(num_reports) is not int or num_reports < 0:
         raise ParameterError(f"num_reports = {num_reports!r} is not a whole number of 0 or more")
@@ -56,10 +56,10 @@ def epsilon_n(params: RapporParams, num_reports: int) -> float:
 def epsilon_per_report(params: RapporParams, num_reports: int) -> float:
     """Return the nats to charge for each of `num_reports` >= 1 reports of a device.
 
-    That number of reports, of any memoized values, costs at most `num_reports` times as much. For
-    bits it is `epsilon_one`, since each further report of a value adds less than the one before.
-    The evidence for a symbol that is rarely kept grows with the first reports, and then flattens:
-    its mean rises to one peak and falls.
+    `num_reports` reports, of any memoized values, cost at most `num_reports` times the result. For
+    bits, the result is `epsilon_one`, because each additional report of a value adds less than the
+    previous report. The evidence for a rarely kept symbol grows with the first reports and then
+    flattens, so its mean rises to one peak and then falls.
     """
     most = 0.0
     for n in range(1, num_reports + 1 if params.scheme.symbols else 2):
@@ -71,7 +71,7 @@ def epsilon_per_report(params: RapporParams, num_reports: int) -> float:
 
 
 def log_sum(*terms: tuple[float, float]) -> float:
-    """Return ln of the sum of weight * e^exponent, without underflow; -inf for an empty sum."""
+    """Return ln(sum of weight * e^exponent) without underflow; -inf for an empty sum."""
     logs = [math.log(weight) + exponent for weight, exponent in terms if weight > 0]
     largest = max(logs, default=-math.inf)
     if largest == -math.inf:
@@ -80,7 +80,7 @@ def log_sum(*terms: tuple[float, float]) -> float:
 
 
 def _combined(params: RapporParams, ones: float, zeros: float) -> float:
-    """Combine the evidence of one bit shown set (`ones`) and of one shown clear (`zeros`)."""
+    """Combine the evidence from a bit reported as 1 and from a bit reported as 0."""
     if params.scheme.symbols:
         return ones
     ones, zeros = abs(ones), abs(zeros)

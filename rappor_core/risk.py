@@ -1,8 +1,8 @@
-"""The risk that reports reveal something about a person, computed once for every page.
+"""The risk that reports reveal something about a person, as all pages show it.
 
-An epsilon bounds how far anyone's odds between two answers can shift; Bayes' rule converts this to
-a probability. The dictionary, the planner, `rappor metrics check`, the audit and `inspect` all use
-these figures. They cover everything that a device's ledger lets it send over its lifetime.
+An epsilon bounds how far an observer's odds between two answers can shift; Bayes' rule converts
+this to a probability. The dictionary, the planner, `rappor metrics check`, the audit and `inspect`
+all use these figures. They cover everything that a device's ledger lets it send over its lifetime.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class Risk(NamedTuple):
-    """How much a device's reports about a metric can reveal, in nats."""
+    """A bound on what a device's reports for a metric can reveal, in nats."""
 
     report: float  # the epsilon of one report
-    # The epsilon of everything that an installation ever sends, as its ledger bounds it. For a
-    # metric that runs only in browsers, it covers all `lives` of a browser's storage.
+    # The epsilon of everything that an installation ever sends, as bounded by its ledger. If a
+    # metric runs only in browsers, this covers all `lives` of a browser's storage.
     life: float
     # The epsilon over those storage lifetimes if the metric also runs in an app; otherwise 0.
     web: float = 0.0
-    lives: int = 0  # the number of storage lifetimes; otherwise 0
+    lives: int = 0  # the number of storage lifetimes in browsers; 0 if the metric runs only in apps
     # The epsilon of all reports of one memoized answer, over the same lifetimes as `worst`.
     answer: float = math.inf
 
     @property
     def worst(self) -> float:
-        """Return the largest epsilon of everything that is ever sent, which a budget counts."""
+        """Return the epsilon of everything that is ever sent, on the worse platform."""
         return max(self.life, self.web)
 
     @property
@@ -45,7 +45,7 @@ class Risk(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Return the bounds as text, for someone who gave the answer a probability of `PRIOR`."""
+        """Return the bounds as text, for an observer who assumed the probability `PRIOR` before."""
         once, ever = percent_up(believed(self.report)), percent_up(believed(self.life))
         lives = f", in a browser over {self.lives:,} lives of its storage" if self.lives else ""
         if self.web:
@@ -57,14 +57,14 @@ class Risk(NamedTuple):
 
 
 def rise_text(epsilon: float) -> str:
-    """Return as text the most that a suspicion rises under an epsilon in nats."""
+    """Return, as text, the maximum rise of a suspicion under an epsilon in nats."""
     return f"a suspicion of {100 * PRIOR:g} % rises to at most {belief_text(epsilon)}"
 
 
 def risk_of(*metrics: Metric) -> Risk:
     """Return the risk of several metrics together: the sum of what each can reveal.
 
-    For a location, pass any one slot and level: all of them share one line of the ledger.
+    For a location, pass only one slot and level, because all of them share one ledger entry.
     """
     app = all(APP in metric.platforms for metric in metrics)
     web = any(WEB in metric.platforms for metric in metrics)
@@ -81,7 +81,7 @@ def risk_of(*metrics: Metric) -> Risk:
     )
 
 
-PRIOR = 0.01  # the probability that someone gave an answer before, in examples
+PRIOR = 0.01  # the prior probability, in examples, that someone gave an answer
 CERTAIN = f"Someone who is {100 * PRIOR:g} % sure an answer is yours can be at most"
 
 
@@ -89,20 +89,20 @@ def believed(epsilon: float, prior: float = PRIOR) -> float:
     """Return the highest probability that a suspicion can reach, by Bayes' rule.
 
     Args:
-        epsilon: The bound in nats on everything that was seen, 0 or more; infinite returns 1.
-        prior: The probability of the suspicion before, in (0, 1).
+        epsilon: The bound in nats on everything that was observed, 0 or more; infinity returns 1.
+        prior: The prior probability of the suspicion, in (0, 1).
     """
     return 1 / (1 + (1 - prior) / prior * math.exp(-epsilon))
 
 
 def belief_text(epsilon: float) -> str:
-    """Return as text the most that a suspicion of `PRIOR` can become, with the epsilon in nats."""
+    """Return, as text, the maximum that a suspicion of `PRIOR` can reach."""
     bound = f"epsilon {epsilon:.2f}" if epsilon < math.inf else "no bound"
     return f"{percent_up(believed(epsilon))} ({bound})"
 
 
 def percent_up(share: float) -> str:
-    """Return a share in percent, rounded up because it is stated as a bound."""
+    """Format a fraction as a percentage, rounded up because it is a bound."""
     digits = 2 if share < 0.1 else 1
     factor = 10**digits
     return f"{min(math.ceil(100 * share * factor - 1e-9) / factor, 100):g} %"
@@ -114,8 +114,8 @@ CROWD = 1_000  # the number of devices that should share the same public attribu
 def public_groups(metric: Metric) -> int:
     """Return the number of groups into which a metric's reports visibly divide devices.
 
-    A device that reports once in its lifetime shows its cohort once, and no later report can be
-    compared with it.
+    A device that reports once in its lifetime shows its cohort once, so no later report can be
+    linked to the first.
     """
     if metric.max_reports == 1:
         return 1
@@ -123,10 +123,10 @@ def public_groups(metric: Metric) -> int:
 
 
 def place_groups(metric: Metric) -> int:
-    """Return how many groups a location's levels and scheduled periods divide a cohort into.
+    """Return the number of groups that a location's levels and schedules divide a cohort into.
 
-    Both are visible in reports. A schedule that is drawn again reveals nothing of the next one. The
-    result is 1 for metrics of other kinds.
+    Both are visible in reports. A schedule that is drawn again reveals nothing about the next
+    schedule. The result is 1 for metrics of other kinds.
     """
     location = metric.location
     if location is None:
@@ -140,20 +140,20 @@ def groups_together(metrics: Sequence[Metric]) -> int:
 
 
 def linked_by_groups(groups: int, population: int) -> float:
-    """Return the share of devices that equally likely groups re-identify.
+    """Return the fraction of devices that can be re-identified by equally likely groups.
 
-    It is the number of groups in use over the number of devices.
+    The fraction is the number of non-empty groups divided by the number of devices.
 
     Args:
         groups: The number of groups, 1 or more.
         population: The number of devices, 1 or more.
 
     Returns:
-        The share, in (0, 1].
+        The fraction, in (0, 1].
     """
     if groups == 1:
         return 1 / population
-    used = -math.expm1(population * math.log1p(-1 / groups))  # share of the groups
+    used = -math.expm1(population * math.log1p(-1 / groups))  # fraction of non-empty groups
     return min(1.0, groups * used / population)
 
 
@@ -163,7 +163,7 @@ def cohorts_affordable(crowd: int, population: int, metrics: int = 1) -> int:
     Args:
         crowd: The number of devices that should share all their cohorts, 1 or more.
         population: The number of devices.
-        metrics: The number of metrics of a device.
+        metrics: The number of metrics per device.
 
     Returns:
         A power of two, at most 65,536.

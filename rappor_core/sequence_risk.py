@@ -1,13 +1,13 @@
 """The epsilon of a device's whole sequence of answers: their values, presence and timing.
 
 A lifetime budget is the sum of the costs of the memoized answers. It compares two devices whose
-answers change at the same times. Here two devices may differ in everything.
+answers change at the same times. In this module, two devices may differ in everything.
 
 Fresh reports are bounded by their number, provided that the device answers in every period
-automatically. A report that the app triggers shows when the app did so. Memoized answers have no
-bound, since repeated reports show the times of changes. For these, the exact figure for one pair of
-devices is a lower bound: one device always has the same value, the other has a different value in
-some periods, and the reports are the most likely ones for the second device.
+automatically. A report that the app triggers reveals when the app was used. Memoized answers have
+no bound, since repeated reports show the times of changes. For these, the exact figure for one pair
+of devices is a lower bound: one device always has the same value, the other has a different value
+in some periods, and the reports are the most likely ones for the second device.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
 
 
 class SequenceRisk(NamedTuple):
-    """The epsilon between any two histories of a device, by all reports about one metric.
+    """The epsilon between any two histories of a device, from all reports for one metric.
 
     All numbers are in nats.
     """
 
-    epsilon: float  # the lifetime bound; without one, the minimum that `periods` reports reveal
+    epsilon: float  # the lifetime bound, or else a lower bound for `periods` reports
     bounded: bool  # whether `epsilon` is an upper bound
-    periods: int = 0  # the number of periods of the lower bound, or 0
+    periods: int = 0  # the number of periods for the lower bound, or 0
     unit: str = "day"  # the unit of a period
-    block: float = 0.0  # the epsilon of each block of periods with a separate bound, or 0
+    block: float = 0.0  # the bound for each block of periods, or 0 if blocks have no bound
     window: int = 0  # the number of periods in a block
     most_in_window: int = 1  # the maximum number of reports in `window` consecutive periods
-    shown: str = ""  # What the times of reports reveal about the use of the app; "" if nothing
+    shown: str = ""  # what report times reveal about the use of the app, or ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the risk as plain values for JSON; None for infinite."""
+        """Return the risk as plain values for JSON; infinity becomes None."""
         epsilon = self.epsilon if math.isfinite(self.epsilon) else None
         return {"epsilon": epsilon, "bounded": self.bounded, "periods": self.periods}
 
     @property
     def sentence(self) -> str:
-        """Return the risk in one sentence, for the person who decides on a metric."""
+        """Return the risk in one sentence, for those who decide on a metric."""
         if not self.bounded:
             far = self.epsilon >= DISTINGUISHABLE
             nats = f"epsilon {self.epsilon:,.0f} or more" if far else f"{self.epsilon:.2f} or more"
@@ -84,16 +84,15 @@ def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
     """Compute the epsilon of all reports of a metric between any two device histories.
 
     Args:
-        metric: The metric; for a location any slot and level. Each slot's reports are a separate
+        metric: The metric; for a location, any slot and level. Each slot's reports are a separate
             sequence.
         periods: The number of periods for the lower bound of memoized answers, 1 or more; None for
-            a
-            year.
+            one year.
     """
     use = _shown_use(metric)
     if not metric.params.mechanism.has_permanent_round or metric.max_permanent_responses < 2:
         return SequenceRisk(metric.lifetime_epsilon, True, shown=use, **_window_of(metric))
-    if metric.max_reports == 1:  # one report reveals what it does of any two lives
+    if metric.max_reports == 1:  # one report reveals the same about any two histories
         return SequenceRisk(metric.epsilon_one, True, shown=use)
     num_periods = periods or PERIODS_A_YEAR[metric.period]
     sent = num_periods * metric.max_reports_per_period
@@ -121,13 +120,13 @@ def _window_of(metric: Metric) -> dict[str, Any]:
 
 
 def first_guess(epsilon: float, crowd: int) -> float:
-    """Bound the probability that an observer's first guess finds a device by its answers.
+    """Bound the probability that an observer's first guess identifies a device by its answers.
 
-    Among n equally likely devices, the true one weighs at most e^epsilon against n - 1 times 1.
+    Of n equally likely devices, the true one weighs at most e^epsilon, and each other one 1.
 
     Args:
         epsilon: The epsilon of all the answers together, in nats.
-        crowd: The number n of devices that were equally likely before.
+        crowd: The number n of devices that are equally likely a priori.
 
     Returns:
         The probability, in (0, 1].
@@ -136,7 +135,7 @@ def first_guess(epsilon: float, crowd: int) -> float:
 
 
 def guess_sentence(metric: Metric, crowd: int) -> str:
-    """Return a sentence on how likely all answers identify their device within a cohort."""
+    """Return a sentence on how likely a device's answers identify it within a cohort."""
     risk = sequence_risk(metric)
     if not risk.bounded:
         return (
@@ -160,8 +159,8 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
 
     Args:
         metric: The metric.
-        crowd: The number of devices in a cohort, for a sentence on finding one of them; None omits
-            it.
+        crowd: The number of devices in a cohort, for a sentence on identifying one device; None
+            omits the sentence.
 
     Returns:
         The text, as every page shows it.
@@ -174,8 +173,8 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
 def memoized_nats(params: RapporParams, reports: int) -> float:
     """Return a lower bound, in nats, on what memoized reports reveal between two histories.
 
-    It is the maximum over j reports of the other value, 1 <= j < reports. It is 0 for fewer than
-    two reports, and infinite if the second round never lies.
+    The bound is the maximum over j reports of the second value, 1 <= j < reports. It is 0 for fewer
+    than two reports, and infinite if the second round adds no noise.
     """
     if {params.mechanism.p2, params.mechanism.q2} & {0, PROBABILITY_SCALE}:
         return math.inf if reports > 1 else 0.0
@@ -184,7 +183,7 @@ def memoized_nats(params: RapporParams, reports: int) -> float:
 
 
 def _symbols_apart(params: RapporParams, same: int, other: int) -> float:
-    """Return the nats between two values of different symbols; each report shows its own symbol."""
+    """Return the nats between values with different symbols if each report shows its own."""
     p1, q1, p2, q2 = params.mechanism.rates
     second = log_sum((p1, same * math.log(p2)), (1 - p1, same * math.log(q2)))
     second += log_sum((p1, other * math.log(p2)), (1 - p1, other * math.log(q2)))
@@ -211,7 +210,7 @@ def _bits_apart(params: RapporParams, same: int, other: int) -> float:
 
 
 def _bit_apart(params: RapporParams, same: int, other: int, was: float, became: float) -> float:
-    """Return the nats of one bit, from the chances of a permanent 1 for both values."""
+    """Return the nats from one bit, given the probability of a permanent 1 for both values."""
     *_, p2, q2 = params.mechanism.rates
     bit_logs = ((math.log(q2), math.log(p2)), (math.log(1 - q2), math.log(1 - p2)))
     return max(

@@ -1,4 +1,4 @@
-"""A strict JSON reader, which rejects everything that two parsers may read differently."""
+"""A strict JSON reader, which rejects all input that two parsers may read differently."""
 
 import json
 from collections import Counter
@@ -8,7 +8,7 @@ from rappor_core.errors import WireFormatError, shown
 
 
 def parse_strict_json(body: bytes) -> Any:
-    """Parse JSON, and reject duplicate keys, NaN and invalid UTF-8, on which parsers disagree.
+    """Parse JSON; reject duplicate keys, NaN and invalid UTF-8, on which parsers disagree.
 
     Lone surrogates in strings and nesting beyond the parser's depth are rejected as well.
     """

@@ -1,7 +1,7 @@
-"""Run tasks on an executor: local processes, Dask, Spark, or an executor that you name.
+"""Functions that run tasks on local processes, Dask, Spark, or an executor that you name.
 
 The work is a module-level function. The function, tasks and results are pickled, and a task must
-not contain a key. An engine may run a task twice, so results must be merged by task. Devices do not
+not contain a key. An engine may run a task twice, so results must be stored by task. Devices do not
 use this module.
 """
 
@@ -34,7 +34,7 @@ CONNECT_SECONDS = 10.0
 
 
 class TaskError(RapporError):
-    """An engine cannot be reached, or did not finish the work."""
+    """An error of an engine, which is unreachable or did not finish the work."""
 
 
 @contextmanager
@@ -94,12 +94,12 @@ def run_tasks(
     """Yield each task with its result, in the order of completion.
 
     Args:
-        work: A function from a task to its result.
+        work: A function that computes the result of a task.
         tasks: Any number of tasks; at most `AHEAD` are read ahead of their results.
-        executor: The executor of `open_executor`; None for this process.
+        executor: The executor of `open_executor`; None to run in this process.
 
     Raises:
-        TaskError: A worker was killed more often than its engine repeats a task, or has another
+        TaskError: A worker was killed more often than its engine repeats a task, or has a different
             version of this package.
     """
     if executor is None:
@@ -125,7 +125,7 @@ def run_tasks(
 
 @dataclass(frozen=True)
 class _SameVersion:
-    """A function that fails if a worker has another version of this package."""
+    """A task function that fails if the worker has a different version of this package."""
 
     work: Callable[[Any], Any]
     version: str
@@ -178,7 +178,7 @@ def _dask_client(address: str) -> Any:
 
 
 def _outcome(work: Callable[[Any], Any], task: Any) -> tuple[Any, Exception | None]:
-    """Return a result and its error; an error that is raised would reach Spark only as text."""
+    """Return a task's result and its error, because Spark would pass a raised error on as text."""
     try:
         return work(task), None
     except Exception as error:
@@ -190,7 +190,7 @@ class _SparkExecutor(ThreadPoolExecutor):
 
     def __init__(self, master: str) -> None:
         pyspark = import_module("pyspark")
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the first one in PATH
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the first Python in PATH
         configuration = pyspark.SparkConf().setAppName("rappor")
         if master:
             configuration.setMaster(master)
@@ -199,7 +199,7 @@ class _SparkExecutor(ThreadPoolExecutor):
         super().__init__(self._context.defaultParallelism)
 
     def submit(self, work: Any, /, task: Any) -> Any:  # type: ignore[override]
-        """Submit a task; its job runs when a thread is free."""
+        """Submit a task; its job starts when a thread is free."""
         return super().submit(self._run, work, task)
 
     def _run(self, work: Callable[[Any], Any], task: Any) -> Any:

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-_JOINERS = "\u200c\u200d"  # they join letters in Persian, and emoji
+_JOINERS = "\u200c\u200d"  # join letters in Persian, and parts of emoji
 # Characters that make a spreadsheet compute a cell, in ASCII, full-width and small forms, at the
 # start of a cell or after a separator that some programs accept. Spaces or quotes may precede them.
 FORMULA_CHARACTERS = "=+\\-@\\t\\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212"
@@ -12,7 +12,7 @@ _STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{FORMULA_CHARACTERS}])")
 
 
 def visible(text: str) -> str:
-    """Return the text with escapes for characters that control a terminal, reorder text, or hide.
+    """Escape characters in a text that control a terminal, reorder text or are invisible.
 
     These are control, format (such as bidirectional marks), surrogate and unassigned characters,
     except the two that join letters and emoji.
@@ -21,9 +21,9 @@ def visible(text: str) -> str:
 
 
 def safe_cell(text: str) -> str:
-    """Return a text for a CSV file: no hidden characters, and no formula for a spreadsheet.
+    """Return a text that is safe in a CSV file, without hidden characters and formulas.
 
-    A text that begins like a formula, or with an apostrophe, gets an apostrophe before it. So does
+    A text that begins like a formula, or with an apostrophe, is prefixed with an apostrophe. So is
     a formula after a semicolon. A finite number is unchanged.
     """
     if FINITE_NUMBER.fullmatch(text):
@@ -32,7 +32,7 @@ def safe_cell(text: str) -> str:
 
 
 def without_formula(text: str) -> str:
-    """Return a CSV cell with an apostrophe before anything that a spreadsheet would compute.
+    """Insert an apostrophe in a CSV cell before anything that a spreadsheet would compute.
 
     A formula can begin the cell, or follow a semicolon: in some countries a semicolon ends a cell,
     even within the quotes of a cell that does not begin its line.

@@ -11,10 +11,10 @@ from secrets import token_hex
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` when the block ends without an error.
 
-    A symbolic link is followed. If `path` is not a regular file, such as a pipe, it is yielded
-    itself.
+    A symbolic link is followed. If `path` is not a regular file (such as a pipe), the path itself
+    is yielded.
 
-    Raises OSError; an error of the temporary file, or without a file name, names `path`.
+    Raises OSError if writing fails. The error names `path`, not the temporary file.
     """
     real = Path(os.path.realpath(path))
     part = real.with_name(f".{real.name}.{token_hex(4)}.part")

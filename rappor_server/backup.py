@@ -1,6 +1,6 @@
-"""Backups of an SQLite database while it is in use, and their restoration.
+"""Functions that back up an SQLite database while it is in use, and restore it.
 
-SQLite's own online backup copies it page by page in one view. PostgreSQL has its own tools.
+SQLite's own online backup copies one consistent view, page by page. PostgreSQL has its own tools.
 """
 
 import sqlite3

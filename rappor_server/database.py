@@ -36,11 +36,11 @@ class Program:
     """A program that owns a database."""
 
     name: str  # the name in messages, as in "stop the collector"
-    table: str  # a table that only its databases have
+    table: str  # a table that exists only in its databases
     metadata: MetaData
     migrations: Path
-    migration_lock: int  # an advisory lock of PostgreSQL
-    shares_database: bool  # `migrate` may add tables to another program's database
+    migration_lock: int  # the number of a PostgreSQL advisory lock
+    shares_database: bool  # whether `migrate` may add tables to a different program's database
 
 
 try:
@@ -58,22 +58,22 @@ _HINTS = {  # by SQLite's error code
     sqlite3.SQLITE_BUSY: "another process is using it; try again",
 }
 
-# The guarantee of a commit; a session sees a change of the server's settings at its next statement.
+# Whether commits are durable; a session sees changed server settings at its next statement.
 COMMIT_SETTING = "current_setting('fsync')"
-_RECYCLE_SECONDS = 300  # after which a session is replaced, because it may read from an old primary
-_SERVER_BOUNDS = {  # the time within which a lost server is detected: seconds, and milliseconds
+_RECYCLE_SECONDS = 300  # the maximum age of a session, which may read from an old primary
+_SERVER_BOUNDS = {  # the time until a lost server is detected, in seconds and milliseconds
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-# States of a session that is useless: read-only after a failover, or ended by the server.
+# SQLSTATE codes for a useless session: read-only after a failover, or ended by the server.
 _USELESS_STATES = {"25006", "25P03", "57P01", "57P02", "57P03", "57P05"}
-_CONFLICTS, _DISK_FULL = ("40P01", "40001"), "53100"  # a deadlock that was broken; no room
+_CONFLICTS, _DISK_FULL = ("40P01", "40001"), "53100"  # a resolved deadlock; a full disk
 
 
 def parse_url(database: str) -> URL:
-    """Check a database URL. Raises SettingsError that shows it without its password."""
+    """Parse a database URL. Raises SettingsError, without the password, if it is invalid."""
     try:
         url = make_url(database)
         return url.set(drivername=_DRIVERS[url.get_backend_name()])
@@ -86,9 +86,9 @@ def parse_url(database: str) -> URL:
 
 @contextmanager
 def alone_on_sqlite(database: str, process: str) -> Iterator[None]:
-    """Lock an SQLite database for the block, so that one process of a kind uses it.
+    """Lock an SQLite database for a `with` block, so that one process of a kind uses it.
 
-    `process` names the kind, as in "another collector". PostgreSQL allows several. Raises
+    `process` names the kind, as in "another collector". PostgreSQL allows several processes. Raises
     SettingsError if another process has the database, or if it cannot be locked.
     """
     url = parse_url(database)
@@ -136,26 +136,26 @@ def make_engine(database: str, *, pool_size: int = 2, timeout: float = 5.0) -> E
 
 
 def make_private(file: Path) -> None:
-    """Create an empty file, if missing, that only its owner can read, like SQLite's WAL file."""
+    """Create an empty file, if missing, that only its owner can read."""
     with suppress(OSError):  # SQLite reports any problem when it opens the file
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    """Set WAL with FULL sync: a finished commit is on the disk. The driver must not begin."""
+    """Set WAL with FULL sync, for durable commits. The driver must not begin transactions."""
     connection.isolation_level = None
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Begin a transaction; writers acquire the write lock first, to wait rather than fail."""
+    """Begin a transaction; writers acquire the write lock first, to wait instead of failing."""
     write = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
-    """Return an engine whose transactions set what they need: a pooler may use any session."""
+    """Return an engine; each transaction sets its options, as a pooler may use any session."""
     settings = {  # override the settings of the server, the role and the database
         "synchronous_commit": "on",
         "lock_timeout": str(int(timeout * 1000)),
@@ -170,7 +170,7 @@ def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
         pool_recycle=_RECYCLE_SECONDS,
         connect_args={
             "connect_timeout": max(2, int(timeout)),
-            "prepare_threshold": None,  # a prepared statement would stay in one session
+            "prepare_threshold": None,  # a prepared statement would exist in only one session
             **_SERVER_BOUNDS,
         },
     )
@@ -181,7 +181,7 @@ def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
 
 
 def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
-    """Raise DisconnectionError if the server has closed the connection. Needs no round trip."""
+    """Raise DisconnectionError if the server has closed the connection. No round trip."""
     if connection.closed:
         raise DisconnectionError
     waiting = select.poll()
@@ -202,8 +202,8 @@ def refuse_unsafe_commits(fsync: str) -> None:
 def check_commits(connection: Connection, lock: str = "") -> None:
     """Check on PostgreSQL that commits are synced to disk, and acquire a lock.
 
-    `lock` is a call of a PostgreSQL function, which the same round trip waits for; SQLite has one
-    writer. Raises StorageError if commits are not synced.
+    `lock` is a call of a PostgreSQL function, which is part of the same round trip; SQLite has only
+    one writer. Raises StorageError if commits are not synced.
     """
     if connection.dialect.name == "postgresql":
         statement = text(f"SELECT {COMMIT_SETTING}" + (f", {lock}" if lock else ""))
@@ -217,9 +217,9 @@ def _hang_up(connection: Any) -> None:
 
 
 class Database:
-    """The transactions on one engine; every failure of the database is a StorageError.
+    """A database engine with transactions; every database failure is a StorageError.
 
-    Once PostgreSQL reports a useless session, all sessions of that time are replaced.
+    Once PostgreSQL reports a useless session, all sessions from that time are replaced.
     """
 
     def __init__(self, engine: Engine, program: Program, *, max_seconds: float = 120.0) -> None:
@@ -245,9 +245,9 @@ class Database:
 
     @contextmanager
     def locked(self, *locks: str) -> Iterator[Connection]:
-        """Run a transaction that writes and first acquires locks of PostgreSQL, in this order.
+        """Run a writing transaction that first acquires PostgreSQL locks, in this order.
 
-        `locks` are calls of its functions. Raises StorageError if the commit would not be synced.
+        `locks` are calls of PostgreSQL functions. Raises StorageError if commits are not synced.
         """
         with self._transaction(writes=True) as connection:
             for statement in locks or ("",):
@@ -256,7 +256,7 @@ class Database:
 
     @contextmanager
     def _bounded(self, connection: Connection) -> Iterator[None]:
-        """Close a transaction's connection if it lasts too long: a stopped server never answers."""
+        """Close a transaction's connection after a time limit: a stopped server never answers."""
         session = connection.connection.driver_connection
         timer = threading.Timer(min(self.max_seconds, threading.TIMEOUT_MAX), _hang_up, (session,))
         timer.daemon = True
@@ -302,9 +302,9 @@ class Database:
                 self.engine.pool.dispose()
 
     def try_to_write(self, table: Table, row: Mapping[str, Any], blob: str) -> None:
-        """Insert a row as large as a batch or result may be, and delete it, in one transaction.
+        """Insert and delete a row of maximum batch or result size in one transaction.
 
-        Raises StorageError, such as on a full disk.
+        Raises StorageError if that fails, such as on a full disk.
 
         Args:
             table: The table; its primary key, text or binary, comes first in the row.
@@ -318,6 +318,6 @@ class Database:
             connection.execute(delete(table).where(table.c[name] == mark))
 
     def close(self) -> None:
-        """Close the database connections; those in use by another thread close when it finishes."""
+        """Close the database connections; busy ones are closed when their thread finishes."""
         self._is_closed = True
         self.engine.pool.dispose()  # only this pool: a connection returns to its own pool

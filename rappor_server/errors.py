@@ -15,51 +15,51 @@ class ServerError(RapporError):
 
 
 class SettingsError(ServerError, ValueError):
-    """A setting is invalid or unsafe."""
+    """A setting that is invalid or unsafe."""
 
 
 class SchemaError(ServerError):
-    """The database was created by another version of the code."""
+    """A database that was created by a different version of the code."""
 
 
 class StorageError(ServerError):
-    """The database cannot be reached or cannot write. Unanswered requests were not carried out."""
+    """A database that is unreachable or cannot write. Unanswered requests were not carried out."""
 
 
 class DiskFullError(StorageError):
-    """The disk of the database is full. Unanswered requests were not carried out."""
+    """A database on a full disk. Unanswered requests were not carried out."""
 
 
 class ConflictError(StorageError):
-    """Another process changed the same rows first (read and repeat), or a name is taken."""
+    """A name that is taken, or rows that another process changed first (read again and retry)."""
 
 
 class RequestError(ServerError, ValueError):
-    """The request itself is invalid."""
+    """A request that is invalid in itself."""
 
 
 class BodyTooLargeError(RequestError):
-    """A request body exceeds its limit, as sent or after decompression."""
+    """A request body that exceeds its limit, as sent or after decompression."""
 
 
 class BodyTimeoutError(RequestError):
-    """The body did not arrive in time."""
+    """A request body that did not arrive in time."""
 
 
 class RateLimitedError(RequestError):
-    """A key or address has sent too many requests."""
+    """A key or address that has sent too many requests."""
 
 
 class OverloadedError(ServerError):
-    """Too many requests are waiting, or the server is shutting down."""
+    """A server with too many waiting requests, or one that is shutting down."""
 
 
 class AuthenticationError(ServerError):
-    """The request has no key or session, or one that is unknown, revoked or expired."""
+    """A request without a valid key or session (missing, unknown, revoked or expired)."""
 
 
 class NotFoundError(ServerError, LookupError):
-    """The named resource does not exist, or the person may not know that it does."""
+    """A resource that does not exist, or whose existence the user may not know."""
 
 
 def drop_traces(error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""Secrets of keys and sessions: 256 random bits, too many to guess from their plain SHA-256."""
+"""Secrets for keys and sessions, with 256 random bits, so that a plain SHA-256 protects them."""
 
 import base64
 import hmac
@@ -12,10 +12,10 @@ def make_secret(random_bytes: Callable[[int], bytes]) -> str:
 
 
 def hash_secret(secret: str) -> bytes:
-    """Return the SHA-256 of a secret key, 32 bytes, which is stored in its place."""
+    """Return the SHA-256 of a secret key, 32 bytes, which is stored instead of the key."""
     return sha256(secret.encode("ascii")).digest()
 
 
 def is_secret(secret: str, stored: bytes) -> bool:
-    """Return whether a stored hash is that of a secret, compared in constant time."""
+    """Return whether a stored hash matches a secret, in constant time."""
     return hmac.compare_digest(hash_secret(secret), bytes(stored))

@@ -14,7 +14,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Log:
-    """The server's own log: one JSON object per line, without data of requests."""
+    """The server's own log: one JSON object per line, without data from requests."""
 
     def __init__(self, logger: Any, seconds: Callable[[], float]) -> None:
         self._logger = logger
@@ -27,7 +27,7 @@ class Log:
         self._logger.info(event, **fields)
 
     def warning(self, event: str, **fields: str | int | float) -> None:
-        """Log an event that may need an operator; in a flood, log one line per second."""
+        """Log an event that may need an operator; at most one line per second."""
         now = self._seconds()
         if now - self._last.get(event, float("-inf")) < 1.0:
             self._left_out[event] += 1
@@ -36,7 +36,7 @@ class Log:
         self._logger.warning(event, **fields, more_before=self._left_out.pop(event, 0))
 
     def notice(self, event: str, **fields: str | int | float) -> None:
-        """Log a rare warning; each one is logged."""
+        """Log a rare warning, without a rate limit."""
         self._logger.warning(event, **fields)
 
     def crash(self, error: BaseException) -> None:
@@ -65,7 +65,7 @@ class _Redirect(logging.Handler):
 
 
 def redirect_libraries(log: Log) -> None:
-    """Send the logs of libraries to `log`, and nowhere else: no plain lines on stderr."""
+    """Send the logs of libraries only to `log`, so that no plain lines appear on stderr."""
     for name in _LIBRARIES:
         logger = logging.getLogger(name)
         logger.handlers[:] = [_Redirect(log)]

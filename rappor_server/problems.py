@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): each service has a table from errors to status codes."""
+"""Errors as problem documents (RFC 9457), by each service's table of errors and status codes."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from rappor_server import errors
 from rappor_server.logs import Log
 
 _NOT_JSON = {"json_invalid", "model_attributes_type"}
-_SECRET = {"key"}  # fields whose value appears in no message
+_SECRET = {"key"}  # fields whose values never appear in messages
 
 
 def first_problem(
@@ -27,7 +27,7 @@ def first_problem(
     """Describe the first invalid field.
 
     Args:
-        error: The error that pydantic raised.
+        error: The error from pydantic.
         unknown: The message for a name that does not exist.
 
     Returns:
@@ -35,7 +35,7 @@ def first_problem(
     """
     first: Mapping[str, Any] = error.errors()[0]
     name, kind, expected = ".".join(map(str, first["loc"])), first["type"], first["msg"]
-    if kind == "value_error":  # raised by one of our checks
+    if kind == "value_error":  # raised by one of this project's checks
         return name, str(first["ctx"]["error"])
     if kind == "extra_forbidden":
         return name, unknown
@@ -57,9 +57,9 @@ def request_problem(error: ValidationError | RequestValidationError) -> str:
 
 PROBLEM_JSON = "application/problem+json"
 URN = "urn:rappor-telemetry:problem:"
-_RETRY_LATER = frozenset({408, 429, 503})  # answers that state when to retry
+_RETRY_LATER = frozenset({408, 429, 503})  # statuses whose answers state when to retry
 
-PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {  # of every route, for FastAPI
+PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {  # for every route, as FastAPI documents them
     "default": {
         "description": "A problem document (RFC 9457)",
         "content": {
@@ -72,15 +72,15 @@ PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {  # of every route, for Fa
 
 
 class ProblemRule(NamedTuple):
-    """The answer to errors of a class."""
+    """The answer to errors of one class."""
 
     kind: type[Exception]
     status: int
     slug: str  # the last part of the document's type
-    text: str = ""  # the answer instead of a message without details, which is only logged
+    text: str = ""  # a text that replaces the error's message if that may only be logged
 
 
-# Rules of both services; a service's own rules precede them.
+# Rules of both services; a service's own rules come before them.
 SHARED_RULES = (
     ProblemRule(errors.BodyTooLargeError, 413, "body-too-large"),
     ProblemRule(errors.BodyTimeoutError, 408, "body-timeout"),
@@ -100,15 +100,15 @@ _DEFECT = ProblemRule(Exception, 500, "internal", "the server failed; nothing wa
 
 
 def rule_of(error: Exception, rules: Iterable[ProblemRule]) -> ProblemRule:
-    """Return the first rule whose class matches an error; a defect has none."""
+    """Return the first rule whose class matches an error; the last rule matches any defect."""
     return next((rule for rule in rules if isinstance(error, rule.kind)), _DEFECT)
 
 
 class Problems:
-    """The conversion of errors to problem documents, with a log of those the sender cannot fix."""
+    """The conversion of errors to problem documents; server errors are logged."""
 
     def __init__(self, log: Log, rules: Iterable[ProblemRule], retry_after: int = 5) -> None:
-        """Use the first matching rule; answers name `retry_after` seconds, or up to 3 times it."""
+        """Store the rules; answers name `retry_after` to 3 * `retry_after` seconds."""
         self._log = log
         self._rules = tuple(rules)
         self._retry_after = retry_after
@@ -127,7 +127,7 @@ class Problems:
         details = error.details if isinstance(error, errors.ServerError) else {}
         detail = rule.text if rule.text and not details else str(error)
         headers = {"WWW-Authenticate": "Bearer"} if rule.status == 401 else {}
-        if rule.status in _RETRY_LATER:  # random, so that devices do not return all at once
+        if rule.status in _RETRY_LATER:  # random, so that devices do not all return at once
             seconds = random.randint(self._retry_after, 3 * self._retry_after)
             headers["Retry-After"] = str(seconds)
         return problem(rule.status, rule.slug, detail, {**details, **(more or {})}, headers)
@@ -139,7 +139,7 @@ class Problems:
             app.add_exception_handler(kind, self._of_error)
 
     async def of_http(self, request: Request, error: Exception) -> Response:
-        """Return the answer to an error of FastAPI itself, such as a route that does not exist."""
+        """Return the answer to an error from FastAPI itself, such as an unknown route."""
         if isinstance(error.__cause__, RapporError):  # a body that could not be read
             return self.answer(error.__cause__)
         http_error = cast(HTTPException, error)

@@ -1,4 +1,4 @@
-"""Limits on request headers, which the HTTP library leaves open, and on bodies."""
+"""Limits on request bodies, and on request headers where the HTTP library has no limit."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ _FRAMING = len(b": \r\n")
 class CheckedHeads:
     """Middleware that rejects invalid headers, and answers HEAD as GET.
 
-    FastAPI rejects HEAD; uvicorn leaves the body out. The library limits headers that arrive in
-    parts, but not those that arrive at once. A second `Authorization` header would hide one of two
+    FastAPI rejects HEAD; uvicorn omits the body. The library limits headers that arrive in parts,
+    but not headers that arrive together. A second `Authorization` header would hide one of two
     keys.
     """
 
@@ -49,7 +49,7 @@ class BodyBounds:
     seconds: float  # until the whole body has arrived
 
     def check_stated(self, scope: Scope) -> None:
-        """Raise BodyTooLargeError if the headers of a request state more bytes."""
+        """Raise BodyTooLargeError if a request's headers state too many bytes."""
         stated = dict(scope["headers"]).get(b"content-length")
         if stated is not None and stated.isdigit() and int(stated[:20]) > self.max_bytes:
             text = f"the body has {stated[:20].decode()} bytes; the limit is {self.max_bytes}"
@@ -58,8 +58,8 @@ class BodyBounds:
     def bounded(self, receive: Receive) -> Receive:
         """Return an ASGI `receive` that rejects a body which is too large or arrives too slowly.
 
-        It stores no byte of the body. Time starts with the first message. It raises
-        BodyTooLargeError, BodyTimeoutError, or RequestError if the body ends early.
+        It does not store the body. Time starts with the first message. It raises BodyTooLargeError,
+        BodyTimeoutError, or RequestError if the body ends early.
         """
         deadline: float | None = None
         remaining, is_whole = self.max_bytes, False

@@ -1,8 +1,7 @@
-"""The database schema of a program: creation, checks and migrations.
+"""Creation, checks and migrations of a program's database schema.
 
-The migrations are Alembic's, in the folder of the program. An empty database gets the tables of the
-models and the stamp of the newest revision. An older database is left alone until an operator
-migrates it.
+The migrations are Alembic's, in the program's folder. An empty database gets the models' tables and
+the stamp of the newest revision. An older database is left alone until an operator migrates it.
 """
 
 from collections.abc import Iterator
@@ -20,10 +19,10 @@ from rappor_server.errors import SchemaError
 
 
 def prepare(database: Database) -> None:
-    """Create the tables in an empty database; check the schema of any other.
+    """Create the tables in an empty database, or check an existing schema.
 
-    Raises SchemaError for a database that is older (naming the command), newer, or of another
-    program, and StorageError for a PostgreSQL that does not sync commits.
+    Raises SchemaError if the database is older (with the command to run), newer, or belongs to
+    another program, and StorageError if PostgreSQL does not sync commits.
     """
     with _alone(database) as (connection, current):
         if current is None and not inspect(connection).get_table_names():
@@ -35,8 +34,8 @@ def prepare(database: Database) -> None:
 def migrate(database: Database) -> tuple[str | None, str]:
     """Migrate a database to the newest revision, in one transaction.
 
-    Return the revisions before and after. Raises SchemaError for a newer database, or one of
-    another program unless the program may share it.
+    Return the revisions before and after. Raises SchemaError if the database is newer, or belongs
+    to another program that does not share it.
     """
     program = database.program
     database.max_seconds = float("inf")  # the rows of all days may be rewritten
@@ -70,7 +69,7 @@ def check(current: str | None, program: Program) -> None:
 
 @contextmanager
 def _alone(database: Database) -> Iterator[tuple[Connection, str | None]]:
-    """Run a transaction with exclusive access to the schema; yield the database's revision, too."""
+    """Run a transaction with exclusive access to the schema; also yield the revision."""
     with database.change() as connection:
         check_commits(connection, f"pg_advisory_xact_lock({database.program.migration_lock})")
         yield connection, MigrationContext.configure(connection).get_current_revision()

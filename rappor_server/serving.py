@@ -17,7 +17,7 @@ from rappor_server.logs import Log
 from rappor_server.request_bounds import MAX_HEAD_BYTES
 from rappor_server.settings import is_loopback
 
-MAX_CONNECTIONS = 1_000  # per process; above it requests get 503
+MAX_CONNECTIONS = 1_000  # per process; beyond it, requests get 503
 MAX_AGE = 5.0  # seconds for which readiness is cached: a probe of a database writes to it
 _START_SECONDS = 30.0
 _PROXY_HINT = (
@@ -31,8 +31,8 @@ def server_config(
 ) -> uvicorn.Config:
     """Return the uvicorn configuration of both services, with limited connections.
 
-    `app` is the application, or its factory as "module:function". `drain_seconds` is the time for
-    running requests when the server stops.
+    `app` is the application, or its factory as "module:function". `drain_seconds` is the time that
+    running requests have when the server stops.
     """
     return uvicorn.Config(
         app,
@@ -56,7 +56,7 @@ def server_config(
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, except that a signal with a clean shutdown is not raised again."""
+    """A uvicorn server that does not raise the signal again after a clean shutdown."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -78,7 +78,7 @@ _HINTS = {
 
 @contextmanager
 def listening(host: str, port: int, fd: int | None = None) -> Iterator[socket.socket]:
-    """Listen for the block; port 0 picks a free one. Raises SettingsError.
+    """Listen during a `with` block; port 0 picks a free port. Raises SettingsError on failure.
 
     `fd` is an inherited socket, which replaces host and port.
     """
@@ -95,12 +95,12 @@ def listening(host: str, port: int, fd: int | None = None) -> Iterator[socket.so
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Bind and listen at once, so that the second of two starting servers fails here."""
+    """Bind and listen together, so that the second of two starting servers fails here."""
     is_ipv6 = ":" in host
     family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
     both = is_ipv6 and socket.has_dualstack_ipv6()
     listener = socket.create_server((host, port), family=family, dualstack_ipv6=both)
-    # connections inherit it; asyncio would not set it, and answers would be delayed by 40 ms
+    # connections inherit this; asyncio would not set it, which would delay answers by 40 ms
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
@@ -112,7 +112,7 @@ def address_of(listener: socket.socket) -> dict[str, str | int]:
 
 
 def announce(listener: socket.socket, log: Log) -> None:
-    """Log the address, and the tasks of a reverse proxy if other machines can reach it."""
+    """Log the address, and what a reverse proxy must do if other machines can reach it."""
     address = address_of(listener)
     host = str(address.get("host", "localhost"))
     if not is_loopback(host):
@@ -122,7 +122,7 @@ def announce(listener: socket.socket, log: Log) -> None:
 
 @contextmanager
 def running(server: Server, listener: socket.socket, host: str, name: str) -> Iterator[str]:
-    """Run a server on a thread for the block; yield its URL, and shut it down cleanly.
+    """Run a server on a thread during a `with` block; yield its URL.
 
     Raises ServerError with the server's reason if it does not start.
     """
@@ -151,7 +151,7 @@ def running(server: Server, listener: socket.socket, host: str, name: str) -> It
 
 
 class Readiness:
-    """A check that raises StorageError, cached for MAX_AGE, for one event loop."""
+    """A readiness check that raises StorageError, cached for MAX_AGE. Used by one event loop."""
 
     def __init__(self, check: Callable[[], None], *, seconds: Callable[[], float] = monotonic):
         self._check, self._seconds = check, seconds
@@ -160,7 +160,7 @@ class Readiness:
         self._lock = asyncio.Lock()
 
     async def check(self) -> None:
-        """Raise StorageError if the latest check did."""
+        """Raise StorageError if the latest check failed."""
         async with self._lock:
             if self._seconds() - self._checked >= MAX_AGE:
                 try:

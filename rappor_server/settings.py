@@ -38,13 +38,13 @@ AnySettings = TypeVar("AnySettings", bound=ServerSettings)
 
 
 def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySettings:
-    """Read the settings. Raises SettingsError with one line that names the problem."""
+    """Read the settings. Raises SettingsError, with a one-line message, if invalid."""
     file = os.environ.get(kind.FILE_VARIABLE)
     if file and not Path(file).is_file():
         raise SettingsError(f"{kind.FILE_VARIABLE} = {file!r}: there is no such file")
     prefix = kind.model_config["env_prefix"]
     names = {prefix + name.upper() for name in kind.model_fields}
-    for name in sorted(os.environ):  # an unknown name with our prefix is a mistake
+    for name in sorted(os.environ):  # an unknown name with this prefix is a mistake
         ours = name.upper()
         if ours.startswith(prefix) and ours not in names and not f"{ours}=".startswith(kind.OTHERS):
             near = difflib.get_close_matches(ours, names, 1)

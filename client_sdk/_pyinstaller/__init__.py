@@ -4,5 +4,5 @@ from pathlib import Path
 
 
 def get_hook_dirs() -> list[str]:
-    """Return the folder of hooks; PyInstaller calls it through the entry point `hook-dirs`."""
+    """Return the hooks folder; PyInstaller calls it through the entry point `hook-dirs`."""
     return [str(Path(__file__).parent)]

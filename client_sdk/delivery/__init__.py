@@ -1,1 +1,1 @@
-"""Delivery of the queue to the collector: batches, schedule, HTTP, replies."""
+"""Delivery of the queue to the collector: batches, schedule, HTTP and replies."""

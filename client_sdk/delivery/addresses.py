@@ -1,4 +1,4 @@
-"""The addresses of collectors, proxies and relays, and the check of keys for them."""
+"""The addresses of collectors, proxies and relays, and the checks for their keys."""
 
 from typing import NamedTuple
 
@@ -17,14 +17,14 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Return whether the address is on this machine, so no one else can read along."""
+        """Return whether the address is on this machine, so that no one can intercept data."""
         four = self.host.split(".")
         inside = four[0] == "127" and len(four) == 4 and all(part.isdecimal() for part in four)
         return inside or self.host.lower() in ("localhost", "::1")
 
 
 def split_url(url: str) -> tuple[str, str, str]:
-    """Split a URL into scheme, `host[:port]` and path. Raises ParameterError."""
+    """Split a URL into scheme, `host[:port]` and path. Raises ParameterError if it is invalid."""
     scheme, _, rest = str(url).partition("://")
     host, slash, path = rest.partition("/")
     if scheme not in PORTS or not host or set(rest) & set("@?# \t\r\n"):
@@ -39,7 +39,7 @@ def split_url(url: str) -> tuple[str, str, str]:
 
 
 def address_of(scheme: str, host: str) -> Address:
-    """Parse `host[:port]` into host and port. Raises ParameterError."""
+    """Parse `host[:port]` into host and port. Raises ParameterError if it is invalid."""
     if host.startswith("["):
         name, bracket, port = host[1:].partition("]")
         digits, _, zone = name.partition("%")
@@ -59,7 +59,7 @@ def address_of(scheme: str, host: str) -> Address:
 
 
 def check_key(key: str | None) -> None:
-    """Raise ParameterError for a key that a header cannot carry; the message does not show it."""
+    """Raise ParameterError, without showing the key, if a header cannot contain the key."""
     if key is None:
         return
     if not (type(key) is str and key and key.isascii() and key.isprintable() and " " not in key):
@@ -70,7 +70,7 @@ def check_key(key: str | None) -> None:
 
 
 def check_key_is_hidden(key: str | None, url: str) -> None:
-    """Raise ParameterError if the key of a collector would travel unencrypted."""
+    """Raise ParameterError if a collector's key would be sent unencrypted."""
     scheme, host, _ = split_url(url)
     if key is not None and scheme == "http" and not address_of(scheme, host).is_loopback:
         raise ParameterError(
@@ -80,7 +80,7 @@ def check_key_is_hidden(key: str | None, url: str) -> None:
 
 
 def _in_ascii(name: str) -> str:
-    """Return an international name in its DNS form; "" if invalid."""
+    """Return an international host name in its DNS form; "" if invalid."""
     if name.isascii():
         return name
     try:
@@ -90,7 +90,7 @@ def _in_ascii(name: str) -> str:
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a name is an IPv4 address or a host name (RFC 1123, and also `_`)."""
+    """Return whether a name is an IPv4 address or a host name (RFC 1123, plus `_`)."""
     labels = name.removesuffix(".").split(".")
     return len(name) <= MAX_NAME_CHARS and all(
         0 < len(label) <= MAX_LABEL_CHARS and label.replace("-", "").replace("_", "").isalnum()

@@ -1,4 +1,4 @@
-"""Cancellation of another thread's exchanges: once `cancel` has returned, nothing more is sent."""
+"""Cancellation of a different thread's exchanges: once `cancel` returns, nothing more is sent."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 STEP = 0.02  # seconds between two checks for a cancellation during a wait
-PATIENCE = 1.0  # the longest time that `cancel` waits for a thread that is not scheduled
+PATIENCE = 1.0  # the maximum time that `cancel` waits for a thread that is not scheduled
 
 _Result = TypeVar("_Result")
 
@@ -17,7 +17,7 @@ class CancelledError(Exception):
 
 
 class Cancellation:
-    """A flag by which any thread can end the exchanges of the sending thread permanently."""
+    """A flag with which any thread can permanently end the sending thread's exchanges."""
 
     def __init__(self) -> None:
         self._gate = threading.Lock()
@@ -28,7 +28,7 @@ class Cancellation:
     def cancel(self) -> None:
         """Prevent all further sending, and wait until the current exchange has been aborted.
 
-        That takes `STEP`. The wait is limited to `PATIENCE`; even after that, nothing is sent.
+        This takes about `STEP`. The wait ends after `PATIENCE`, but nothing is sent even then.
         """
         with self._gate:
             self.cancelled = True
@@ -36,7 +36,7 @@ class Cancellation:
 
     @contextmanager
     def exchange(self) -> Iterator[None]:
-        """Wrap an exchange; if it is canceled, the caller closes its connection."""
+        """Wrap an exchange. If it is canceled, the caller must close its connection."""
         with self._gate:
             self.check()
             self._over.clear()
@@ -46,16 +46,16 @@ class Cancellation:
             self._over.set()
 
     def sending(self, action: Callable[..., _Result], *arguments: object) -> _Result:
-        """Run a non-blocking action that sends bytes. Raises CancelledError."""
+        """Run a non-blocking action that sends bytes. Raises CancelledError if canceled."""
         with self._gate:
             self.check()
             return action(*arguments)
 
     def pause(self, deadline: float, wait: Callable[[float], bool]) -> None:
-        """Call `wait` with at most `STEP` seconds until it returns True.
+        """Call `wait` repeatedly, with at most `STEP` seconds each, until it returns True.
 
-        `deadline` is on the monotonic clock. Raises CancelledError, and TimeoutError past the
-        deadline.
+        `deadline` is on the monotonic clock. Raises CancelledError if canceled, or TimeoutError
+        after the deadline.
         """
         while True:
             self.check()

@@ -1,9 +1,9 @@
-"""A connection to a collector: name lookup, TCP, proxy and TLS, with a deadline and cancellation.
+"""Connections to a collector: name lookup, TCP, proxy and TLS, with a deadline and cancellation.
 
 The sockets do not block. Each wait is split into steps, between which the deadline and the
-cancellation are checked. Everything that is sent, also by TLS itself, passes one gate of the
-cancellation. Python's own timeouts apply to each read, so a server that sends a byte now and then
-never triggers them.
+cancellation are checked. All data that is sent, even by TLS itself, passes through the
+`Cancellation`. Python's own timeouts apply to each read, so a server that sends an occasional byte
+would never trigger them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_BYTES = 2 << 20  # the longest answer, with 10,000 refusals, has 1 MB
 SWITCHING_PROTOCOLS = 101
-PIECE = 65_536  # bytes read at once
+PIECE = 65_536  # the maximum number of bytes per read
 RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # linger for 0 seconds
 
 _Result = TypeVar("_Result")
@@ -36,7 +36,7 @@ _Result = TypeVar("_Result")
 class Connection:
     """An open TCP or TLS connection, used by one thread.
 
-    `deadline`, on the monotonic clock, applies to every wait; it is set again for each exchange.
+    `deadline`, on the monotonic clock, applies to all waits. It is set again for each exchange.
     """
 
     def __init__(self, sock: socket.socket, cancellation: Cancellation, deadline: float) -> None:
@@ -50,18 +50,18 @@ class Connection:
         self.deadline = deadline
 
     def begin(self, deadline: float) -> None:
-        """Start another exchange over the same connection."""
+        """Start a new exchange over the same connection."""
         self.deadline = deadline
         self._taken = 0
 
     def finish_connecting(self) -> None:
-        """Wait until TCP is connected. Raises OSError."""
+        """Wait until TCP is connected. Raises OSError on failure."""
         self._wait(writing=True)
         if error := self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             raise OSError(error, "the connection could not be made")
 
     def start_tls(self, context: ssl.SSLContext, host: str) -> None:
-        """Perform the TLS handshake. Raises ssl.SSLError, such as for an invalid certificate."""
+        """Perform the TLS handshake. Raises ssl.SSLError if it fails (an invalid certificate)."""
         tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
         self._through(tls.do_handshake)
         self._tls = tls
@@ -76,16 +76,16 @@ class Connection:
             remaining = remaining[self._through(self._tls.write, remaining) :]
 
     def receive(self, most: int) -> bytes:
-        """Receive at most `most` bytes; none at the end of the stream."""
+        """Receive at most `most` bytes, or b"" at the end of the stream."""
         if self._tls is None:
             return self._receive(most)
         try:
             return self._through(self._tls.read, most)
-        except ssl.SSLEOFError:  # closed without notice, as many servers do
+        except ssl.SSLEOFError:  # closed without a TLS alert, as many servers do
             return b""
 
     def answer(self, method: str) -> HTTPResponse:
-        """Read the head of the final answer, skipping informational ones (RFC 9110, 15.2)."""
+        """Read the final answer's headers, and skip informational answers (RFC 9110, 15.2)."""
         self._file = io.BufferedReader(_Reader(self))
         while True:
             response = HTTPResponse(cast("socket.socket", self), method=method)
@@ -99,13 +99,13 @@ class Connection:
         return self._file
 
     def close(self) -> None:
-        """Close the connection; if canceled, also drop data that the system has not sent."""
+        """Close the connection; if canceled, also discard data that the system has not sent yet."""
         if self._cancellation.cancelled:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._sock.close()
 
     def _through(self, action: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Run a step of TLS, and transfer the bytes that it needs to receive and send."""
+        """Run a TLS step, and transfer the bytes that it needs to receive and send."""
         while True:
             try:
                 result = action(*arguments)
@@ -152,7 +152,7 @@ class Connection:
 
 
 class _Reader(io.RawIOBase):
-    """The received bytes, as a file."""
+    """The received bytes as a file-like object."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -168,7 +168,7 @@ class _Reader(io.RawIOBase):
 
 
 class Dialer:
-    """A factory of connections to one host, used by one thread."""
+    """A factory for connections to one host, used by one thread."""
 
     def __init__(self, host: str, port: int, cancellation: Cancellation) -> None:
         self._host, self._port = host, port
@@ -176,11 +176,11 @@ class Dialer:
         self._lookup: _Lookup | None = None
 
     def dial(self, deadline: float) -> Connection:
-        """Connect to the first address that answers. Raises OSError or TimeoutError."""
+        """Connect to the first address that answers. Raises OSError or TimeoutError if none."""
         addresses = self._addresses(deadline)
         trouble = OSError(f"{self._host} has no address")
         for number, address in enumerate(addresses):
-            seconds = deadline - time.monotonic()  # shared, so a silent address leaves some time
+            seconds = deadline - time.monotonic()  # a silent address leaves time for others
             share = time.monotonic() + seconds / (len(addresses) - number)
             try:
                 return self._connect(address, share, deadline)
@@ -209,7 +209,7 @@ class Dialer:
         try:
             return _resolve(self._host, self._port, socket.AI_NUMERICHOST)
         except socket.gaierror:
-            pass  # it is a name
+            pass  # it is a host name
         lookup = self._lookup = self._lookup or _Lookup(self._host, self._port)
         self._cancellation.pause(deadline, lookup.done.wait)
         self._lookup = None
@@ -219,7 +219,7 @@ class Dialer:
 
 
 class _Lookup:
-    """A name lookup in a separate thread, as the system's lookup cannot be interrupted."""
+    """A name lookup in a separate thread, because the system's lookup cannot be interrupted."""
 
     def __init__(self, host: str, port: int) -> None:
         self.done = threading.Event()
@@ -238,7 +238,7 @@ class _Lookup:
 
 
 def _resolve(host: str, port: int, flags: int) -> list[tuple[Any, ...]]:
-    name = host.encode("ascii")  # bytes: text would load Python's codec for international names
+    name = host.encode("ascii")  # text would load Python's codec for international names
     return socket.getaddrinfo(name, port, 0, socket.SOCK_STREAM, 0, flags)
 
 

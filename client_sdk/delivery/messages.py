@@ -1,4 +1,4 @@
-"""The body of a batch, whose bytes never change once stored, and the answer to it."""
+"""The body of a batch, whose bytes never change once stored, and the collector's answer."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from rappor_core.wire.report import WIRE_VERSION, GroupedBatch, Report, make_bat
 GZIP = 31  # zlib's code for "with a gzip header"
 _GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # deflate, an extra field, no time, no system
 _EXTRA_ID = b"RP"  # our own subfield of zeros, to be skipped (RFC 1952, section 2.3.1.1)
-_EXTRA_BYTES = 6  # two lengths and the name
+_EXTRA_BYTES = 6  # two lengths and the subfield's name
 MAX_REASON_CHARS = 64
 TRANSIENT = frozenset({408, 425, 429})  # and every 5xx
 PROBLEM_TYPE = "application/problem+json"
@@ -27,7 +27,7 @@ TOO_LARGE = "too_large"
 def make_body(batch_id: bytes, reports: Iterable[Report], *, pad_to: int = 0) -> bytes:
     """Return the gzipped body of a batch, padded to a multiple of `pad_to` bytes.
 
-    Reports are sorted by their content, so that their order reveals nothing else.
+    Reports are sorted by content, so that their order reveals nothing.
     """
     ordered = sorted(
         reports, key=lambda item: (item.metric, item.params_id, item.day, item.cohort, item.bits)
@@ -37,7 +37,7 @@ def make_body(batch_id: bytes, reports: Iterable[Report], *, pad_to: int = 0) ->
 
 
 def read_body(body: bytes) -> GroupedBatch:
-    """Decode the output of `make_body`. Raises WireFormatError."""
+    """Decode the output of `make_body`. Raises WireFormatError if invalid."""
     try:
         return decode_binary(zlib.decompress(body, wbits=GZIP))
     except zlib.error as error:
@@ -45,7 +45,7 @@ def read_body(body: bytes) -> GroupedBatch:
 
 
 def gzip_padded(data: bytes, pad_to: int) -> bytes:
-    """Compress with gzip; zeros in an extra header field pad to a multiple of `pad_to` bytes."""
+    """Compress with gzip; zeros in a header field pad the result to a multiple of `pad_to`."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = deflate.compress(data) + deflate.flush()
     check = zlib.crc32(data).to_bytes(4, "little") + (len(data) & 0xFFFFFFFF).to_bytes(4, "little")
@@ -63,10 +63,10 @@ def shuffled(items: Sequence[int], randomness: Randomness) -> list[int]:
 
 
 class Ack(NamedTuple):
-    """The collector's answer about one report."""
+    """The collector's result for one report."""
 
     status: str
-    reason: str = ""  # one word; "" for an accepted report
+    reason: str = ""  # one word; "" if the report was accepted
 
     @property
     def accepted(self) -> bool:
@@ -78,14 +78,14 @@ class Answer(NamedTuple):
     """A collector's answer to a batch: one result for each report, in order."""
 
     results: tuple[Ack, ...]
-    duplicate: bool  # the batch had been counted before; the results are those of the first time
+    duplicate: bool  # the batch was already counted; the results are repeated from the first time
 
 
 def read_answer(body: bytes, batch_id: str, num_reports: int) -> Answer:
-    """Parse a 200 answer. Raises TransportError (with retry) if it is not about this batch.
+    """Parse a 200 answer. Raises TransportError (retry) if the answer is not for this batch.
 
-    A captive portal or a proxy may answer 200 to anything. Only an answer about this very batch,
-    with a result for each report, lets the device delete it.
+    A captive portal or a proxy may answer any request with 200. The device deletes a batch only if
+    the answer is for exactly this batch and has a result for each report.
     """
     try:
         fields = parse_strict_json(body)
@@ -110,16 +110,16 @@ def failure(
     content_type: str | None = None,
     body: bytes = b"",
 ) -> TransportError:
-    """Return the error for a status other than 200; it states whether to send the batch again.
+    """Return the error for a status other than 200, which states whether to send the batch again.
 
-    The batch is dropped only on the collector's own final answer about these very bytes: its
-    problem document with their digest. An intermediary (a proxy, a captive portal, a web server in
-    front) does not know the batch, and may have lost or changed the body on the way. Everything
-    else is tried again: overload and timeouts soon, other errors slowly, because the operator may
+    The batch is dropped only if the collector itself rejects exactly these bytes, with a problem
+    document that contains their digest. An intermediary (a proxy, a captive portal, a web server in
+    front) does not know the batch, and may have lost or changed the body on the way. All other
+    failures are retried: overload and timeouts soon, other errors slowly, because the operator may
     fix them (a wrong key, a wrong address, a redirect).
 
     Args:
-        status: The status of the answer.
+        status: The HTTP status of the answer.
         answer: The body of the answer.
         retry_after: The Retry-After header.
         content_type: The Content-Type header.
@@ -150,7 +150,7 @@ def _result(fields: Any) -> Ack:
 
 
 def _problem(status: int, body: bytes, content_type: str | None) -> dict[str, Any] | None:
-    """Return the fields of a problem document (RFC 9457) of the collector, or None."""
+    """Return the fields of a problem document (RFC 9457) from the collector, or None."""
     if (content_type or "").partition(";")[0].strip().lower() != PROBLEM_TYPE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The app's options for delivery, with their defaults."""
+"""The app's delivery options, with their defaults."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ LAST_SECOND = 253_370_764_800.0  # 9999-01-01
 class Delivery(Frozen):
     """The app's options for sending; none of them changes the contents of a report.
 
-    Raises ParameterError for a number outside its range, and for a proxy without an address.
+    Raises ParameterError if a number is out of range or the proxy has no address.
     """
 
-    # The mean time in seconds from the first waiting report to sending. The delay is geometric, so
-    # that the time of sending does not reveal the time of use. 0 sends at once.
+    # The mean time, in seconds, between queuing the first report and sending. The delay is
+    # geometric, so that the time of sending does not reveal the time of use. 0 sends immediately.
     mean_delay: float = 600.0
     # The maximum number of reports in a batch, 1 to 200 (the collector's default).
     batch_reports: int = 100
-    # The number of bytes to a multiple of which bodies are padded, so that their size does not
-    # reveal the number of reports; 0 for no padding.
+    # Bodies are padded to a multiple of this number of bytes, so that their size does not reveal
+    # the number of reports; 0 for no padding.
     pad_to: int = 256
-    timeout: float = 10.0  # the seconds for one exchange
-    # max_queued, max_queued_bytes, max_age_days: The limits of the queue. Past them the oldest
-    # reports are dropped and counted. Age counts only while the collector cannot be reached.
+    timeout: float = 10.0  # the time limit for one exchange, in seconds
+    # max_queued, max_queued_bytes, max_age_days: The limits of the queue. Beyond them, the oldest
+    # reports are dropped and counted. Age matters only while the collector is unreachable.
     max_queued: int = 20_000
     max_queued_bytes: int = 4 << 20
     max_age_days: int = 90
-    # first_pause, longest_pause: The limits, in seconds, of the pause after failures (full jitter).
+    # first_pause, longest_pause: The limits in seconds of a pause after failures (full jitter).
     first_pause: float = 1.0
     longest_pause: float = 600.0
-    # The maximum number of seconds of a Retry-After that is followed.
+    # The maximum Retry-After, in seconds, that the client obeys.
     longest_retry_after: float = 3600.0
     proxy: str | None = None  # the proxy, `http://host:port`
-    tls: ssl.SSLContext | None = None  # an `ssl.SSLContext` of the app
-    # The only way to the collector, which then does not see the device's address.
+    tls: ssl.SSLContext | None = None  # the app's own `ssl.SSLContext`
+    # The relay for all requests, so that the collector does not see the device's address.
     relay: Relay | None = None
 
     def __post_init__(self) -> None:
-        """Check each option now, because the sending thread would fail on it later."""
+        """Check each option now, because otherwise the sending thread would fail later."""
         for name, (lowest, highest) in RANGES.items():
             value: Any = getattr(self, name)
             whole = type(getattr(Delivery, name)) is int
@@ -83,9 +83,9 @@ RANGES = {
 
 
 class SenderSetup(Frozen):
-    """The part of `client_sdk.session.Setup` that the sending thread needs.
+    """The settings from `client_sdk.session.Setup` that the sending thread needs.
 
-    `certificates` are the file and directory of certificate authorities that the environment names.
+    `certificates` are the certificate authority file and directory from the environment.
     """
 
     directory: StateDirectory
@@ -97,10 +97,10 @@ class SenderSetup(Frozen):
     certificates: tuple[str | None, str | None]
 
     def now(self) -> float:
-        """Return the seconds since 1970, UTC, limited to a valid range if the clock is not set."""
+        """Return the seconds since 1970, UTC, clipped to a valid range if the clock is not set."""
         now = float(self.clock())
         return now if 0.0 <= now <= LAST_SECOND else min(max(now, 0.0), LAST_SECOND)
 
     def __repr__(self) -> str:
-        """Format without the key, because the text may end up in a log."""
+        """Format the setup without its key, because the text may end up in a log."""
         return f"{type(self).__name__}({self.collector!r}, {self.directory.path!r})"

@@ -1,4 +1,4 @@
-"""The queue of reports to send; queuing, fixing a batch and answering are one transaction each."""
+"""The queue of reports to send; queuing, composing and acknowledging are one transaction each."""
 
 import time
 from collections import Counter
@@ -17,8 +17,8 @@ from rappor_core.wire.report import Report
 
 BATCH_ID_BYTES = 16
 COHORT_BYTES = 2
-MAX_BODY_BYTES = 58_000  # for the reports in a batch: proxies accept bodies of 64 KiB
-REPORT_OVERHEAD = 32  # approximate bytes of a queued report in the file in addition to its bits
+MAX_BODY_BYTES = 58_000  # the limit for a batch's reports, because proxies accept bodies of 64 KiB
+REPORT_OVERHEAD = 32  # the approximate bytes per queued report in the file, in addition to its bits
 
 INSERT = "INSERT INTO batches (batch_id, reports, last_day, body) VALUES (?, ?, ?, ?)"
 MEMBERS = """
@@ -27,7 +27,7 @@ MEMBERS = """
 
 
 class StoredBatch(NamedTuple):
-    """A fixed batch: the same bytes are sent until the collector has answered."""
+    """A composed batch, whose bytes are sent unchanged until the collector has answered."""
 
     number: int
     batch_id: str
@@ -36,7 +36,7 @@ class StoredBatch(NamedTuple):
 
 
 class ReportQueue:
-    """The sending side of a state, used by one thread under the sender's lock."""
+    """The sender's view of the client state, used by one thread under the sender's lock."""
 
     def __init__(
         self,
@@ -48,19 +48,19 @@ class ReportQueue:
     ) -> None:
         """Open the queue on a connection that belongs to the sender.
 
-        `clock` returns seconds since 1970. `stopped` is called with each metric that the collector
-        has stopped or resumed.
+        `clock` returns seconds since 1970. `stopped` is called with the name of each metric that
+        the collector has stopped or resumed.
         """
         self._state = state
         self._clock = clock
         self._stopped = stopped
         self._delivery = delivery
         self._randomness = randomness
-        self.num_lost = 0  # reports that were refused or dropped since the start of the app
-        self.last_loss = ""  # the counted reason of the last loss
+        self.num_lost = 0  # reports that were rejected or dropped since the app started
+        self.last_loss = ""  # the reason under which the last loss was counted
 
     def compose(self) -> None:
-        """Convert the whole queue into batches with random members, and store each batch."""
+        """Distribute the whole queue over random batches, and store each batch."""
         query = (
             "SELECT metric, queue.id, length(bits) FROM queue JOIN sources ON sources.id = source"
         )
@@ -68,7 +68,7 @@ class ReportQueue:
             self._compose_one(numbers)
 
     def batches(self) -> Iterator[StoredBatch]:
-        """Yield the stored batches in random order; each one is read just before it is yielded."""
+        """Yield the stored batches in random order, each read just before it is yielded."""
         numbers = [number for (number,) in self._state.rows("SELECT id FROM batches ORDER BY id")]
         query = "SELECT id, batch_id, reports, body FROM batches WHERE id = ?"
         for chosen in shuffled(numbers, self._randomness):
@@ -76,7 +76,7 @@ class ReportQueue:
                 yield StoredBatch(number, batch_id.hex(), reports, body)
 
     def waiting(self) -> int:
-        """Return the number of waiting batches, at least 1; each waits a separate time."""
+        """Return the number of waiting batches, at least 1. Each batch has its own delay."""
         query = (
             "SELECT (SELECT count(*) FROM batches) + count(DISTINCT metric) "
             "FROM queue JOIN sources ON sources.id = source"
@@ -84,7 +84,7 @@ class ReportQueue:
         return max(1, int(self._state.rows(query)[0][0]))
 
     def ack(self, batch: StoredBatch, answer: Answer) -> None:
-        """Delete an answered batch, count its results, and store stopped metrics."""
+        """Delete an answered batch, count its results, and store which metrics were stopped."""
         groups = read_body(batch.body).groups
         versions = [(group.metric, group.params_id) for group in groups for _ in group.rows]
         outcomes, reasons = Counter[str](), dict[tuple[str, str], str]()
@@ -113,7 +113,7 @@ class ReportQueue:
         self._forget(batch, Counter({f"dropped:{reason}": batch.reports}))
 
     def trim(self) -> None:
-        """Enforce the limits on count and size: drop the oldest, batches before the queue."""
+        """Enforce the limits on count and size: drop the oldest batches, then queued reports."""
         most, most_bytes = self._delivery.max_queued, self._delivery.max_queued_bytes
         number, size, _ = self._waiting()
         if number <= most and size <= most_bytes:
@@ -134,7 +134,7 @@ class ReportQueue:
                 self._count("dropped:queue_full", dropped)
 
     def _waiting(self) -> tuple[int, int, int]:
-        """Return the numbers of waiting reports, bytes and batches, without a lock."""
+        """Return the number of waiting reports, bytes and batches, without a lock."""
         query = "SELECT count(*), coalesce(sum(length(bits)), 0) FROM queue"
         ((queued, bits),) = self._state.rows_aside(query)
         query = (
@@ -145,7 +145,7 @@ class ReportQueue:
         return queued + composed, size + bits + REPORT_OVERHEAD * queued, batches
 
     def drop_older_than(self, day: int) -> None:
-        """Drop reports of days before `day`, which no collector accepts any more."""
+        """Drop reports for days before `day`, which no collector accepts anymore."""
         with self._state.transaction() as database:
             old = "SELECT coalesce(sum(reports), 0) FROM batches WHERE last_day < ?"
             (composed,) = database.execute(old, (day,)).fetchone()
@@ -155,7 +155,7 @@ class ReportQueue:
                 self._count("dropped:too_old", dropped)
 
     def _partition(self, rows: Sequence[tuple[str, int, int]]) -> Iterator[list[int]]:
-        """Yield the numbers of queued reports, shuffled and split into batches of one metric each.
+        """Yield the row numbers of queued reports, shuffled and split into one-metric batches.
 
         The cohorts of several metrics in one batch would be a fingerprint of the device.
         """
@@ -167,11 +167,11 @@ class ReportQueue:
             yield from (order[start : start + most] for start in range(0, len(order), most))
 
     def _compose_one(self, numbers: list[int]) -> None:
-        """Store one batch in place of its reports; encoding happens before the lock is acquired."""
+        """Replace queued reports with one batch, which is encoded before the lock is acquired."""
         among = f"id IN ({','.join('?' * len(numbers))})"
         rows = self._state.rows(f"{MEMBERS} WHERE queue.{among}", tuple(numbers))
         if len(rows) != len(numbers):
-            return  # trimmed or wiped meanwhile; the rest follows in the next round
+            return  # trimmed or wiped in the meantime; the next round sends the rest
         reports = [
             Report(metric, params_id, cohort, date_of(day), bits)
             for metric, params_id, cohort, day, bits in rows
@@ -190,7 +190,7 @@ class ReportQueue:
     def split(self, batch: StoredBatch) -> bool:
         """Split a batch that the collector finds too large into two halves.
 
-        Return False for a batch of one report. Raises WireFormatError for a damaged batch.
+        Return False if the batch has only one report. Raises WireFormatError if it is damaged.
         """
         if batch.reports < 2:
             return False
@@ -204,9 +204,9 @@ class ReportQueue:
         return True
 
     def _take_out(self, where: str, values: tuple[object, ...]) -> int:
-        """Remove reports from the queue, and add them to the counts of their entries."""
+        """Remove reports from the queue, and update the counts of their ledger entries."""
         with self._state.transaction() as database:
-            # `where` is one of this module's own texts; values are bound parameters
+            # `where` is a constant from this module; values are bound parameters
             query = f"SELECT count(*), entry FROM queue WHERE {where} GROUP BY entry"  # noqa: S608
             counts = database.execute(query, values).fetchall()
             database.executemany("UPDATE entries SET reports = reports + ? WHERE id = ?", counts)
@@ -227,4 +227,4 @@ class ReportQueue:
 
 
 class _MembersGoneError(Exception):
-    """Rolls back a transaction; never leaves this module."""
+    """An internal error that rolls back a transaction; it never leaves this module."""

@@ -1,7 +1,7 @@
 """Sending through a relay (Oblivious HTTP, RFC 9458), which hides the device's address.
 
-The relay sees the device's address and no report. The collector sees reports and no address. The
-module is loaded only if an app has a relay. The keys ship with the app: fetching them would show
+The relay sees the device's address but no report. The collector sees reports but no address. This
+module is loaded only if an app uses a relay. The keys ship with the app. Fetching them would reveal
 the device to the key server, which could also give each device a different key.
 """
 
@@ -41,7 +41,7 @@ UNKNOWN_KEY = b"http-problem-types#ohttp-key"  # RFC 9458, section 5.3
 
 
 class Relay:
-    """A relay, and a key of the collector behind it.
+    """A relay, and a public key of the collector behind it.
 
     Attributes:
         url: The URL at which the relay accepts requests.
@@ -54,8 +54,8 @@ class Relay:
         Args:
             url: The URL, such as `https://relay.example.net/ohttp`; plain http only for loopback
                 addresses.
-            keys: The public part that `rappor ohttp-keys create -o FILE` wrote, or the path of
-                that file. The first usable key is used.
+            keys: The public key file that `rappor ohttp-keys create -o FILE` wrote, or its path.
+                The first usable key is used.
 
         Raises:
             ParameterError: The address or the key is invalid.
@@ -84,9 +84,9 @@ class Relay:
 
 
 class RelayTransport(Transport):
-    """A transport to one collector through a relay; it connects only to the relay's address.
+    """A transport to one collector through a relay, which connects only to the relay's address.
 
-    The collector's address and key are encrypted, so that only the collector reads them.
+    The collector's address and key are encrypted, so that only the collector can read them.
     """
 
     def __init__(self, relay: Relay, collector: str, key: str | None, **options: Any) -> None:
@@ -101,7 +101,7 @@ class RelayTransport(Transport):
     def _try(
         self, body: bytes, headers: dict[str, str], deadline: float
     ) -> tuple[int, Fields, bytes]:
-        """Send once, with a new encapsulation, so that attempts cannot be compared."""
+        """Send once, with a new encapsulation, so that attempts cannot be linked."""
         fields = tuple((name.lower().encode(), text.encode()) for name, text in headers.items())
         request = encode_request(BinaryRequest(*self._inner, fields, body), SIZE_STEP)
         sealed, exchange = encapsulate(self._config, request)
@@ -124,7 +124,7 @@ class RelayTransport(Transport):
         return response.status, headers, response.content
 
     def _refusal(self, status: int, outer: Fields, answer: bytes) -> TransportError:
-        """Return an error that keeps the batch: only the collector's sealed answer can drop it."""
+        """Return an error that keeps the batch: only the collector's sealed answer may drop it."""
         if UNKNOWN_KEY in answer:
             key_id = self._config.key_id
             return TransportError(

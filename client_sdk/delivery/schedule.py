@@ -1,7 +1,7 @@
-"""The schedule of sending: the random delay, batches, pauses after failures, maintenance.
+"""The sending schedule: random delays, batches, pauses after failures and maintenance.
 
-Times are on the monotonic clock, except for the one that is stored between runs. So a jump of the
-wall clock neither hurries nor stops the sending.
+Times are on the monotonic clock, except for the time that is stored between runs. So a jump of the
+wall clock neither speeds up nor stops sending.
 """
 
 import time
@@ -23,14 +23,14 @@ from rappor_core.errors import WireFormatError
 BUSY_PAUSE = 0.1  # seconds to the next attempt while another process sends and `flush` waits
 BUSY_PAUSE_UNHURRIED = 5.0
 KEY_REFUSED = frozenset({"http_401", "http_403"})
-FLUSH_PAUSE = 2.0  # the longest jitter in seconds while `flush` waits
-MAX_DELAY = 10  # times the mean
+FLUSH_PAUSE = 2.0  # the maximum jitter, in seconds, while `flush` waits
+MAX_DELAY = 10  # the maximum delay, as a multiple of the mean
 LOG_BYTES = 1 << 20  # the size above which the state's log is truncated between two batches
-FAILING = "failing_since"  # key of the time of the first failure, in the state's table `meta`
+FAILING = "failing_since"  # the key for the time of the first failure in the state's table `meta`
 
 
 class SendLoop:
-    """The loop that decides when to send and sends; used by one thread."""
+    """The loop that decides when to send, and sends. Used by one thread."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class SendLoop:
         Args:
             state: A connection that belongs to the sending thread.
             transport: The transport; other threads may only cancel it.
-            lock: The lock that lets only one process send at a time.
+            lock: The lock that allows only one process to send at a time.
             delivery: The app's options.
             randomness: The source of ids, orders and delays.
             clock: A function that returns seconds since 1970.
-            stopped: A function that is called with a metric that the collector has stopped or
-                resumed.
+            stopped: A function that is called with the name of a metric that the collector has
+                stopped or resumed.
         """
         self._state = state
         self._delivery = delivery
@@ -61,35 +61,35 @@ class SendLoop:
         self._outbox = ReportQueue(state, delivery, randomness, clock, stopped)
         self._transport = transport
         self._lock = lock
-        # Batches that may have been counted without an answer: after a split they get new ids.
+        # Batches that may have been counted without an answer; after a split they get new ids.
         self._tried = {number.hex() for (number,) in state.rows("SELECT batch_id FROM batches")}
         self._pauses = Pauses(delivery, randomness)
         self._due: float | None = None
         self._failing_since: float | None = state.get(FAILING)
         self._is_warned = False
-        self._lost_before = 0  # the losses when the queue was last empty
+        self._lost_before = 0  # the number of losses when the queue was last empty
         self.last_error = ""
         self.key_is_refused = False
 
     @property
     def num_lost(self) -> int:
-        """Return the number of reports that were refused or dropped since the app started."""
+        """Return the number of reports that were rejected or dropped since the app started."""
         return self._outbox.num_lost
 
     @property
     def not_delivered(self) -> str:
-        """Return the time of the first failure to deliver, and the cause; "" after a success."""
+        """Return the time and cause of the first failure to deliver; "" after a success."""
         if self._failing_since is None:
             return ""
-        stamp = min(max(self._failing_since, 0.0), 2e11)  # a damaged value stays printable
+        stamp = min(max(self._failing_since, 0.0), 2e11)  # even a damaged value can be printed
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stamp))
         return f"not delivered since {since}, because {self.last_error or 'of an earlier failure'}"
 
     def step(self, *, hurried: bool) -> float | None:
-        """Do what is due; return the seconds until the next step, or None if nothing waits.
+        """Run all due work; return the seconds until the next step, or None if nothing waits.
 
-        `hurried` means that `flush` waits: no delay and short jitter, but Retry-After still
-        applies.
+        `hurried` means that `flush` waits: there is no delay and little jitter, but Retry-After
+        still applies.
         """
         self._outbox.trim()
         self._state.checkpoint()
@@ -108,7 +108,7 @@ class SendLoop:
             done = self._round(only_one=not hurried)
         except TransportError as error:
             if error.reason == "cancelled":
-                return BUSY_PAUSE  # the state may be gone, so it is not used any more
+                return BUSY_PAUSE  # the state may be gone, so it is no longer used
             self.key_is_refused = error.reason in KEY_REFUSED
             self._pauses.failed(error)
             self._failed(str(error))
@@ -125,16 +125,16 @@ class SendLoop:
         return 0.0
 
     def _round(self, *, only_one: bool) -> bool:
-        """Send all waiting batches, or one. Return False if another process is sending.
+        """Send all waiting batches or only one. Return False if another process is sending.
 
-        Raises TransportError for the failure that ended the round; answered batches stay deleted.
+        Raises TransportError if a failure ended the round; answered batches stay deleted.
         """
         if not self._lock.try_acquire():
             return False
         try:
             self._outbox.compose()
-            # The data behind the batches is on disk before any leaves: after a power loss no
-            # report is sent again under another id, or drawn again.
+            # The batches are on disk before any batch is sent. So after a power loss, no report is
+            # sent again under a different id or randomized again.
             self._state.sync()
             for batch in self._outbox.batches():
                 self._post(batch)
@@ -153,13 +153,13 @@ class SendLoop:
         except WireFormatError:
             stored = None
         if stored is None or (stored.batch_id, stored.num_reports) != batch[1:3]:
-            self._outbox.discard(batch, "damaged")  # the answer to it could never fit
+            self._outbox.discard(batch, "damaged")  # no answer could ever match it
             return
         try:
             answer = self._transport.post(batch.body, batch.batch_id, batch.reports)
         except TransportError as error:
             is_new = batch.batch_id not in self._tried
-            # A tried batch may be counted, unless the collector has read it and refuses it.
+            # It may have been counted, unless the collector has read and rejected it.
             may_split = error.reason == TOO_LARGE and (is_new or not error.retry)
             if may_split and self._outbox.split(batch):
                 return
@@ -191,10 +191,10 @@ class SendLoop:
             self._state.put(FAILING, None)
 
     def _delay_left(self) -> float:
-        """Return the seconds until sending; the delay is drawn once and survives restarts.
+        """Return the seconds until sending. The delay is drawn once and survives restarts.
 
-        Each of n batches has a separate delay with this mean. The first one then leaves after a
-        delay with an nth of it, and may be any of them, because geometric delays have no memory.
+        Each of n batches has an independent delay with this mean. The first batch is therefore sent
+        after a delay with 1/n of the mean, and it may be any of them: the delays are memoryless.
         """
         mean = self._delivery.mean_delay
         if mean == 0:
@@ -223,11 +223,10 @@ class SendLoop:
 
 
 class Pauses:
-    """The pauses after failures: uniform in [0, first_pause * 2**failures], with a limit.
+    """The pauses after failures, uniform in [0, first_pause * 2**failures] up to a limit.
 
     This is "full jitter" (Brooker 2015, "Exponential backoff and jitter", AWS Architecture Blog). A
-    collector's own Retry-After comes before the jitter, and is followed up to
-    `longest_retry_after`.
+    collector's Retry-After is added before the jitter, and is obeyed up to `longest_retry_after`.
     """
 
     def __init__(self, delivery: Delivery, randomness: Randomness) -> None:
@@ -252,7 +251,7 @@ class Pauses:
         self._until, self._until_hurried = start + jitter, start + min(jitter, FLUSH_PAUSE)
 
     def seconds_left(self, *, hurried: bool) -> float:
-        """Return the seconds until the current pause is over; 0 or less if it is."""
+        """Return the seconds until the current pause ends; 0 or less if it has ended."""
         return (self._until_hurried if hurried else self._until) - time.monotonic()
 
 
@@ -262,9 +261,9 @@ def uniform(randomness: Randomness) -> float:
 
 
 def geometric_delay(mean: float, randomness: Randomness) -> float:
-    """Draw a geometric delay in seconds, in ticks of mean / 100, at most 10 means.
+    """Draw a geometric delay in seconds, in steps of mean / 100 and at most 10 * mean.
 
-    It is memoryless: how long a report has waited does not predict how long it will wait.
+    The delay is memoryless: the time that a report has waited does not predict its remaining wait.
     """
     ticks = ceil(log(1 - uniform(randomness)) / log(1 - 1 / 100))
     return min(max(1, ticks) * mean / 100, MAX_DELAY * mean)

@@ -1,7 +1,7 @@
 """The thread that sends, so that recording never waits for the network.
 
-It is a daemon: an app that ends does not wait for it, and unfinished work is in the state. Modules
-for sending are imported when there is something to send.
+The thread is a daemon: an app does not wait for it to exit, because the state contains all
+unfinished work. Modules for sending are imported only when there is something to send.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from client_sdk.delivery.schedule import SendLoop
     from client_sdk.delivery.transport import Transport
 
-LOOK_SECONDS = 900.0  # between two checks whether a period is over: days begin on quarters
+LOOK_SECONDS = 900.0  # between two checks whether a period has ended; days begin on quarter hours
 SCRUB_PAUSE = 10.0  # seconds until the files are scrubbed again, if another process prevented it
-BUSY_PAUSE = 0.25  # the same, while another process holds the state
+BUSY_PAUSE = 0.25  # seconds until the next attempt while another process holds the state
 LOCK_PATIENCE = 1.0  # seconds for which the thread waits for threads of the app
-TROUBLE_PAUSE = 5.0  # seconds until the next attempt if the state cannot be used (a full disk)
+TROUBLE_PAUSE = 5.0  # seconds until the next attempt if the state is unusable (a full disk)
 
 
 class SenderThread:
@@ -44,11 +44,10 @@ class SenderThread:
         Args:
             setup: The settings of the sender.
             lock: The lock of the process for the state.
-            chore: A function that runs at the start and at each quarter of an hour on the clock,
-                even if
+            chore: A function that runs at the start and at each quarter hour on the clock, even if
                 the queue is empty. Deleted data is then scrubbed from the files.
-            catch_up: A function that runs before everything else; it raises StateBusyError to be
-                retried.
+            catch_up: A function that runs before all other work. It raises StateBusyError to be
+                called again.
             stopped: See `ReportQueue`.
         """
         self._setup = setup
@@ -62,11 +61,11 @@ class SenderThread:
         self._transport: Transport | None = None
         self._cancellation = Cancellation()
         self._changed = threading.Condition()
-        self._wanted = self._seen = self._done = 0  # flush tickets: issued, seen, done
+        self._wanted = self._seen = self._done = 0  # flush tickets: last issued, seen, completed
         self._stopping = False
         self._news = self._housework = False
         self._clean = True  # whether the files contain no deleted data
-        self.idle = False  # the queue is empty, and the thread sleeps until `notify`
+        self.idle = False  # whether the queue is empty and the thread sleeps until `notify`
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="rappor-sender", daemon=True)
 
@@ -77,7 +76,7 @@ class SenderThread:
 
     @property
     def not_delivered(self) -> str:
-        """Return the time of the first failure to deliver, and the cause; "" if none."""
+        """Return the time and cause of the first failure to deliver; "" if none."""
         if self._trouble:
             return f"not delivered, because {self._trouble}"
         return self._loop.not_delivered if self._loop is not None else ""
@@ -88,11 +87,11 @@ class SenderThread:
 
     @property
     def key_is_refused(self) -> bool:
-        """Return whether the collector refused the key (401 or 403) at the last attempt."""
+        """Return whether the collector rejected the key (401 or 403) at the last attempt."""
         return self._loop is not None and self._loop.key_is_refused
 
     def start(self) -> None:
-        """Start the thread; it sends what an earlier run left without waiting for a record."""
+        """Start the thread, which sends the reports left by an earlier run without waiting."""
         self._thread.start()
 
     def notify(self) -> None:
@@ -103,15 +102,15 @@ class SenderThread:
             self._changed.notify_all()
 
     def run_maintenance(self) -> None:
-        """Enforce the limits of the queue and of the write-ahead log now, in the thread."""
+        """Make the thread enforce the limits of the queue and the write-ahead log now."""
         with self._changed:
             self._housework = self._news = True
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
-        """Send now; return True if all was delivered within `timeout` seconds.
+        """Send now; return True if everything was delivered within `timeout` seconds.
 
-        Return False, too, if a report was refused or dropped meanwhile; `last_error` has the
+        Also return False if a report was rejected or dropped in the meantime; `last_error` has the
         reason.
         """
         lost = self._num_lost
@@ -121,11 +120,11 @@ class SenderThread:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._done >= ticket or self._stopping, timeout)
             drained = self._done >= ticket
-            self._done = max(self._done, ticket)  # no caller waits for it any more
+            self._done = max(self._done, ticket)  # no caller waits for it anymore
         return drained and self._num_lost == lost
 
     def cancel(self) -> None:
-        """Stop all sending, without waiting for the thread: once this returns, no byte leaves.
+        """Stop all sending without waiting for the thread. After the call, no byte is sent.
 
         The thread ends soon after.
         """
@@ -140,11 +139,11 @@ class SenderThread:
         self._thread.join(timeout)
 
     def suspend(self) -> None:
-        """Close the thread's connection to the state before a fork; it reopens when needed."""
+        """Close the thread's connection to the state before a fork; it is reopened when needed."""
         self._state.suspend()
 
     def abandon(self) -> None:
-        """Forget the thread in a forked child, because it runs only in the parent."""
+        """Discard the thread in a forked child, because it runs only in the parent."""
         self._file_lock.release()
         if self._transport is not None:
             self._transport.close()
@@ -167,7 +166,7 @@ class SenderThread:
         except StateBusyError as error:
             self._trouble = str(error)
             return BUSY_PAUSE
-        except Exception as error:  # shown in `last_error`; the thread must outlive it
+        except Exception as error:  # shown in `last_error`; the thread must survive any error
             self._trouble = f"{type(error).__name__}: {error}"
             return TROUBLE_PAUSE
         if wait is None:
@@ -223,7 +222,7 @@ class SenderThread:
         return look if self._clean else min(look, SCRUB_PAUSE)
 
     def _sleep(self, wait: float | None) -> None:
-        """Sleep for `wait` seconds or until a flush; with None, until something is queued."""
+        """Sleep for `wait` seconds or until a flush; with None, until a report is queued."""
         look = self._until_look()
         with self._changed:
             if wait is None:

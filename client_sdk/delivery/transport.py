@@ -1,8 +1,8 @@
-"""One POST of a batch over HTTP and its answer, without queue, retry or state.
+"""One HTTP POST of a batch and its answer, without a queue, retries or state.
 
-Nothing that identifies the device is sent: no cookie, no user agent beyond the protocol's version;
-and no redirect is followed. Network modules are imported when a connection is first made, so that
-an app that only records does not load them.
+Nothing that identifies the device is sent: there are no cookies, and the user agent is only the
+protocol's version. Redirects are not followed. Network modules are imported when a connection is
+first made, so that an app that only records does not load them.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ if TYPE_CHECKING:
 
     from client_sdk.delivery.connection import Connection, Dialer
 
-    Fields = Message | dict[str, str]  # headers of an answer
+    Fields = Message | dict[str, str]  # the headers of an answer
 
 REPORTS_PATH = "/v1/reports"
 USER_AGENT = f"rappor/{WIRE_VERSION}"
-MAX_INFLATED = 2 << 20  # bytes of a decompressed answer
+MAX_INFLATED = 2 << 20  # the maximum number of bytes in a decompressed answer
 
 
 class Transport:
     """A transport to one collector, over a connection that stays open between batches.
 
-    One thread may use it at a time; another one may end the sending by `cancellation`.
+    One thread may use it at a time; a different thread may stop sending through `cancellation`.
 
     Args:
         url: The URL of the collector, or of a relay that forwards bodies:
             `http(s)://host[:port][/prefix]`.
         key: The key, sent as a bearer token.
-        timeout: The seconds for one whole exchange.
+        timeout: The time limit for one whole exchange, in seconds.
         proxy: `http://host:port` of an HTTP proxy (CONNECT for https).
         tls: An `ssl.SSLContext`.
         certificates: The file and directory of certificate authorities, in addition to the
             system's.
-        plain_key: Whether a key may travel over plain http, such as to an emulator's host; if not,
-            only to loopback addresses.
-        cancellation: The flag by which another thread may end the sending.
+        plain_key: Whether a key may be sent over plain http to any host, such as an emulator's
+            host; if not, only to loopback addresses.
+        cancellation: The flag with which a different thread may stop sending.
 
-    Raises ParameterError for an invalid address, and for a key that others could read.
+    Raises ParameterError if an address is invalid, or if others could read the key.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class Transport:
     def send(self, batch: Batch) -> Answer:
         """Encode a batch, send it once, and return the collector's results.
 
-        Raises TransportError if no answer to this batch came; its `retry` states whether the same
-        batch may be sent again.
+        Raises TransportError if no answer to this batch arrived; its `retry` states whether the
+        same batch may be sent again.
         """
         body = zlib.compress(encode_binary(batch), 6, wbits=GZIP)
         return self.post(body, batch.batch_id, len(batch.reports))
 
     def post(self, body: bytes, batch_id: str, num_reports: int) -> Answer:
-        """Send an existing body, and otherwise do what `send` does.
+        """Send an encoded batch once, and return the collector's results.
 
         Args:
             body: A batch, binary and gzipped.
@@ -101,7 +101,7 @@ class Transport:
             num_reports: The number of reports; the answer must have a result for each.
 
         Raises:
-            TransportError: There was no answer, or it refuses the batch.
+            TransportError: There was no answer, or the answer rejects the batch.
         """
         headers = {
             **self._headers, "Content-Type": BINARY_CONTENT_TYPE, "Content-Encoding": "gzip"
@@ -128,7 +128,7 @@ class Transport:
         self.close()
 
     def _exchange(self, body: bytes, headers: dict[str, str]) -> tuple[int, Fields, bytes]:
-        """Send one POST; replace a connection once if the server closed it while idle."""
+        """Send one POST; reconnect once if the server closed the idle connection."""
         reused = self._connection is not None
         deadline = time.monotonic() + self._timeout
         try:
@@ -160,7 +160,7 @@ class Transport:
         except (OSError, HTTPException, ValueError, OverflowError, MemoryError) as error:
             self.close()
             raise self._trouble(error) from error
-        except BaseException:  # canceled
+        except BaseException:  # including a cancellation
             self.close()
             raise
         if response.will_close or response.status < 200:  # such as an unrequested protocol switch
@@ -171,7 +171,7 @@ class Transport:
         if isinstance(error, TimeoutError):
             message = f"no answer from {self._host} within {self._timeout:g} s"
             return TransportError(message, reason="timeout", retry=True)
-        gone = isinstance(error, ConnectionError)  # RemoteDisconnected among them
+        gone = isinstance(error, ConnectionError)  # including RemoteDisconnected
         return TransportError(
             f"no exchange with {self._host}: {type(error).__name__}: {error}",
             reason="disconnected" if gone else "no_connection",
@@ -205,7 +205,7 @@ class Transport:
             self._tls = create_default_context()
             self._tls.set_alpn_protocols(["http/1.1"])
             if any(self._certificates):
-                with suppress(OSError):  # as OpenSSL does if there is no such file
+                with suppress(OSError):  # OpenSSL, too, ignores missing files
                     self._tls.load_verify_locations(*self._certificates)
         return self._tls
 

@@ -1,1 +1,1 @@
-"""Location metrics on the device: from fixes to one usual cell per slot and period."""
+"""Location metrics on the device, which reduce fixes to one usual cell per slot and period."""

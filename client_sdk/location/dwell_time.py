@@ -1,4 +1,4 @@
-"""The periods in which a device answers about places, and its time in each cell."""
+"""The periods in which a device answers about places, and the time it spends in each cell."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from rappor_core.calendar import EPOCH_ORDINAL, day_of
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.metrics.metric import Metric
 
-MAX_PLACES = 512  # per slot and period; past it, the half with less time is forgotten
+MAX_PLACES = 512  # per slot and period; beyond it, the half with less time is forgotten
 
 Place = int | str  # a cell's code, a pair of cells as text, or OUTSIDE
 OUTSIDE: Place = -1
@@ -45,17 +45,17 @@ class Dwell:
             self._slots[slot] = dict(longest)
 
     def enter(self, slot: str, place: Place, least: float) -> None:
-        """Add at least `least` seconds to a new place, so that a single fix counts."""
+        """Give a new place at least `least` seconds, so that a single fix counts."""
         if place not in self._slots.get(slot, ()):
             self.add(slot, place, least)
 
     def usual(self, slot: str) -> Place | None:
-        """Return the place with the most time in a slot, the first of equals; None without data."""
+        """Return the place with the most time in a slot (the first if tied); None if no data."""
         places = self._slots.get(slot)
         return max(places, key=places.__getitem__) if places else None
 
     def rows(self) -> list[tuple[str, Place, float]]:
-        """Return all times, for the state."""
+        """Return all times as rows to store in the state."""
         return [
             (slot, place, amount)
             for slot, places in self._slots.items()
@@ -67,16 +67,16 @@ SECONDS_AN_HOUR = 3_600
 
 
 class Moment(NamedTuple):
-    """A moment in the local time of the device."""
+    """A point in time in the device's local time."""
 
     at: float  # seconds since 1970, UTC
-    day: int  # the local date, since 1970-01-01
+    day: int  # the local date, in days since 1970-01-01
     hour: int  # 0 to 23
     left: float  # seconds until the local hour ends
 
 
 def moment_of(at: datetime) -> Moment:
-    """Convert a datetime with a time zone. Raises ValueRefusedError for anything else."""
+    """Convert a datetime with a time zone. Raises ValueRefusedError if it is not one."""
     if not isinstance(at, datetime):
         raise ValueRefusedError(
             f"`at` is of type {type(at).__name__!r}; pass a datetime with a time zone, or leave it "
@@ -91,7 +91,7 @@ def moment_of(at: datetime) -> Moment:
 
 
 def moment_at(now: float) -> Moment:
-    """Convert seconds since 1970, in the system's time zone."""
+    """Convert seconds since 1970 to a moment in the system's time zone."""
     local = time.localtime(now)
     day = _day(date(local.tm_year, local.tm_mon, local.tm_mday))
     gone = local.tm_min * 60 + min(local.tm_sec, 59) + now % 1
@@ -99,7 +99,7 @@ def moment_at(now: float) -> Moment:
 
 
 def _day(local: date) -> int:
-    """Return the local date as days since 1970-01-01; 0 for earlier dates of an unset clock."""
+    """Return the local date as days since 1970-01-01; 0 for earlier dates (an unset clock)."""
     return max(0, day_of(local))
 
 
@@ -109,23 +109,23 @@ def is_weekend(day: int) -> bool:
 
 
 class Assignment(NamedTuple):
-    """The level, slots and scheduled periods in which one device answers one location metric."""
+    """The level, slots and scheduled periods for which a device answers a location metric."""
 
     level: int  # the level of the grid, the same for every slot
     slots: tuple[str, ...]  # the names of the slots
-    names: tuple[str, ...]  # the names of the sub-metrics, by slot
+    names: tuple[str, ...]  # the names of the sub-metrics, in the order of slots
     # every, phase: In period p, the slot of index s is answered if (p * slots + s) % every ==
-    # phase. every = 1: always. every = 0: only the slot of index `phase`, once in a lifetime.
+    # phase. If every = 1, all are answered. If every = 0, only slot `phase` is, once in a lifetime.
     every: int
     phase: int
-    # The number of periods in which the last known place of a slot replaces a missing fix.
+    # The number of periods for which a slot's last known place replaces a missing fix.
     hold: int = 0
-    # A function from the number of a block of `every` (period, slot) pairs to its phase, which
-    # replaces `phase`. None: `phase` applies over the device's lifetime.
+    # A function that maps the number of a block of `every` (period, slot) pairs to its phase, which
+    # replaces `phase`. If None, `phase` applies over the device's lifetime.
     fresh: Callable[[int], int] | None = None
 
     def due(self, period: int) -> list[tuple[str, str]]:
-        """Return the slot and sub-metric of each report of a period."""
+        """Return the slot and sub-metric of each report that is due for a period."""
         pairs = list(zip(self.slots, self.names, strict=True))
         if self.every == 0:
             return [pairs[self.phase]]
@@ -134,7 +134,7 @@ class Assignment(NamedTuple):
         return [p for i, p in enumerate(pairs) if (first + i) % self.every == phase]
 
     def answers_from(self, period: int) -> list[tuple[int, str]]:
-        """Return the period and slot of each answer that may use the places of a period.
+        """Return the period and slot of each answer that may use places from a period.
 
         These are the answers of this period and of the `hold` periods after it. If the schedule is
         drawn again in each block, no block answers with a place from another block, so that its
@@ -150,8 +150,8 @@ class Assignment(NamedTuple):
 def assignment_of(secret: bytes, parts: Sequence[Metric]) -> Assignment:
     """Draw a device's assignment from its secret.
 
-    `parts` are all sub-metrics of one declared name, in order. Raises ParameterError for a metric
-    of another kind.
+    `parts` are all sub-metrics of one declared name, in order. Raises ParameterError if the metric
+    is not of kind `location`.
     """
     location = parts[0].location
     if location is None:

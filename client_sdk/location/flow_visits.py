@@ -1,9 +1,9 @@
-"""One flow metric on one device: from fixes to one answer about two usual cells.
+"""One flow metric on one device, which reduces fixes to one answer about two usual cells.
 
-The main path is that of `Visits`. The device draws from its secret the period for which it answers,
-so a fix of any other period is not even added up. When the drawn period is over, the pair of its
-usual cells is reported, and everything known about it is forgotten. With a lag, the first cell
-stays in the state until the second one is known.
+The main path is the same as in `Visits`. The device draws from its secret the period for which it
+answers, so fixes in other periods are not even added up. When the drawn period is over, the pair of
+its usual cells is reported, and all data about it is forgotten. With a lag, the first cell stays in
+the state until the second cell is known.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,11 +23,11 @@ from rappor_core.metrics.metric import Metric
 class FlowVisits(Visits):
     """The state of one flow metric on a device during a period. All of it is private.
 
-    `_known` contains the first usual cell of each period whose second one is still to come.
+    `_known` contains the first usual cell of each pair whose second cell is still unknown.
     """
 
     _since: int | None = None  # the first period that this device has seen
-    _turn: Callable[[int], int]  # from a block of periods to the one that is answered
+    _turn: Callable[[int], int]  # maps a block of periods to the answered period
     _every: int  # the number of periods in a block
 
     def _settings(self, metric: Metric) -> Flow:
@@ -39,8 +39,8 @@ class FlowVisits(Visits):
     def _draw(self, secret: bytes, parts: Sequence[Metric]) -> None:
         """Draw the answered periods from the secret.
 
-        Mode `once`: one period of each `spread`, the same over the device's lifetime. Mode
-        `window`: one period of each block of `window` periods, drawn again for each block.
+        In mode `once`, this is one of every `spread` periods, fixed for the device's lifetime. In
+        mode `window`, it is one period per block of `window` periods, drawn again for each block.
         """
         name = parts[0].name
         self._every = self._flow.window or self._flow.spread
@@ -66,7 +66,7 @@ class FlowVisits(Visits):
     def _is_first(self, period: int, present: int) -> bool:
         """Return whether the device reports a pair that begins in a period, as seen from `present`.
 
-        In mode `once`, it is the first drawn period that can still be answered; no other is stored.
+        In mode `once`, this is the first drawn period that can still be answered.
         """
         earliest = max(self._since or 0, present - self._flow.lag)
         if period < earliest or period % self._every != self._turn(period // self._every):
@@ -74,7 +74,7 @@ class FlowVisits(Visits):
         return self._flow.mode != "once" or period - earliest < self._every
 
     def _to_come(self, latest: int) -> list[tuple[int, str]]:
-        """Return the pending answers, as period and slot, that use the cells of a period."""
+        """Return the pending answers, as period and slot, that use cells from a period."""
         if self._period is None or self._answered_for_life:
             return []
         flow, present = self._flow, self._period
@@ -88,7 +88,7 @@ class FlowVisits(Visits):
         ]
 
     def _forget_known(self, period: int) -> None:
-        """Keep only the first cells whose second ones are still to come."""
+        """Discard first cells unless their second cells are still to come."""
         lag = self._flow.lag
         self._known = {
             key: (since, place)

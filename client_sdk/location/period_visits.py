@@ -1,8 +1,8 @@
-"""One location metric on one device: from fixes to the usual place of each slot and period.
+"""One location metric on one device, which reduces fixes to a usual place per slot and period.
 
 The main path is `fix` -> `Dwell.add`, and `roll` when a period is over. The usual place of each
-slot becomes its last known one. Each due slot always gets one report; if nothing is known, it is
-`no_data` if declared, or else `other`. Then the period's fixes are forgotten, and so is each last
+slot becomes its last known place. Each due slot always gets one report; if nothing is known, it is
+`no_data` if declared, or else `other`. Then the device forgets the period's fixes and each last
 known place that no later answer may repeat.
 """
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from rappor_core.metrics.flow import Flow
     from rappor_core.metrics.location import Location
 
-SHORTEST = 1.0  # the minimum number of seconds that a fix counts, so that a single one is not lost
+SHORTEST = 1.0  # the minimum number of seconds per fix, so that a single fix is not lost
 MAX_AHEAD = 86_400.0  # the maximum number of seconds that a fix may be ahead of the device's clock
 
 Refusal = Literal["late", "expired", "ahead"]
 
-Send = Callable[[str, str, int], None]  # sub-metric, value, day since 1970-01-01
+Send = Callable[[str, str, int], None]  # arguments: sub-metric, value, day since 1970-01-01
 
 
 class Visits:
@@ -58,16 +58,16 @@ class Visits:
         self._location: Location | Flow = self._settings(metric)
         self._expires = day_of(metric.expires)
         self._send = send
-        self._level = self._location.grid.finest  # of this device's cells
+        self._level = self._location.grid.finest  # the level of this device's cells
         self._draw(secret, parts)
         self._asked: dict[tuple[int, bool], str | None] = {}  # the slot by hour and is_weekend
         self._period: int | None = None
-        self._today: int | None = None  # the day of the last check of the clock in that period
+        self._today: int | None = None  # the day of the last clock check in that period
         self._dwell = Dwell()
-        self._known: dict[str, tuple[int, Place]] = {}  # slot: its last known place, and when
+        self._known: dict[str, tuple[int, Place]] = {}  # by slot: the period and place last known
         self._reported = Periods()
-        self.forgot = False  # whether data of a period was forgotten since this was last cleared
-        self._last: tuple[Moment, Place, float] | None = None  # with the seconds it may still get
+        self.forgot = False  # whether a period's data was forgotten since this was last cleared
+        self._last: tuple[Moment, Place, float] | None = None  # plus the seconds it may still add
         if saved is not None:
             self._restore(json.loads(saved))
 
@@ -83,7 +83,7 @@ class Visits:
     def fix(self, latitude: float, longitude: float, moment: Moment) -> bool:
         """Add a fix; return True if it closed a period.
 
-        Raises ValueRefusedError for an invalid point, and if the metric takes pairs.
+        Raises ValueRefusedError if the point is invalid or the metric expects trips.
         """
         if self._location.pairs:
             raise ValueRefusedError(
@@ -94,12 +94,12 @@ class Visits:
         slot = self._asked[moment.hour, is_weekend(moment.day)]
         if slot is not None:
             self._dwell.enter(slot, place, SHORTEST)
-        at = place if any(self._asked.values()) else OUTSIDE  # if nothing is asked, keep no place
+        at = place if any(self._asked.values()) else OUTSIDE  # if no slot is due, store no place
         self._last = moment, at, self._location.max_gap_minutes * 60.0
         return closed
 
     def trip(self, origin: tuple[float, float], end: tuple[float, float], moment: Moment) -> bool:
-        """Add a finished trip; return True if it closed a period. Raises like `fix`."""
+        """Add a finished trip; return True if it closed a period. Raises the errors of `fix`."""
         if not self._location.pairs:
             raise ValueRefusedError(
                 f"metric {self._metric.base_name!r} takes fixes, not trips: use record_location"
@@ -122,9 +122,9 @@ class Visits:
         """Return why a fix at this time is refused, or None to accept it.
 
         `ahead`: more than a day ahead of the device's clock, so that one wrong time cannot end
-        periods that have not begun. `late`: in a reported period, or one that both the clock and
-        the device have left behind. `expired`: the metric has expired. `clock` is the time on the
-        device's clock; None means the time of the fix.
+        periods that have not begun. `late`: in a reported period, or in a period that is over both
+        for the clock and for the device. `expired`: the metric has expired. `clock` is the time on
+        the device's clock; None means the time of the fix.
         """
         if clock is not None and moment.at > clock.at + MAX_AHEAD:
             return "ahead"
@@ -145,8 +145,8 @@ class Visits:
         """Check the clock without a fix; return True if a period was closed.
 
         An earlier date then does not mean that the clock went back, unless it is before the last
-        fix. Within the period no time is added: fixes from the time since the last one may still
-        come.
+        fix. Within the period, no time is added, because fixes for the time since the last fix may
+        still come.
         """
         last, before = self._last, self._period
         period = period_number(self._metric.period, clock.day)
@@ -160,11 +160,11 @@ class Visits:
     def roll(self, moment: Moment) -> bool:
         """Add the time since the last fix, and close a period that is over; return True if so.
 
-        Nothing of a fix remains then, not even for the time until the next one: an answer in a
-        period depends on no other periods except those that `hold` allows. A clock that went back
-        closes nothing: data of a period that has not ended by the clock is forgotten, and no period
-        is reported twice. If a report cannot be queued, everything stays as it was, to be tried
-        again.
+        After that, no data about the fix remains, not even for the time until the next fix. An
+        answer for a period depends on other periods only as far as `hold` allows. If the clock went
+        back, no period is closed: data from a period that has not ended yet is forgotten, and no
+        period is reported twice. If a report cannot be queued, nothing changes, so that the call
+        can be repeated.
         """
         self._credit(moment)
         if moment.day == self._today:
@@ -198,7 +198,7 @@ class Visits:
         }
 
     def _restore(self, saved: dict[str, Any]) -> None:
-        """Restore saved data whose meaning is unchanged in this version of the app."""
+        """Restore saved data if its meaning is unchanged in this version of the app."""
         unit, params_id = saved.get("of", ("", ""))
         if unit != self._metric.period:
             return
@@ -211,11 +211,11 @@ class Visits:
         self._known = {slot: (period, place) for slot, period, place in saved.get("known", ())}
         if saved["last"] is not None:
             moment, place, seconds = saved["last"]
-            most = self._location.max_gap_minutes * 60.0  # more is damage, and would take forever
+            most = self._location.max_gap_minutes * 60.0  # a larger value is damage
             self._last = Moment(*moment), place, min(seconds, most)
 
     def _begin(self, period: int) -> None:
-        """Start a period, and forget everything that no later answer uses."""
+        """Start a period, and forget all data that no later answer uses."""
         self._period = period
         slots = {slot for _, slot in self._to_come(period)}
         for hour in range(24):
@@ -225,7 +225,7 @@ class Visits:
         self._forget_known(period)
 
     def _forget_known(self, period: int) -> None:
-        """Keep only last known places that an answer from this period on may repeat."""
+        """Discard last known places that no answer in this or a later period may repeat."""
         self._known = {
             slot: (period_seen, place)
             for slot, (period_seen, place) in self._known.items()
@@ -233,7 +233,7 @@ class Visits:
         }
 
     def _to_come(self, period_seen: int) -> list[tuple[int, str]]:
-        """Return the pending answers that may be the usual place of a period."""
+        """Return the pending answers that may use the usual place of a period."""
         if self._answered_for_life:
             return []
         return [
@@ -263,7 +263,7 @@ class Visits:
             return
         day, hour, in_hour = start.day, start.hour, start.left
         remaining = take
-        if take < in_hour:  # the usual case: all in one hour, so in one slot and period
+        if take < in_hour:  # the usual case: all the time is in one hour, so in one slot and period
             slot = self._asked[hour, is_weekend(day)]
             if slot is not None:
                 self._dwell.add(slot, place, take)
@@ -280,9 +280,9 @@ class Visits:
         self._last = Moment(start.at + take, day, hour, in_hour), place, seconds - take
 
     def _close(self, first: int, end: int, today: int) -> None:
-        """Report the periods from `first`, the only one with data, to before `end`.
+        """Report the periods from `first` (the only period with data) up to but excluding `end`.
 
-        Periods too old for a collector are skipped: a refused report costs budget, too.
+        Periods too old for a collector are skipped, because even a rejected report costs budget.
         """
         unit = self._metric.period
         self._learn(first)

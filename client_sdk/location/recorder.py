@@ -1,4 +1,4 @@
-"""The recorder of all metrics of fixes on a device, behind `Client.record_location`."""
+"""The recorder for all location and flow metrics on a device, behind `Client.record_location`."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ Taken = Literal["queued", "elsewhere"] | Refusal | None
 def visits_of(
     parts: Sequence[Metric], secret: bytes, send: Send, saved: str | None = None
 ) -> Visits:
-    """Return the state of a metric of fixes during a period, by its kind; see `Visits`."""
+    """Return the `Visits` object that fits the kind of a location or flow metric."""
     kind = Visits if parts[0].location is not None else FlowVisits
     return kind(parts, secret, send, saved)
 
 
 class LocationRecorder:
-    """A recorder that accepts fixes and trips, and reports each closed period.
+    """A recorder that accepts fixes and trips and reports each closed period.
 
-    Any thread may call it. `metrics` are the declared ones; `monotonic` returns seconds, to limit
-    how often the state is written.
+    Any thread may call it. `metrics` are the declared metrics. `monotonic` returns seconds, which
+    limit how often the state is written.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LocationRecorder:
         recorder: Recorder,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare the recorder; nothing is read until a metric is used."""
+        """Prepare the recorder; the state is not read until a metric is used."""
         self._metrics = metrics
         self._state = state
         self._recorder = recorder
@@ -72,8 +72,8 @@ class LocationRecorder:
         """Accept a fix (one point) or a trip (two). `times` explains `moment` and `clock`.
 
         Returns:
-            "queued" if it closed a period, whose reports are then queued; None if it did not; or
-            the reason why nothing of it is stored.
+            "queued" if the fix closed a period, whose reports are then queued; None if it did not;
+            or the reason why it is not stored.
 
         Raises:
             UnknownMetricError, ValueRefusedError, StateChangedError.
@@ -92,7 +92,7 @@ class LocationRecorder:
             return self._counted(visits.trip(points[0], points[1], moment))
 
     def roll(self, at: datetime | float) -> bool:
-        """Close the periods that are over; return True if there was one."""
+        """Close the periods that are over; return True if there were any."""
         moment: Moment = moment_at(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
             saved = [self._roll_saved(n, moment) for n in self._names if n not in self._visits]
@@ -107,7 +107,7 @@ class LocationRecorder:
             self._save()
 
     def times(self, at: datetime | None, now: float | None) -> tuple[Moment, Moment | None]:
-        """Return the moment of a fix (None: now), and the moment on the clock if given."""
+        """Return the moment of a fix (now if None), and the moment on the clock if given."""
         clock = None if now is None else self._now(now)
         if at is not None:
             return moment_of(at), clock
@@ -116,7 +116,7 @@ class LocationRecorder:
         return clock, clock
 
     def _now(self, now: float) -> Moment:
-        """Return `moment_at`, which is computed once per hour."""
+        """Return `moment_at(now)`, cached so that it is computed once per hour."""
         hour = self._hour
         gone = now - hour.at
         if 0 <= gone < hour.left:
@@ -133,12 +133,12 @@ class LocationRecorder:
                 if visits.to_json() != before:
                     self._keep(name, visits)
         except BaseException:
-            self._recorder.forget()  # its new lines and sources are rolled back
+            self._recorder.forget()  # its new lines and sources were rolled back
             raise
         return closed
 
     def _load(self, name: str) -> Visits:
-        """Load the saved state. Raises UnknownMetricError, ValueRefusedError, StateChangedError."""
+        """Load a metric's saved state. Raises an error if the metric or the state is unsuitable."""
         if name not in self._names:
             declared = self._metrics.metrics.get(name)
             if declared is not None:
@@ -154,10 +154,10 @@ class LocationRecorder:
             return visits_of(parts, secret, self._send, self._state.note(VISITS + name))
         except (ValueError, TypeError, LookupError, AttributeError):
             self._state.count(f"places_damaged:{name}")
-            return visits_of(parts, secret, self._send)  # the ledger also knows what was sent
+            return visits_of(parts, secret, self._send)  # the ledger also records what was sent
 
     def _send(self, name: str, value: str, day: int) -> None:
-        """Queue the report of a period, which the recorder limits to one, and count refusals."""
+        """Queue the report for a period (the recorder allows only one), and count refusals."""
         outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))
         if outcome not in ("queued", "queued_fallback"):
             self._state.count(f"{outcome}:{name}")
@@ -170,7 +170,7 @@ class LocationRecorder:
         return "queued" if closed else None
 
     def _save(self) -> None:
-        """Write to the state, unless consent was withdrawn meanwhile in another process."""
+        """Write to the state, unless another process has withdrawn consent in the meantime."""
         if not self._visits:
             return
         with self._state.transaction():

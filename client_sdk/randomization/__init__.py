@@ -1,1 +1,1 @@
-"""The secret, keys, and the two rounds of the randomized response."""
+"""The secret, the keys, and the two rounds of randomized response."""

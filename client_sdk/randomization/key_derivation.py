@@ -1,4 +1,4 @@
-"""Values that a device derives from its secret. The secret is created once, and never leaves.
+"""Values that a device derives from its secret. It is created once and never sent.
 
 All derivations use one keyed pseudo-random function: SHAKE-256 (FIPS 202) over length-prefixed
 fields, the first of which names the purpose. A sponge keyed by a prefix is a pseudo-random function
@@ -18,12 +18,12 @@ Randomness = Callable[[int], bytes]
 
 
 def new_secret(randomness: Randomness) -> bytes:
-    """Create a device secret of 32 bytes. Private; each new one spends the whole budget again."""
+    """Create a device secret of 32 bytes. Private; each new secret spends the budget again."""
     return randomness(SECRET_BYTES)
 
 
 def keyed_input(secret: bytes, purpose: bytes, *fields: bytes) -> bytes:
-    """Return the bytes to hash: each field after its length in 4 bytes, big-endian."""
+    """Return the bytes to hash: each field, prefixed with its length (4 bytes, big-endian)."""
     parts = (DOMAIN, purpose, secret, *fields)
     return b"".join([len(part).to_bytes(4, "big") + part for part in parts])
 
@@ -36,8 +36,8 @@ def derive(secret: bytes, purpose: bytes, *fields: bytes, length: int) -> bytes:
 def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
     """Return the device's cohort for a metric, in [0, m). Public: every report contains it.
 
-    Cohorts of different metrics are independent, so that they cannot link stored counters of two
-    metrics. The bias of the multiplication is below num_cohorts / 2**64.
+    Cohorts of different metrics are independent, so that they cannot link two metrics' counters.
+    The bias of the multiplication is below num_cohorts / 2**64.
     """
     return draw(secret, b"cohort", metric, num_cohorts)
 
@@ -58,7 +58,7 @@ def jitter_of(secret: bytes, metric: str, params_id: str) -> float:
 
 
 def secret_check(secret: bytes) -> bytes:
-    """Return 8 bytes that detect a damaged or foreign secret, but do not help to guess it."""
+    """Return an 8-byte checksum that detects a damaged or foreign secret without revealing it."""
     return derive(secret, b"check", length=8)
 
 

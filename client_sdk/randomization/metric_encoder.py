@@ -1,10 +1,10 @@
-"""The encoders of one device, from a value to report bits, for one metric or for all.
+"""The encoders that convert a device's values to report bits, for one metric or for all.
 
 A value becomes bits B. The permanent round turns them into B', the instantaneous round B' into S
 (arXiv:1407.6981, section 2, steps 1 to 3). The permanent round is a pseudo-random function of
-(secret, metric, params_id, bits): the same over the device's lifetime, with nothing to store. The
-instantaneous round is fresh for each report. Both use the same coins with different sources of
-random bytes.
+(secret, metric, params_id, bits): it stays the same over the device's lifetime and needs no
+storage. The instantaneous round is fresh for each report. Both rounds use the same coin code with
+different sources of random bytes.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
     from rappor_core.wire.report import Report
 
-MAX_REMEMBERED = 256  # values whose derivations are cached, only for speed
+MAX_REMEMBERED = 256  # the maximum number of values whose derivations are cached for speed
 MAX_REMEMBERED_CHARS = 256
 DRAW_BYTES = 2
 _DRAWS = 1 << 8 * DRAW_BYTES
 
 
 class MetricEncoder:
-    """An encoder of the values of one metric on one device.
+    """An encoder for one metric's values on one device.
 
-    `cohort` is public. `line` is the name that the ledger charges and that keys responses:
-    sub-metrics `name/slot/level` share that of `name`, so that a value seen in several costs budget
-    once.
+    `cohort` is public. `line` is the name under which the ledger charges budget and responses are
+    keyed. Sub-metrics `name/slot/level` share the line of `name`, so a value seen in several costs
+    budget only once.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class MetricEncoder:
         self._digest_of = _Remembered(digest)
 
     def value_bits(self, value: object) -> int:
-        """Return the bits B of a value, k bits. Raises ValueRefusedError. Private."""
+        """Return the k bits B of a value. Raises ValueRefusedError if it is invalid. Private."""
         if not ((type(value) is str and len(value) <= MAX_REMEMBERED_CHARS) or type(value) is bool):
             self._check_length(value)
             scheme = self.metric.params.scheme
@@ -99,7 +99,7 @@ class MetricEncoder:
         return bits
 
     def cuts(self) -> list[float]:
-        """Return the rising thresholds with which this device compares its numbers. Private."""
+        """Return the increasing thresholds with which this device compares its numbers. Private."""
         number, symbols = self.metric.details, self.metric.params.num_bits
         cuts: list[float] = number.thresholds(self.cohort, symbols, self._jitter)
         return cuts
@@ -112,33 +112,33 @@ class MetricEncoder:
             )
 
     def report_bits(self, bloom_bits: int) -> bytes:
-        """Return the report bits S as on the wire; the second round is fresh at each call."""
+        """Return the report bits S as sent; each call draws the second round again."""
         permanent_bits: int = self._permanent_of[bloom_bits]
         # calling `__call__` by name skips the interpreter's slower path for callable objects
         return self._instantaneous.__call__(permanent_bits).to_bytes(self._bits_bytes, "little")
 
     def permanent_bits(self, bloom_bits: int) -> int:
-        """Return the permanent bits B' of B. Private: for audits."""
+        """Return the permanent bits B' of B. Private; only for audits."""
         return self._permanent(bloom_bits)
 
     def digest(self, bloom_bits: int) -> bytes:
         """Return the keyed digest, 16 bytes, of a memoized response in the ledger. Private.
 
-        Values with the same bits share one permanent response, and so one digest. If the encoding
-        has `one_entry`, all values share one digest.
+        Values with the same bits share one permanent response, and therefore one digest. If the
+        encoding has `one_entry`, all values share one digest.
         """
         digest: bytes = self._digest_of[0 if self.metric.params.scheme.one_entry else bloom_bits]
         return digest
 
     def fallback_bits(self) -> int:
-        """Return the bits B of the declared fallback. Only for a metric that has one."""
+        """Return the bits B of the declared fallback. Requires a metric with a fallback."""
         return self.value_bits(self.metric.fallback)
 
     def reserved_bits(self) -> list[int]:
-        """Return the bits to memoize first, because they may have to be sent at any time.
+        """Return the values to memoize first, as bits, because they may be needed at any time.
 
-        These are the bits of the fallback and of no data, or of all values if there is no fallback.
-        (A metric without a fallback has so few values that all fit in its cap.)
+        These are the bits of the fallback and of "no data", or of all values if there is no
+        fallback. (Without a fallback, a metric has so few values that its cap covers all of them.)
         """
         metric = self.metric
         if metric.fallback is not None:
@@ -148,10 +148,10 @@ class MetricEncoder:
 
 
 class Encoder:
-    """An encoder of one device's values; no ledger limits distinct values and reports.
+    """An encoder for one device's values, without a ledger to limit values and reports.
 
-    `metrics` are the declared ones, by name. `secret` has 32 bytes and is private. `randomness` is
-    the source of the instantaneous responses.
+    `metrics` are the declared metrics, by name. `secret` has 32 bytes and is private. `randomness`
+    is the source of the instantaneous responses.
     """
 
     __slots__ = ("_encoders", "_report")
@@ -162,7 +162,7 @@ class Encoder:
         secret: bytes,
         randomness: Randomness = system_randomness,
     ) -> None:
-        """Prepare the encoder. Raises ParameterError for a secret that does not have 32 bytes."""
+        """Prepare the encoder. Raises ParameterError if the secret does not have 32 bytes."""
         from rappor_core.wire.report import Report  # a device in an app does not need it
 
         if len(secret) != SECRET_BYTES:
@@ -171,7 +171,7 @@ class Encoder:
                 "new_secret(system_randomness), once per device"
             )
 
-        @cache  # unlimited, so that no metric is prepared again for each report
+        @cache  # unlimited, so that no metric is prepared more than once
         def prepared(name: str) -> MetricEncoder:
             if name not in metrics:
                 raise UnknownMetricError(name, metrics)
@@ -181,7 +181,7 @@ class Encoder:
         self._encoders = prepared
 
     def encode(self, name: str, value: object, day: date) -> Report:
-        """Return a fresh report of a value, from both rounds.
+        """Return a fresh report for a value, from both rounds.
 
         Args:
             name: The name of a declared metric.
@@ -201,17 +201,16 @@ class Encoder:
         return tuple.__new__(self._report, (name, encoder.params_id, encoder.cohort, day, bits))
 
     def metric(self, name: str) -> MetricEncoder:
-        """Return the encoder of one metric on this device. Raises UnknownMetricError."""
+        """Return the encoder of one metric on this device. Raises UnknownMetricError if unknown."""
         return self._encoders(name)
 
 
 class _Remembered(dict[Any, Any]):
-    """A cache of derived values by their input, which is cleared when it is full."""
+    """A cache of derived values by input, which is cleared when full."""
 
     __slots__ = ("_derive",)
 
     def __init__(self, derive: Callable[[Any], Any]) -> None:
-        """Store the function; it must not reference the encoder, so that it is freed at once."""
         self._derive = derive
 
     def __missing__(self, key: Any) -> Any:
@@ -244,9 +243,9 @@ class PermanentRound:
         self._prefix = fields + self._bits_bytes.to_bytes(4, "big")
 
     def __call__(self, bits: int) -> int:
-        """Return B' of k bits, always the same for the same B."""
+        """Return B' of k bits, which is always the same for the same B."""
         keyed = self._prefix + bits.to_bytes(self._bits_bytes, "little")
-        toss = self._toss  # a local name: calling a slot by its attribute costs as much as a coin
+        toss = self._toss  # a local name, because an attribute look-up costs as much as a coin
         return toss(bits, shake_256(keyed).digest(self._num_bytes))
 
 
@@ -280,10 +279,10 @@ def _coins(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> CoinPair |
 
 
 class CoinPair:
-    """Biased coins for all bits of a word: one coin for each 1, another for each 0.
+    """Biased coins for all bits of a word: one for bits that are 1, and one for bits that are 0.
 
     Attributes:
-        if_one, if_zero: P(result 1) for a 1 and for a 0, integers in [0, 2**16].
+        if_one, if_zero: P(result 1) for a 1 and for a 0, times 2**16.
         num_bits: The number of bits, k.
         num_bytes: The number of random bytes that one `toss` uses.
 
@@ -294,7 +293,7 @@ class CoinPair:
     __slots__ = ("_digits", "_mask", "_start", "_word_bits", "num_bytes")
 
     def __init__(self, if_one: int, if_zero: int, num_bits: int) -> None:
-        """Prepare the digits of two thresholds, once."""
+        """Prepare the binary digits of both thresholds."""
         zeros = min(_trailing_zeros(if_one), _trailing_zeros(if_zero))
         # a coin that is always 1 starts with an endless word of ones, -1, and uses only ORs
         self._start = one, zero = -(if_one >> PROBABILITY_BITS), -(if_zero >> PROBABILITY_BITS)
@@ -308,9 +307,9 @@ class CoinPair:
         self.num_bytes = len(self._digits) * word_bytes
 
     def toss(self, bits: int, random_bytes: bytes) -> int:
-        """Toss the coins over a word of k bits, with `num_bytes` uniform bytes.
+        """Toss the coins for a word of k bits, using `num_bytes` uniform bytes.
 
-        The bytes contain uniform words of ceil(k / 8) bytes, little-endian; the first one belongs
+        The bytes contain uniform words of ceil(k / 8) bytes, little-endian; the first word belongs
         to the least significant digit that matters. Surplus high bits of a word are ignored.
         """
         words = int.from_bytes(random_bytes, "little")  # bits above k are masked at the end
@@ -324,17 +323,17 @@ class CoinPair:
 
 
 def _trailing_zeros(threshold: int) -> int:
-    """Return the digits that need no random word: all 16 for a coin that is always 0 or 1."""
+    """Return the number of digits that need no random word: 16 if the coin is constant."""
     if threshold in (0, PROBABILITY_SCALE):
         return PROBABILITY_BITS
     return (threshold & -threshold).bit_length() - 1
 
 
 class SymbolCoin:
-    """The randomized response of a round over g symbols, each one set bit of a word.
+    """Randomized response over g symbols, each represented by one set bit in a word.
 
-    `keep` is P(the symbol itself) and `lie` is P(each other one), over 2**16, with keep + (g - 1) *
-    lie = 2**16. One `toss` uses `num_bytes` random bytes. (Kairouz, Bonawitz, Ramage 2016,
+    `keep` is P(the symbol itself) and `lie` is P(each other symbol), times 2**16, with keep + (g -
+    1) * lie = 2**16. One `toss` uses `num_bytes` random bytes. (Kairouz, Bonawitz, Ramage 2016,
     "Discrete distribution estimation under local privacy": k-ary randomized response.)
     """
 
@@ -348,7 +347,7 @@ class SymbolCoin:
         self.num_bytes = DRAW_BYTES
 
     def toss(self, bits: int, random_bytes: bytes) -> int:
-        """Keep the symbol, or replace it by another; a single uniform number decides both."""
+        """Keep or replace the symbol; a single uniform number decides both if and by which."""
         draw = int.from_bytes(random_bytes, "little")
         if draw < self._kept:
             return bits

@@ -1,1 +1,1 @@
-"""The path from a recorded value to a queued report, under the ledger."""
+"""The path from a recorded value to a queued report, limited by the ledger."""

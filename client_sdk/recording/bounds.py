@@ -1,8 +1,8 @@
-"""The privacy budget with which a device began: lifetime nats over all metrics.
+"""The privacy budget with which a device began, in lifetime nats over all metrics.
 
-It is written into the state when a client first opens it, and stays in force whatever later
-versions of the app declare. A smaller declaration lowers it permanently. Only a new consent with
-the new number (`Client.set_consent(True, budget=...)`) replaces it by a larger one.
+The budget is stored when a client first opens the state, and stays in force regardless of what
+later versions of the app declare. A smaller declaration lowers it permanently. Only a new consent
+with the new number (`Client.set_consent(True, budget=...)`) replaces it with a larger budget.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rappor_core.frozen import Frozen
 if TYPE_CHECKING:
     from client_sdk.storage.sqlite import SqliteState
 
-NAME = "budget"  # key in the state's table `meta`; the value is infinite if none was declared
+NAME = "budget"  # key in the table `meta`; the value is infinite if no budget was declared
 
 
 def stored_budget(state: SqliteState) -> float | None:
-    """Return the stored budget in nats: infinite if none was declared; None if not stored.
+    """Return the stored budget in nats: infinite if none was declared, None if not stored.
 
-    Raises StateError if the state contains something else.
+    Raises StateError if the stored value is invalid.
     """
     nats = state.get(NAME)
     if nats is not None and (type(nats) not in (int, float) or not nats > 0):
@@ -37,7 +37,7 @@ def store_budget(state: SqliteState, declared: float | None) -> None:
 
     Args:
         state: The state of the device. The budget is saved with the first response that it limits.
-        declared: The nats, or None for no bound.
+        declared: The nats, or None if unlimited.
     """
     nats = math.inf if declared is None else declared
     if not _lowers(state, nats):
@@ -48,19 +48,19 @@ def store_budget(state: SqliteState, declared: float | None) -> None:
 
 
 def agree_budget(state: SqliteState, nats: float) -> None:
-    """Replace the stored budget by one to which the person consented. See `check_budget`."""
+    """Replace the stored budget with one to which the user agreed. See `check_budget`."""
     state.put(NAME, float(nats))
 
 
 def check_budget(nats: object, declared: float | None) -> float:
-    """Check the budget to which the person agreed, according to the app, and return it.
+    """Check and return the budget to which, according to the app, the user agreed.
 
     Args:
         nats: The budget as passed by the app.
-        declared: The budget of the metrics file in nats, or None for no bound.
+        declared: The budget in the metrics file in nats, or None if unlimited.
 
     Raises:
-        ParameterError: It is not a positive number, or above the declared one.
+        ParameterError: The budget is not a positive number, or is above the declared budget.
     """
     if type(nats) not in (int, float) or not nats > 0:  # type: ignore[operator]
         raise ParameterError(f"budget = {shown(nats)} is not a positive number of nats")
@@ -78,15 +78,15 @@ def _lowers(state: SqliteState, nats: float) -> bool:
 
 
 class PrivacyLevel(Frozen):
-    """A person's own limits in addition to the app's; the smaller limit applies.
+    """A user's own limits in addition to the app's limits; the smaller limit applies.
 
-    Raises ParameterError for a limit that is not a positive number.
+    Raises ParameterError if a limit is not a positive number.
     """
 
-    # The maximum number of memoized values of a metric over the device's lifetime, with the
+    # The maximum number of memoized values of a metric over the device's lifetime, including the
     # fallback.
     max_values: float = math.inf
-    # The maximum number of reports of a metric in its period.
+    # The maximum number of reports of a metric in one of its periods.
     max_reports_per_period: float = math.inf
     max_epsilon: float = math.inf  # the lifetime nats for this device, over all metrics
 
@@ -97,10 +97,10 @@ class PrivacyLevel(Frozen):
 
     @classmethod
     def of(cls, choice: str | PrivacyLevel) -> PrivacyLevel:
-        """Return the level with a name: `standard` or `strict`.
+        """Return the level that is named `standard` or `strict`.
 
         `standard` is the app's declaration; `strict` allows one value in addition to the fallback.
-        Raises ParameterError for another name.
+        Raises ParameterError if the name is different.
         """
         level = NAMED.get(choice) if isinstance(choice, str) else choice
         if level is None:

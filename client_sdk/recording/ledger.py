@@ -1,10 +1,10 @@
-"""The ledger of a device, which decides before sending what may still be reported.
+"""The ledger of a device, which decides what may still be reported before anything is sent.
 
 It has one line for each metric by base name, across params_ids, slots and levels. Each distinct
-permanent response costs epsilon_infinity once, because many reports of it would finally reveal that
-much. So a line counts distinct responses against `max_memoized_values` and adds up their costs. The
-fallback is memoized before any other value, so that there is always something to send past the cap:
-sending nothing would reveal that the value changed.
+permanent response costs epsilon_infinity once, because many reports of it would eventually reveal
+that much. So a line counts distinct responses against `max_memoized_values` and adds up their
+costs. The fallback is memoized before any other value, so that there is always an answer to send
+beyond the cap, because silence would reveal that the value changed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from client_sdk.randomization.metric_encoder import MetricEncoder
     from client_sdk.storage.sqlite import SqliteState
 
-ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
+ROUNDING = 1 + 1e-9  # epsilons are floats; an equal epsilon must not look larger
 
 
 class Promise(Frozen):
-    """The promise of a metric when this device first used it; epsilons are in nats."""
+    """The limits that a metric promised when this device first used it; epsilons are in nats."""
 
     epsilon_infinity: float
     epsilon_one: float  # the cost of each report over the lifetime; see `Metric.epsilon_per_report`
@@ -40,18 +40,18 @@ class Promise(Frozen):
     max_memoized_values: float
     max_reports: float
     reports_per_day: float
-    # period, reports_per_period: The limit `max_reports_per_period`, for each name by which reports
-    # are counted. "" and infinite if a minimum time between reports applies instead (mode
-    # `window`), and in promises of versions that did not store it.
+    # period, reports_per_period: The limit `max_reports_per_period`, for each name under which
+    # reports are counted. "" and infinity if a minimum time between reports applies instead (mode
+    # `window`), and in promises from versions that did not store it.
     period: str = ""
     reports_per_period: float = math.inf
-    # The maximum number of reports in any `window` periods in a row: 2 if the schedule is drawn
+    # The maximum number of reports in any `window` consecutive periods: 2 if the schedule is drawn
     # again in each block.
     reports_in_window: float = 1.0
 
     @classmethod
     def of(cls, metric: Metric) -> Promise:
-        """Return the promise of a definition."""
+        """Return the promise that a metric's definition makes."""
         place, period, per_period = metric.location, str(metric.period), math.inf
         in_a_period: float = metric.max_reports_per_period
         if not metric.spaced:
@@ -86,7 +86,7 @@ class Promise(Frozen):
 
     @classmethod
     def from_json(cls, text: str) -> Promise:
-        """Read a promise from the state. Raises StateError for a damaged text."""
+        """Read a promise from the state. Raises StateError if it is damaged."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError) as error:
@@ -97,21 +97,20 @@ _BOUNDS = (*Promise.field_names[:6], "reports_in_window")  # compared one by one
 
 
 class Decision(NamedTuple):
-    """The ledger's decision for a value."""
+    """The ledger's decision on a value."""
 
     bits: int | None  # B to encode, or None to send nothing
-    reason: str = ""  # why it is not the value's own B
+    reason: str = ""  # why it is not the value's own B; "" if it is
 
 
 class Ledger:
     """The ledger that enforces the caps of one device.
 
-    The smallest applies of `budget` (nats over all metrics as declared now, or None), the budget
-    with which the device began, and the person's limit.
+    The smallest of three budgets applies: `budget` (the nats over all metrics as declared now, or
+    None), the budget with which the device began, and the user's limit.
     """
 
     def __init__(self, state: SqliteState, budget: float | None, level: PrivacyLevel) -> None:
-        """Open the ledger; the person's level tightens the app's limits. Raises StateError."""
         store_budget(state, budget)
         self._state = state
         self._declared = math.inf if budget is None else budget
@@ -125,9 +124,9 @@ class Ledger:
         return min(*bounds, math.inf if stored is None else stored)
 
     def agree(self, metric: Metric, line_name: str) -> str:
-        """Store the promise of a metric at its first use, or compare it with the stored one.
+        """Store the promise of a metric at first use; later, compare it with the stored promise.
 
-        A device never accepts a weaker promise for a metric than the first one.
+        A device never accepts a promise that is weaker than the metric's first promise.
 
         Args:
             metric: The metric as the app declares it now.
@@ -147,14 +146,14 @@ class Ledger:
         return f"weaker_than_agreed:{weaker[0]}" if weaker else ""
 
     def admit(self, device: MetricEncoder, bits: int) -> Decision:
-        """Decide which answer to send for a value: itself, the fallback, or nothing.
+        """Decide which answer to send for a value: the value, the fallback, or nothing.
 
         Args:
             device: The encoder of the metric.
             bits: The bits B of the value.
 
         Returns:
-            The decision; it has no bits only if not even the fallback fits, whatever the value is.
+            The decision, without bits only if not even the fallback fits, regardless of the value.
         """
         with self._state.transaction():
             reserved = device.reserved_bits()
@@ -162,12 +161,12 @@ class Ledger:
                 return Decision(None, "nothing_left")
             if self._memoize(device, [bits]):
                 return Decision(bits)
-            if device.metric.fallback is None:  # one lifetime answer, at the same cost
+            if device.metric.fallback is None:  # only one answer per lifetime, at the same cost
                 return Decision(None, "nothing_left")
         return Decision(device.fallback_bits(), "past_cap")
 
     def _memoize(self, device: MetricEncoder, several: Iterable[int]) -> bool:
-        """Memoize several values, except those already memoized; none if not all of them fit.
+        """Memoize several values that are not yet memoized, or none if not all of them fit.
 
         Entries are sorted by digest, so that their order in the file does not reveal their values.
         """
@@ -213,7 +212,7 @@ def committed(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def spent(line: Line, entries: Iterable[Entry]) -> float:
-    """Return the cost of the reports so far, in nats: the sum of epsilon_n of memoized values."""
+    """Return the cost of the reports so far, in nats: the sum of epsilon_n over memoized values."""
     return line.past_spent + sum(
         RapporParams.from_dict(json.loads(entry.params)).epsilon_n(entry.reports)
         for entry in entries
@@ -221,7 +220,7 @@ def spent(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def past(line: Line, entries: list[Entry]) -> Line:
-    """Return a ledger line that includes its entries' numbers, so that they can be deleted."""
+    """Return a ledger line with the sums of its entries, so that the entries can be deleted."""
     return line._replace(
         past_values=line.past_values + len(entries),
         past_cost=line.past_cost + sum(entry.cost for entry in entries),
@@ -231,7 +230,7 @@ def past(line: Line, entries: list[Entry]) -> Line:
 
 
 def check_ledger(database: sqlite3.Connection) -> None:
-    """Decode all ledger rows that are decoded later. Raises what the parsers raise."""
+    """Decode all ledger rows as a check. Raises the errors of the parsers."""
     query = "SELECT line, digest, params, cost, reports FROM entries"
     entries = [Entry(*row) for row in database.execute(query)]
     for row in database.execute("SELECT * FROM lines"):
@@ -242,7 +241,7 @@ def check_ledger(database: sqlite3.Connection) -> None:
 
 
 def check_line(line: Line, entries: Iterable[Entry]) -> None:
-    """Decode one ledger line and its memoized responses. Raises what the parsers raise."""
+    """Decode one ledger line and its memoized responses. Raises the errors of the parsers."""
     promise = Promise.from_json(line.agreed).to_fields()
     if promise.pop("period") not in ("", *PERIOD_DAYS):
         raise ValueError(f"line {line.name!r}")

@@ -1,7 +1,7 @@
-"""Calls of the app that wait in memory while another process or thread uses the state.
+"""App calls that wait in memory while another process or thread uses the state.
 
-A limited number of calls is kept here, and written by the sending thread. They are never stored
-anywhere else: a withdrawal deletes them, and so does the end of the process.
+A limited number of calls is stored here until the sending thread writes them. They are never stored
+anywhere else, so that a withdrawal of consent or the end of the process deletes them.
 """
 
 import math
@@ -17,10 +17,10 @@ MAX_HELD = 1_000
 MAX_WAIT = 1.0  # seconds to wait for another thread that is writing
 MAX_WAIT_FOR_ROOM = 0.25  # seconds that a call waits if the maximum number is already waiting
 TURN = 0.005  # seconds between two checks for room
-SOME = 50  # calls that a thread of the app writes at once
-BUSY_REST = 0.1  # seconds after a busy state during which the app's threads do not try
-REST = 10.0  # seconds after such a wait in vain, during which no call waits
-PLAIN = (str, bool, int, float)  # immutable types
+SOME = 50  # the maximum number of calls that an app thread writes at once
+BUSY_REST = 0.1  # seconds after a busy state during which app threads do not retry
+REST = 10.0  # seconds after a futile wait during which no call waits
+PLAIN = (str, bool, int, float)  # the immutable types that an argument may have
 MAX_INT_BITS = 64
 MAX_PARTS = 8  # the maximum length of a tuple: a point, or a moment
 
@@ -37,13 +37,13 @@ class Overflow:
         """Start with an empty queue.
 
         Args:
-            failed: A function that is called with the error of a call, other than a busy state.
+            failed: A function that is called with any error of a call except a busy state.
         """
         self.calls: deque[tuple[Write, tuple[object, ...]]] = deque()
         self._failed = failed
-        self._lock = threading.Lock()  # for `write_out`: one thread at a time
+        self._lock = threading.Lock()  # allows one thread at a time in `write_out`
         self._room = threading.Condition()
-        self._rest_until = self._busy_until = 0.0  # time.monotonic()
+        self._rest_until = self._busy_until = 0.0  # values of time.monotonic()
         self._ended = False
 
     def _is_full(self) -> bool:
@@ -64,9 +64,9 @@ class Overflow:
     def hold(self, write: Write, *arguments: object) -> bool:
         """Store a call for later; return False if that is not possible.
 
-        In a burst, wait for room. A call cannot be stored if too many wait, or if it has arguments
-        other than plain values. `write` is called with the arguments; it raises StateBusyError to
-        be called again.
+        In a burst, wait for room. A call cannot be stored if too many calls wait, or if an argument
+        is not a plain value. `write` is called with the arguments; it raises StateBusyError to be
+        called again.
         """
         if self._ended or not all(map(_is_plain, arguments)):
             return False
@@ -76,9 +76,9 @@ class Overflow:
         return True
 
     def write_some(self) -> bool:
-        """Write some waiting calls, unless another thread does or the state was busy a moment ago.
+        """Write some waiting calls, unless another thread does so or the state was just busy.
 
-        So an app that keeps recording does not wait for the sending thread. Return whether the
+        So an app that records continuously does not wait for the sending thread. Return whether the
         queue is empty now.
         """
         free = self.calls and time.monotonic() >= self._busy_until
@@ -95,7 +95,7 @@ class Overflow:
         return not self.calls
 
     def write_out(self, seconds: float = math.inf) -> None:
-        """Write the waiting calls, oldest first; start no more after `seconds`.
+        """Write the waiting calls, oldest first; start no more calls after `seconds`.
 
         Raises StateBusyError if the state is busy.
         """
@@ -114,15 +114,15 @@ class Overflow:
             write(*arguments)
         except StateBusyError:
             raise
-        except Exception as error:  # of this call or of the state: do not try it again
+        except Exception as error:  # an error in this call or in the state: do not retry
             self._failed(error)
-        if self.calls:  # unless deleted meanwhile
+        if self.calls:  # unless deleted in the meantime
             self.calls.popleft()
         with self._room:
             self._room.notify()
 
     def forget(self) -> int:
-        """Drop all waiting calls and accept no more. Return the number of dropped calls."""
+        """Drop all waiting calls and accept no new calls. Return the number of dropped calls."""
         self._ended = True
         dropped = len(self.calls)
         self.calls.clear()

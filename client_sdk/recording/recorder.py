@@ -1,4 +1,4 @@
-"""The path from a value to a queued report under the ledger, below `Client.record`.
+"""The path from a value to a queued report, as `Client.record` uses it.
 
 A `Recorder` with a `MemoryState` is a whole device without files or threads, for fleets; with a
 `SqliteState` it is the recorder of an app.
@@ -29,9 +29,9 @@ Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed", "els
 
 
 class Recorder:
-    """A recorder of the values of one device under its ledger.
+    """A recorder for one device's values, limited by the ledger.
 
-    `record` contains the whole path of a value, from top to bottom.
+    `record` shows the whole path of a value.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class Recorder:
         Args:
             metrics: The declared metrics, by name.
             state: The state of the device.
-            budget: The nats over all metrics, or None for no bound.
-            level: The person's own limits; None for `standard`.
+            budget: The budget in nats over all metrics, or None if unlimited.
+            level: The user's own limits; None for `standard`.
             randomness: The source of the instantaneous responses.
-            platform: The platform of this process. Metrics of other platforms are refused
+            platform: The platform of this process. Metrics for other platforms are refused
                 (`elsewhere`).
 
         Raises:
@@ -77,7 +77,7 @@ class Recorder:
             bits: The bits B of the value, if the caller has encoded it; `value` is then ignored.
 
         Returns:
-            The outcome. `full`: the metric's period or lifetime has reached its limit of reports.
+            The outcome; `full` means that the limit on reports per period or lifetime is reached.
 
         Raises:
             UnknownMetricError: The metric is not declared.
@@ -112,7 +112,7 @@ class Recorder:
         return "queued" if sent == bits else "queued_fallback"
 
     def record_bits(self, name: str, bits: int, day: int) -> Outcome:
-        """Record a value given by its bits at the end of a day, and otherwise like `record`.
+        """Record a value that is given as bits, at the end of a day; otherwise like `record`.
 
         Args:
             name: The name of the metric.
@@ -127,8 +127,8 @@ class Recorder:
     def _ask_ledger(self, metric: MetricState, bits: int) -> int | None:
         """Return the bits B to send for a value that is not known to be memoized.
 
-        These are the value's own, past the cap those of the fallback, or None for nothing. `metric`
-        stores a final answer.
+        These are the value's own bits, the fallback's bits beyond the cap, or None to send nothing.
+        A final answer is cached in `metric`.
         """
         if metric.fallback is not None:
             return metric.fallback
@@ -165,8 +165,8 @@ class Recorder:
     def fill_periods(self, now: float) -> int:
         """Send `no_data` for each finished period without reports that can still be reported.
 
-        Only for metrics that declare it and that this device has used. Metrics of fixes are left
-        out: `Visits` closes their periods. Return the number of queued reports.
+        Only for metrics that declare it and that this device has used, except location metrics,
+        whose periods `Visits` closes. Return the number of queued reports.
         """
         today = int(now // SECONDS_A_DAY)
         filled = 0
@@ -189,7 +189,7 @@ class Recorder:
         return filled
 
     def device(self, name: str) -> MetricEncoder:
-        """Return the encoder of one metric on this device. Raises UnknownMetricError."""
+        """Return the encoder of one metric on this device. Raises UnknownMetricError if unknown."""
         return (self._metric_states.get(name) or self._prepare(name)).encoder
 
     def runs_here(self, metric: Metric) -> bool:
@@ -198,11 +198,11 @@ class Recorder:
 
     @property
     def budget(self) -> float:
-        """Return the current lifetime budget over all metrics, in nats; infinite for no bound."""
+        """Return the current lifetime budget over all metrics, in nats; infinity if unlimited."""
         return self._ledger.budget
 
     def why_closed(self, name: str) -> str:
-        """Return, in one word, why a metric records nothing any more; "" if it does."""
+        """Return, in one word, why a metric no longer records anything; "" if it still does."""
         state = self._metric_states.get(name)
         return "" if state is None else state.closed
 
@@ -224,7 +224,7 @@ class Recorder:
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
         prepared = MetricState(encoder, source, per_period, reason)
         prepared.stop = self._state.stop(name)
-        if not reason:  # a refused metric carries nothing over
+        if not reason:  # if a metric is refused, no counts are carried over
             counted_by, unit = prepared.counted_by
             present = None if day is None else period_number(unit, max(0, day))
             self._state.count_by(counted_by, unit, present)
@@ -235,15 +235,14 @@ class Recorder:
 
 
 class MetricState:
-    """The recorder's data on one metric: its encoder, its limits, and final decisions.
+    """The recorder's data for one metric: its encoder, its limits and final decisions.
 
-    `closed` is the reason why nothing is recorded any more, or "". `memoized` contains digests that
-    are known to be in the ledger. `fallback` is B to send for every other value once the ledger is
-    full; None before that.
+    `closed` is the reason why nothing is recorded anymore, or "". `memoized` contains digests that
+    are known to be in the ledger. `fallback` is the B to send for all other values once the ledger
+    is full, and None before that.
     """
 
     def __init__(self, encoder: MetricEncoder, source: int, per_period: int, closed: str) -> None:
-        """Start without decisions, except for `closed`."""
         self.encoder = encoder
         self.source = source
         self.closed = closed
@@ -255,10 +254,10 @@ class MetricState:
         self._latest: tuple[int, Limits] | None = None  # replaced as a whole, for thread safety
 
     def limits(self, day: int) -> Limits:
-        """Return the limits on the number of reports on a day: of its period and of the lifetime.
+        """Return the report limits that apply on a day, for its period and for the lifetime.
 
-        Lifetime limits are counted by the declared name, so that new slots or levels do not start
-        over. So is the one report in a window.
+        Lifetime limits are counted under the declared name, so that new slots or levels do not
+        reset them. The same is true for the limit of one report per window.
         """
         latest = self._latest
         if latest is None or latest[0] != day:
@@ -276,17 +275,17 @@ class MetricState:
 
     @property
     def counted_by(self) -> tuple[str, str]:
-        """Return the name and the unit of time by which reports are limited."""
+        """Return the name and the period unit under which reports are counted."""
         metric = self.encoder.metric
         if metric.spaced:
-            return self.encoder.line, "day"  # periods may be declared anew
+            return self.encoder.line, "day"  # a later version may declare different periods
         return metric.name, metric.period
 
 
 def _days_of_one_report(metric: Metric, day: int) -> tuple[int, int] | None:
     """Return the first and last day within which a report is the only one, if `spaced`.
 
-    With fresh schedules these are the days of its block; otherwise, a window before and after it.
+    With fresh schedules, these are the days of its block; otherwise, one window before and after.
     """
     place, unit = metric.location, metric.period
     if place is None or not metric.spaced:

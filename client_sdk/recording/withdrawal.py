@@ -1,6 +1,6 @@
-"""Wiping of a device's state on withdrawal of consent, with retries, and on a reset.
+"""Functions that wipe a device's state, with retries, on withdrawal of consent and on a reset.
 
-The numbers that were spent survive the wipe, as far as they are legible and the disk has room.
+The record of spent budget survives the wipe if it is legible and the disk has room.
 """
 
 import json
@@ -23,10 +23,10 @@ from client_sdk.storage.sqlite import COMPOSED, ENTRIES, SqliteState
 from rappor_core.calendar import PERIOD_DAYS
 
 FIRST_PAUSE, MAX_PAUSE = 0.25, 30.0  # seconds between two attempts; each pause doubles
-UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
+UNKNOWN = "unknown"  # the ledger in a tombstone if the state could not be read
 Row = tuple[Any, ...]
 Account = dict[str, list[Row]]  # the rows of a state that survive its secret, by table
-UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter from a message about damaged text
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter comes from damaged text
 MAX_COUNT = 1 << 62  # a larger number is damage
 TABLES = ("periods", "used_up", "counters", "tombstones")
 
@@ -41,7 +41,7 @@ class Withdrawal:
         self._directory = directory
         self._done = done
         self._lock = threading.Lock()
-        self._ended: threading.Event | None = None  # for the current thread, if there is one
+        self._ended: threading.Event | None = None  # for the current thread, if any
         self._thread: threading.Thread | None = None
 
     def begin(self) -> StateError | None:
@@ -57,12 +57,12 @@ class Withdrawal:
                 self._ended, self._thread = ended, thread
             try:
                 thread.start()
-            except RuntimeError:  # no more threads: the next start wipes
+            except RuntimeError:  # no more threads: the next start wipes the state
                 self.end()
         return trouble
 
     def end(self, seconds: float = 0.0) -> None:
-        """Stop retrying: the person has consented again, or the process is forked or ends.
+        """Stop retrying, because the user has consented again, or the process forks or ends.
 
         Wait at most `seconds` for the thread.
         """
@@ -89,7 +89,7 @@ class Withdrawal:
         pause = FIRST_PAUSE
         while not ended.wait(pause):
             pause = min(2 * pause, MAX_PAUSE)
-            with self._lock:  # not while consent is being given again
+            with self._lock:  # not while the user is consenting again
                 if ended.is_set():
                     return
                 if self._try() is None:
@@ -103,9 +103,9 @@ class Withdrawal:
 def reset(
     directory: StateDirectory, lock: threading.RLock, randomness: Randomness, day: int
 ) -> SqliteState:
-    """Start again with a new secret, only at the app's request; leave a tombstone.
+    """Start again with a new secret, at the app's explicit request; leave a tombstone.
 
-    The first promises, the counts of reports and the budget stay, as far as they are legible.
+    The first promises, the report counts and the budget are preserved if they are legible.
 
     Args:
         directory: The directory of the state.
@@ -134,7 +134,7 @@ def reset(
 
 
 def _usable(directory: StateDirectory, lock: threading.RLock) -> tuple[str, SqliteState]:
-    """Return the reason for a reset, and the state to reset: the old one if it is readable."""
+    """Return the reason for a reset, and the state to reset (the old state if readable)."""
     reason = "asked_for" if directory.exists() else "state_new"
     try:
         return reason, directory.open(lock, check_ledger)
@@ -148,10 +148,10 @@ def _usable(directory: StateDirectory, lock: threading.RLock) -> tuple[str, Sqli
 
 
 def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
-    """Delete everything but numbers at once, because the person does not consent. Create nothing.
+    """Delete everything but the spent numbers now, because there is no consent. Create nothing.
 
-    A state that cannot be read is deleted completely; only `reset` starts over then. If nothing can
-    be written (a full disk), the state is deleted too, and created again from its numbers if there
+    An unreadable state is deleted completely; after that, only `reset` can start again. If nothing
+    can be written (a full disk), the state is also deleted, and recreated from its numbers if there
     is room. Raises StateError if neither is possible, such as while another process uses it. The
     withdrawal is remembered in a separate file, and completed by a later call.
     """
@@ -166,28 +166,28 @@ def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
                     directory.delete()
                 elif isinstance(error, StateBusyError):
                     raise
-                else:  # such as a full disk, for which waiting may never help
+                else:  # such as a full disk, where waiting may not help
                     _keep_account(directory)
     with reading(directory.state_path):
         directory.end_withdrawal()
 
 
 def _keep_account(directory: StateDirectory) -> None:
-    """Delete the state; if there is room, create one with the numbers that were spent.
+    """Delete the state; if there is room, create a new one with the spent numbers.
 
     Raises OSError if a file cannot be deleted.
     """
     account = read_account(directory.state_path)
     directory.delete()
     if account is not None:
-        with suppress(sqlite3.Error, OSError):  # still no room: the numbers are lost
+        with suppress(sqlite3.Error, OSError):  # if there is still no room, the numbers are lost
             create_compact(directory.state_path, partial(write_account, account))
 
 
 def wipe_state(state: SqliteState) -> None:
     """Delete the queue, the values and the secret; keep the spent numbers in the ledger's lines.
 
-    Raises StateBusyError while another connection keeps deleted data in the files.
+    Raises StateBusyError if another connection keeps deleted data in the files.
     """
     if state.identity().secret is not None:
         with state.transaction() as database:
@@ -223,7 +223,7 @@ def _delete_values(database: sqlite3.Connection) -> None:
 
 
 def write_account(account: Account, database: sqlite3.Connection) -> None:
-    """Insert rows into a new state, like that of a device that once had a secret."""
+    """Insert rows into a new state, which then looks like one that once had a secret."""
     for table, rows in account.items():
         for row in rows:
             marks = ", ".join("?" * len(row))  # names are those of this SDK's tables
@@ -232,13 +232,13 @@ def write_account(account: Account, database: sqlite3.Connection) -> None:
 
 
 def read_account(path: str) -> Account | None:
-    """Read the legible rows of a state; None if it is not a state, or locked as a whole.
+    """Read the legible rows of a state; None if it is not a state, or is locked completely.
 
     Nothing is written if SQLite can read without writing.
     """
     if not os.path.exists(path):
         return None
-    for exclusive in (False, True):  # the latter creates no other file, which needs no room
+    for exclusive in (False, True):  # the latter creates no other file, so it needs no room
         with closing(sqlite3.connect(path, timeout=0.05, isolation_level=None)) as database:
             try:
                 if exclusive:
@@ -269,7 +269,7 @@ def _read(database: sqlite3.Connection) -> Account:
 def _rows(
     database: sqlite3.Connection, table: str, is_sound: Callable[[Row], bool] | None = None
 ) -> Iterator[Row]:
-    """Yield the valid rows of a table, up to a page that cannot be read."""
+    """Yield the valid rows of a table, until the first unreadable page."""
     try:
         query = f"SELECT * FROM {table} WHERE NOT ({reference()[1][table]})"  # noqa: S608
         yield from (row for row in database.execute(query) if is_sound is None or is_sound(row))
@@ -280,7 +280,7 @@ def _rows(
 def _is_sound(row: Row) -> bool:
     """Return whether counts are >= 0, other numbers >= -1 (lifetime), and a ledger is JSON."""
     *others, last = row
-    if isinstance(last, str):  # of a tombstone
+    if isinstance(last, str):  # the ledger of a tombstone
         with suppress(*PARSERS):
             return not last.startswith("{") or isinstance(json.loads(last), dict)
         return False

@@ -1,7 +1,7 @@
-"""Classification of state errors: the state is damaged, busy, or unusable at the moment.
+"""Classification of state errors as a damaged, busy or temporarily unusable state.
 
-A file on a device meets flipped bits, half-written pages and other programs. If its contents do not
-match what this SDK writes, the state is `state_corrupt`; no error of a parser reaches the app.
+Files on devices suffer from flipped bits, half-written pages and other programs. If the SDK cannot
+have written the contents, the condition is `state_corrupt`; parser errors never reach the app.
 """
 
 import os
@@ -36,7 +36,7 @@ LENGTHS = {"secret": 32, "secret_check": 8}
 
 LedgerCheck = Callable[[sqlite3.Connection], None]
 
-# Rows that this SDK never writes. The cross-checks detect names with a flipped bit.
+# Conditions for rows that this SDK never writes. The cross-checks detect names with a flipped bit.
 NEVER = (
     "SELECT 1 FROM entries WHERE line NOT IN (SELECT name FROM lines)",
     "SELECT 1 FROM entries WHERE length(digest) <> 16 OR reports > 1 << 31",
@@ -53,7 +53,7 @@ NEVER = (
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Convert every error within the block, which reads a state, into a StateError."""
+    """Convert every error in a block that reads a state into a StateError."""
     try:
         yield
     except StateError:
@@ -67,7 +67,7 @@ def trouble(path: str, error: Exception) -> StateError:
     if isinstance(error, StateError):
         return error
     text = f"{type(error).__name__}: {error}"
-    if isinstance(error, OSError | sqlite3.ProgrammingError):  # the latter: meanwhile closed
+    if isinstance(error, OSError | sqlite3.ProgrammingError):  # the latter if closed meanwhile
         return unavailable(path, text)
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -75,7 +75,7 @@ def trouble(path: str, error: Exception) -> StateError:
             return busy(path)
         places = path, os.path.dirname(path) or "."
         writable = code == sqlite3.SQLITE_READONLY and all(os.access(p, os.W_OK) for p in places)
-        if code in PLACE and not writable:  # otherwise the head of the file is damaged
+        if code in PLACE and not writable:  # otherwise the file's header is damaged
             return unavailable(path, text)
         if code == sqlite3.SQLITE_ERROR and any(words in text for words in UNKNOWN_TO_LIBRARY):
             return unavailable(path, f"SQLite {sqlite3.sqlite_version}: {text}")
@@ -88,7 +88,7 @@ def busy(path: str) -> StateBusyError:
 
 
 def damaged(path: str, sign: str) -> StateError:
-    """Return the error for a file with contents that this SDK never writes."""
+    """Return the error for a file that this SDK cannot have written."""
     return StateError(
         f"{path} is damaged ({sign}); call reset() to start over, with a new secret, which spends "
         "the privacy budget again",
@@ -99,9 +99,9 @@ def damaged(path: str, sign: str) -> StateError:
 def check_contents(
     database: sqlite3.Connection, path: str, check_ledger: LedgerCheck | None = None
 ) -> None:
-    """Read every page, and check everything that is parsed later. Raises StateError.
+    """Read every page, and check all data that is parsed later. Raises StateError if damaged.
 
-    `check_ledger` decodes the contents of the ledger, and raises what its parsers raise.
+    `check_ledger` decodes the contents of the ledger, and raises the errors of its parsers.
     """
     with reading(path):
         result = database.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -116,7 +116,7 @@ def check_contents(
                 raise damaged(path, "it contains data that no version writes")
         find = "SELECT value FROM meta WHERE name = ?"
         for name, value in database.execute("SELECT name, value FROM meta").fetchall():
-            fits = type(value) is META[name.partition(":")[0]]  # and can be found by its name
+            fits = type(value) is META[name.partition(":")[0]]  # and the name finds the row
             fits &= database.execute(find, (name,)).fetchone() == (value,)
             fits &= type(value) is not bytes or len(value) == LENGTHS[name]
             if not fits or (type(value) is int and value < 0):
@@ -135,7 +135,7 @@ def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
 
 @cache
 def reference() -> tuple[set[tuple[str, str, str, str]], dict[str, str]]:
-    """Return the schema of a new file, and conditions that detect wrong types by table."""
+    """Return a new file's schema, and for each table a condition that detects wrong types."""
     with closing(sqlite3.connect(":memory:")) as database:
         create_tables(database)
         schema = _schema_of(database)
@@ -155,5 +155,5 @@ def _wrong_types(database: sqlite3.Connection, table: str) -> str:
 
 
 def unavailable(path: str, text: object) -> StateError:
-    """Return the error for a file or directory that the system cannot use now."""
+    """Return the error for a file or directory that is temporarily unusable."""
     return StateError(f"{path} cannot be used: {text}; it is tried again every minute")

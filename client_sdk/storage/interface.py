@@ -1,11 +1,11 @@
-"""The records of a state.
+"""The record types of a client state.
 
 Everything in them is private, except reports, whose bits have been through both rounds.
 """
 
 from typing import Literal, NamedTuple
 
-VISITS = "visits:"  # prefix of a note's name, before the declared name of a metric of places
+VISITS = "visits:"  # the prefix of a note's name, before the declared name of a location metric
 NUMBERS = "numbers:"  # the same, before the name of a number metric
 HISTORY = "history:"  # the same, before the name of a returning metric or a funnel
 STOP = "stop:"  # prefix of a name in the table `meta`, before the name of a metric
@@ -16,9 +16,9 @@ Stored = Literal["queued", "full", "not_memoized"]
 
 
 class Identity(NamedTuple):
-    """The secret of a state, and how often one was created or wiped."""
+    """The secret of a state, and the number of times that a secret was created or wiped."""
 
-    secret: bytes | None  # 32 bytes, or None while the person does not consent
+    secret: bytes | None  # 32 bytes, or None while there is no consent
     generation: int  # 0 in a state that never had a secret; it never decreases
 
     def __repr__(self) -> str:
@@ -32,8 +32,8 @@ class Line(NamedTuple):
     name: str
     agreed: str  # the promise when the metric was first used (`ledger.Promise` as JSON)
     # past_values, past_cost, past_spent, past_reports: The numbers from secrets that were wiped on
-    # withdrawal of consent: memoized values, their maximum epsilon, the epsilon really spent, and
-    # the reports made.
+    # withdrawal of consent: memoized values, their maximum epsilon, the epsilon actually spent, and
+    # the number of reports.
     past_values: int = 0
     past_cost: float = 0.0
     past_spent: float = 0.0
@@ -67,13 +67,13 @@ class Limits(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """A metric that the collector has stopped, by its answer to a report.
+    """A metric that the collector has stopped in its answer to a report.
 
-    An answer can only reduce what a device sends. With `metric_retired`, nothing of the metric is
-    recorded until its `params_id` changes. With `metric_paused`, nothing is recorded for a day.
-    Then one report is recorded and sent; if the answer is the same, the device waits another day.
+    An answer can only reduce what a device sends. With `metric_retired`, the metric is not recorded
+    until its `params_id` changes. With `metric_paused`, nothing is recorded for a day. Then one
+    report is recorded and sent; if the answer is the same, the device waits another day.
     """
 
     reason: str  # RETIRED or PAUSED
-    params_id: str  # of the version that was refused
+    params_id: str  # of the rejected version of the metric
     until: float  # for a pause: seconds since 1970 from which one report may be sent

@@ -1,8 +1,8 @@
-"""Counts of reports by period: how units overlap, and what is kept of past periods.
+"""Report counts by period: conversion between units, and compact storage of past periods.
 
-A limit must hold whatever the clock does and whatever unit a later version of the app declares. So
-counts of past periods are never dropped. Those far from the present are marked as used up, in runs.
-Counts in another unit are carried over to every period of the new unit to which they may belong.
+A limit must hold regardless of clock changes and of the unit in later versions. So counts of past
+periods are never dropped. Periods far from the present are marked as used up, in ranges. Counts in
+another unit are carried over to every period of the new unit to which they may belong.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from rappor_core.calendar import last_day, period_number
 if TYPE_CHECKING:
     import sqlite3
 
-KEPT_PERIODS = 64  # per metric, with their counts: far more than can still be reported
-SPARE_PERIODS = 32  # tolerated above KEPT_PERIODS before the most distant ones are used up
+KEPT_PERIODS = 64  # per metric, with counts; far more than can still be reported
+SPARE_PERIODS = 32  # the excess over KEPT_PERIODS before the most distant periods are marked
 
 # The maximum number of periods of the second unit that share days with one period of the first.
 MAX_TOUCHED = {
@@ -27,7 +27,7 @@ MAX_TOUCHED = {
 
 
 class Periods:
-    """A compact set of period numbers that are permanently used up, stored as runs."""
+    """A compact set of period numbers that are permanently used up, stored as ranges."""
 
     MAX_RUNS = 256
 
@@ -37,14 +37,14 @@ class Periods:
         self._runs: list[list[int]] = [list(run) for run in runs]
 
     def __contains__(self, period: int) -> bool:
-        """Return whether a period was added, or lies in a gap that was closed to save room."""
+        """Return whether a period was added, or is in a gap that was filled to save space."""
         return any(first <= period <= last for first, last in self._runs)
 
     def add(self, first: int, last: int | None = None) -> None:
-        """Add a period, or those from `first` to `last`.
+        """Add a period, or all periods from `first` to `last`.
 
-        Past 256 runs the narrowest gap between runs is filled, so that a period may be refused but
-        never counted twice.
+        Beyond 256 ranges, the narrowest gap between ranges is filled, so that a period may be
+        refused but never counted twice.
         """
         last = first if last is None else last
         if any(low <= first and last <= high for low, high in self._runs):
@@ -62,12 +62,12 @@ class Periods:
         self._runs = merged
 
     def runs(self) -> list[Any]:
-        """Return the runs, for the state."""
+        """Return the ranges to store in the state."""
         return self._runs
 
 
 def touched(unit: str, number: int, new: str) -> range:
-    """Return the numbers of the periods of unit `new` that share a day with a period of `unit`."""
+    """Return the periods of unit `new` that share a day with period `number` of `unit`."""
     first = max(0, last_day(unit, number - 1) + 1)
     return range(period_number(new, first), period_number(new, last_day(unit, number)) + 1)
 
@@ -75,8 +75,8 @@ def touched(unit: str, number: int, new: str) -> range:
 def carried(counts: Mapping[int, int], unit: str, new: str) -> dict[int, int]:
     """Convert counts by period to another unit, as upper bounds.
 
-    A report counts in every period in which it may have been made: it is safer to be too strict
-    than to allow a report twice.
+    A report counts in every period in which it may have been made, because it is safer to be too
+    strict than to allow a report twice.
     """
     result: dict[int, int] = {}
     for number, reports in counts.items():
@@ -88,7 +88,7 @@ def carried(counts: Mapping[int, int], unit: str, new: str) -> dict[int, int]:
 def use_up(database: sqlite3.Connection, name: str, present: int) -> None:
     """Mark periods far from the present one as used up, if there are too many.
 
-    The 64 nearest keep their counts. Call it in a transaction.
+    The 64 nearest periods keep their counts. Call this function in a transaction.
     """
     query = "SELECT period FROM periods WHERE metric = ? AND period >= 0"
     numbers = [number for (number,) in database.execute(query, (name,))]
@@ -105,7 +105,7 @@ def use_up(database: sqlite3.Connection, name: str, present: int) -> None:
 
 
 def change_unit(database: sqlite3.Connection, name: str, unit: str, new: str) -> None:
-    """Convert stored counts of reports to another unit. Call it in a transaction."""
+    """Convert stored counts of reports to a different unit. Call this in a transaction."""
     query = "SELECT period, reports FROM periods WHERE metric = ? AND period >= 0"
     counts = carried(dict(database.execute(query, (name,)).fetchall()), unit, new)
     used = Periods()

@@ -1,8 +1,8 @@
 """The state file: its tables, its versions, and its connections.
 
-WAL with synchronous=NORMAL: a commit survives the end of the process at any moment (it is in the
-system's page cache), but a power loss may undo the last ones. So `StateFile.sync` is called before
-anything leaves the device. No statement needs more than SQLite 3.24 (2018).
+The file uses WAL with synchronous=NORMAL. A commit survives the end of the process at any moment
+(it is in the system's page cache), but a power loss may undo the last commits. So `StateFile.sync`
+is called before any data leaves the device. No statement needs more than SQLite 3.24 (2018).
 """
 
 import os
@@ -16,12 +16,12 @@ from functools import cache
 from client_sdk.errors import StateError
 
 SCHEMA_VERSION = 5
-FIRST_VERSION = 4  # SDK 0.3.0, the first one published; older files are rejected
+FIRST_VERSION = 4  # from SDK 0.3.0, the first published version; older files are rejected
 MEMORY = ":memory:"  # instead of a path: a database in memory
 APPLICATION_ID = 0x52415050  # "RAPP"
-PAGE_BYTES = 1024  # small pages, because a commit writes each page that it changed
+PAGE_BYTES = 1024  # small, because a commit writes each page that it changed
 WAL_BYTES = 1 << 19  # the size to which a longer write-ahead log is truncated on reuse
-BUSY_SECONDS = 1.0  # the longest wait for another process when a file is created or upgraded
+BUSY_SECONDS = 1.0  # the maximum wait for another process when a file is created or upgraded
 
 BATCHES = """
 CREATE TABLE batches (
@@ -63,15 +63,15 @@ CREATE TABLE used_up (
 
 
 def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """Open a state file; create the tables of a new one, and upgrade one of version 4.
+    """Open a state file; create the tables if it is new, or upgrade it from version 4.
 
     Args:
         path: The file, or MEMORY.
-        patience: The seconds that each later statement waits for another process.
+        patience: The maximum number of seconds that each later statement waits for another process.
 
     Raises:
-        StateError: The file has another schema version.
-        sqlite3.Error, OSError: It is locked or damaged, or cannot be created.
+        StateError: The file has an unknown schema version.
+        sqlite3.Error, OSError: The file is locked, damaged or cannot be created.
     """
     if path != MEMORY:
         _create_private(path)
@@ -88,10 +88,10 @@ def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
 
 
 def create_compact(path: str, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Create a state file in as little room as possible, completely or not at all.
+    """Create a state file that is as small as possible, completely or not at all.
 
     `fill` inserts the rows, in the transaction that creates the tables. The next `connect` opens
-    the file like any other. Raises sqlite3.Error and OSError, such as on a full disk.
+    the file like any other. Raises sqlite3.Error or OSError if that fails, such as on a full disk.
     """
     draft = f"{path}.{os.getpid()}.{threading.get_ident()}"
     os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
@@ -137,9 +137,9 @@ def _blank_image() -> bytes:
 def _create_private(path: str) -> None:
     """Create the file, readable only by its owner; SQLite gives its other files the same mode.
 
-    It is created under another name and linked, because closing a file drops this process's locks
-    on it: the state itself must never be opened and closed outside SQLite ("How To Corrupt An
-    SQLite Database File", section 2.2).
+    The file is created under a different name and linked, because closing a file drops this
+    process's locks on it. So the state itself must never be opened and closed outside SQLite ("How
+    To Corrupt An SQLite Database File", section 2.2).
     """
     if os.path.exists(path):
         return
@@ -167,16 +167,16 @@ def _open(path: str, patience: float) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous = NORMAL")
         _enter_wal(database, patience)
         database.execute("PRAGMA secure_delete = ON")
-        database.execute("PRAGMA wal_autocheckpoint = 0").fetchall()  # the sending thread does it
+        database.execute("PRAGMA wal_autocheckpoint = 0").fetchall()  # the sending thread does this
         database.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}").fetchall()
-    except BaseException:  # also for a message with invalid UTF-8
+    except BaseException:  # including a message with invalid UTF-8
         database.close()
         raise
     return database
 
 
 def _enter_wal(database: sqlite3.Connection, patience: float) -> None:
-    """Switch to WAL, retrying while others open the same new file: SQLite itself does not wait."""
+    """Switch to WAL; retry while other processes open the same file: SQLite does not wait."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -193,9 +193,9 @@ def _ensure_tables(database: sqlite3.Connection, path: str) -> None:
     if database.execute(ask).fetchone()[0] == SCHEMA_VERSION:
         return
     wait_for(database, BUSY_SECONDS)
-    database.execute("BEGIN IMMEDIATE")  # repeated at the next start if power is lost
+    database.execute("BEGIN IMMEDIATE")  # repeated at the next start after a power loss
     try:
-        version = int(database.execute(ask).fetchone()[0])  # another process may have been first
+        version = int(database.execute(ask).fetchone()[0])  # another process may have been faster
         if version < 0:
             raise sqlite3.DatabaseError(f"schema version {version}")
         if version not in (0, FIRST_VERSION, SCHEMA_VERSION):
@@ -219,9 +219,9 @@ def _ensure_tables(database: sqlite3.Connection, path: str) -> None:
 def _upgrade(database: sqlite3.Connection) -> None:
     """Upgrade a file of version 4, within the caller's transaction: batches become binary.
 
-    The collector refuses a JSON batch that it counted already, by its id, and the batch is dropped.
+    If the collector already counted a batch as JSON, it rejects the id, and the batch is dropped.
     """
-    import gzip  # like the next two, needed once per installation
+    import gzip  # this and the next two are needed once per installation
 
     from rappor_core.wire.binary import encode_binary
     from rappor_core.wire.json import decode_json

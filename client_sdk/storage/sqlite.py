@@ -1,8 +1,8 @@
-"""The state in a file, which is safe for threads, processes and killed processes.
+"""The state in a file, which is safe with several threads, several processes and killed processes.
 
 Every write is one transaction that acquires SQLite's write lock first (BEGIN IMMEDIATE), so that
-two processes with one file see each other's counts. Threads of one process wait for each other on a
-fair lock instead of SQLite's, which sleeps.
+two processes with one file see each other's counts. Threads of one process wait on a fair lock,
+instead of SQLite's lock, which sleeps.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ QUEUED = """
 COUNT_QUEUED = """
     UPDATE entries SET reports = reports + (SELECT count(*) FROM queue WHERE entry = entries.id)
 """
-ADVANCE, MAX_ADVANCE = 25, 10  # reports counted in advance: a 25th of the limit, at most 10
+ADVANCE, MAX_ADVANCE = 25, 10  # reports counted in advance: limit / 25, at most 10
 
 Row = tuple[int, int, bytes, bytes]  # the values of QUEUE: source, day, bits, digest
 
@@ -70,7 +70,7 @@ class SqliteState(StateFile):
         self._advance: dict[tuple[str, int], int] = {}
 
     def close(self) -> None:
-        """Close the connection permanently; return unused counts that were made in advance."""
+        """Close the connection permanently; release unused counts that were made in advance."""
         with self.lock:
             if self._advance and self._open is not None:
                 give_back = (
@@ -84,19 +84,17 @@ class SqliteState(StateFile):
     def add_report(
         self, source: int, digest: bytes, day: int, bits: bytes, limits: Limits
     ) -> Stored:
-        """Queue one report and count it against its limits, in one commit.
+        """Queue one report and count it toward its limits, in one commit.
 
-        A limit is counted some reports in advance, so that most commits write one page less. A
-        process that is killed loses the reports counted in advance: less than a 25th of the limit,
-        at most 9.
+        Several reports are counted in advance, so that most commits write one page less. A process
+        that is killed loses these reports: less than 1/25 of the limit, at most 9.
 
         Args:
-            source: The number of the report's source.
+            source: The number from `source`.
             digest: The digest of the memoized response from which the report was made. If the
-                ledger does
-                not contain it, the result is `not_memoized`.
+                ledger does not contain it, the result is `not_memoized`.
             day: The day since 1970-01-01, UTC.
-            bits: The bits as on the wire.
+            bits: The bits as sent.
             limits: The limits on the number of reports.
         """
         report = source, day, bits, digest
@@ -108,13 +106,13 @@ class SqliteState(StateFile):
             in_advance = self._advance.get(key, 0)
             if in_advance and limits.most_ever is None and limits.alone_in is None:
                 step = 0
-                stored = _queue(database, report)  # one statement is a transaction
+                stored = _queue(database, report)  # a single statement is a transaction
             else:
                 step = max(1, min(limits.most // ADVANCE, MAX_ADVANCE))
-                if in_advance or database.in_transaction:  # the latter may be rolled back
+                if in_advance or database.in_transaction:  # an outer transaction may be rolled back
                     step = 0 if in_advance else 1
                 stored = self._add(database, report, limits, step)
-                if stored == "full" and step > 1:  # no room for all, but perhaps for one
+                if stored == "full" and step > 1:  # no room for all, but perhaps for one report
                     step = 1
                     stored = self._add(database, report, limits, step)
             if stored == "queued":
@@ -126,7 +124,7 @@ class SqliteState(StateFile):
         return stored
 
     def _add(self, database: sqlite3.Connection, report: Row, limits: Limits, step: int) -> Stored:
-        """Queue a report and count `step` against its period, or change nothing."""
+        """Queue a report and add `step` to its period's count, or change nothing."""
         begun = not database.in_transaction
         database.execute("BEGIN IMMEDIATE" if begun else "SAVEPOINT report")
         try:
@@ -146,13 +144,13 @@ class SqliteState(StateFile):
     def identity(self) -> Identity:
         """Return the identity: the secret and the generation."""
         query = "SELECT name, value FROM meta WHERE name IN ('secret', 'generation')"
-        values = dict(self.rows(query))  # one statement, because others may write
+        values = dict(self.rows(query))  # a single statement, because other processes may write
         return Identity(values.get("secret"), values.get("generation", 0))
 
     def secret(self, expected: bytes | None = None) -> bytes:
         """Return the secret, within the transaction that depends on it.
 
-        Other processes may replace it.
+        The transaction is necessary because other processes may replace the secret.
 
         Args:
             expected: The secret of earlier derivations, if any.
@@ -166,7 +164,7 @@ class SqliteState(StateFile):
         return secret
 
     def source(self, metric: str, params_id: str, cohort: int) -> int:
-        """Return the number of the fields that queued reports share, assigned at the first call."""
+        """Return the source number for the fields that queued reports share (new at first use)."""
         source = metric, params_id, cohort
         with self.transaction() as database:
             database.execute(
@@ -210,7 +208,7 @@ class SqliteState(StateFile):
     def entries(self, line: str, query: str = ENTRIES) -> list[Entry]:
         """Return the memoized responses of a line, with the number of reports from each.
 
-        With the query COMPOSED, queued reports, which never left the device, are not counted.
+        With the query COMPOSED, reports that are still queued on the device do not count.
         """
         return [Entry(*row) for row in self.rows(query, (line,))]
 
@@ -262,7 +260,7 @@ def _queue(database: sqlite3.Connection, report: Row) -> Stored:
 
 
 def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bool:
-    """Count a report in its period and lifetime; return False if a limit has no room for it."""
+    """Count a report in its period and lifetime; return False if that would exceed a limit."""
     name, period, most, line, most_ever, alone_in = limits
     if alone_in is not None:
         near = {"name": name, "first": alone_in[0], "last": alone_in[1]}
@@ -281,7 +279,6 @@ class MemoryState(SqliteState):
     """
 
     def __init__(self, secret: bytes) -> None:
-        """Start with an empty ledger and an empty queue; `secret` has 32 bytes, private."""
         super().__init__(MEMORY, threading.RLock())
         self.set_secret(secret)
 

@@ -1,8 +1,8 @@
-"""A connection to the state file, with its transactions and their waiting times.
+"""A connection to the state file, with transactions that wait for a limited time.
 
 The waiting thread may be the app's own, so no call waits longer than `PATIENCE`, and nothing waits
 for the disk while it holds the lock. Transactions are committed to the system's cache, and the
-sending thread calls `sync` before anything leaves the device.
+sending thread calls `sync` before any data leaves the device.
 """
 
 import os
@@ -16,9 +16,9 @@ from client_sdk.errors import StateError
 from client_sdk.storage.damage import BUSY, LedgerCheck, busy, check_contents, reading
 from client_sdk.storage.schema import BUSY_SECONDS, connect, wait_for
 
-PATIENCE = 0.05  # seconds that a call waits for other threads, and for other processes
+PATIENCE = 0.05  # the maximum seconds that a call waits for other threads or processes
 MAX_LOG_BYTES = 4 << 20
-UNSCRUBBED = "unscrubbed"  # key of the mark in the table `meta`
+UNSCRUBBED = "unscrubbed"  # the key in the table `meta`
 
 
 class StateFile:
@@ -32,10 +32,9 @@ class StateFile:
         Args:
             path: The absolute path of the file.
             lock: The lock that all connections of this process to the file share.
-            patience: The seconds that a call waits for other threads.
+            patience: The maximum number of seconds that a call waits for other threads.
             is_new: Whether this or another process may still have to create the file, so that
-                opening
-                waits longer.
+                opening waits longer.
 
         Raises:
             StateError: The file cannot be opened, or another process has locked it.
@@ -53,7 +52,7 @@ class StateFile:
 
     @property
     def database(self) -> sqlite3.Connection:
-        """Return the connection, opened again after `suspend`. Acquire `lock` first."""
+        """Return the connection, reopened after `suspend`. Acquire `lock` first."""
         if self._open is None:
             if self._closed:
                 raise StateError("the client is closed", "closed")
@@ -62,7 +61,7 @@ class StateFile:
         return self._open
 
     def check(self, check_ledger: LedgerCheck | None = None) -> None:
-        """Read and check the whole file once. Raises StateError for damage."""
+        """Read and check the whole file once. Raises StateError if damaged."""
         with self._locked():
             check_contents(self.database, self.path, check_ledger)
 
@@ -77,10 +76,7 @@ class StateFile:
                 wait_for(self.database, PATIENCE)
 
     def suspend(self) -> None:
-        """Close the connection until it is needed, because SQLite's must not survive a fork.
-
-        Committed data stays.
-        """
+        """Close the connection until it is needed: SQLite connections must not survive a fork."""
         with self.lock, self._checkpointing:
             database, self._open = self._open, None
             if database is not None:
@@ -93,7 +89,7 @@ class StateFile:
             self.suspend()
 
     def _acquire(self, patience: float | None = None) -> None:
-        """Acquire `lock`. Raises StateBusyError after `patience` seconds, or the connection's."""
+        """Acquire `lock`. Raises StateBusyError if that takes longer than the patience."""
         if self.lock.acquire(False):
             return
         if not self.lock.acquire(timeout=self._patience if patience is None else patience):
@@ -105,7 +101,7 @@ class StateFile:
 
     @contextmanager
     def _locked(self, patience: float | None = None) -> Iterator[None]:
-        """Wrap statements of this connection in the lock, and translate errors."""
+        """Hold the lock while a block uses this connection, and translate errors."""
         self._acquire(patience)
         try:
             yield
@@ -116,10 +112,10 @@ class StateFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a transaction that excludes other threads and processes, or a part of an outer one.
+        """Run an exclusive transaction, or join the current one.
 
         Committed data survives the end of the process. It survives a power loss once `sync` has
-        returned: a power loss undoes the last transactions, never one before them.
+        returned. Otherwise a power loss undoes the latest transactions, never an earlier one alone.
         """
         with self._locked():
             database = self.database
@@ -153,8 +149,8 @@ class StateFile:
             return self.database.execute(query, values).fetchall()
 
     def rows_aside(self, query: str) -> list[tuple[Any, ...]]:
-        """Run a long query like `rows`, while other threads record."""
-        with self._checkpointing:  # not `lock`, so that no thread of the app waits
+        """Run a long query as `rows` does, but let other threads record meanwhile."""
+        with self._checkpointing:  # not `lock`, so that no app thread waits
             if self._open is not None:
                 try:
                     return self._open.execute(query).fetchall()
@@ -199,21 +195,21 @@ class StateFile:
             database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
 
     def sync(self) -> None:
-        """Write everything that is committed through to the disk, while other threads record.
+        """Flush all committed data to the disk, while other threads may record.
 
-        Only the log is synced: SQLite syncs it and the file itself when it moves the log into the
-        file. Raises OSError.
+        Only the log is synced, because SQLite itself syncs log and file when it moves the log into
+        the file. Raises OSError if that fails.
         """
         with suppress(FileNotFoundError):  # without a log, all data is in the file, and synced
             _sync(f"{self.path}-wal", os.O_RDWR)
         if os.name != "nt":
-            _sync(os.path.dirname(self.path), os.O_RDONLY)  # the log may be new there
+            _sync(os.path.dirname(self.path), os.O_RDONLY)  # the log may be new in the directory
 
     def checkpoint(self, min_bytes: int = 0) -> None:
-        """Move a log of `min_bytes` or more into the file, while other threads record.
+        """Move a log of at least `min_bytes` into the file, while other threads may record.
 
-        Threads that never pause keep this from completing, and the log grows. Past MAX_LOG_BYTES
-        the rest is moved while they wait.
+        Threads that record without pause prevent this from completing, and the log grows. Beyond
+        MAX_LOG_BYTES, the rest is moved while they wait.
         """
         with self._checkpointing:  # not `lock`, because it may wait for the disk
             log = f"{self.path}-wal"
@@ -225,21 +221,17 @@ class StateFile:
                 self._open.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def scrub(self) -> bool:
-        """Empty the write-ahead log, which contains old pages; deleted rows are overwritten anyway.
-
-        Return False if another connection is active, or reads an earlier state. Deleted data then
-        stays in the files until the next time.
-        """
+        """Empty the write-ahead log, which contains old pages (deleted rows are overwritten)."""
         with self._checkpointing:  # as above
             if self._open is None:
                 return False
-            # the second one blocks writers, so the first one waits for the disk before it
+            # the second checkpoint blocks writers, so the first one waits for the disk beforehand
             self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             ((busy, _, _),) = self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return not busy
 
     def leave_trace(self) -> None:
-        """Mark that private rows are deleted, within the transaction that deletes them.
+        """Record that private rows are deleted, within the transaction that deletes them.
 
         If the process is killed, another process prevents the scrub, or the app is not opened for
         weeks, the next process that opens the state scrubs it.
@@ -247,7 +239,7 @@ class StateFile:
         self.put(UNSCRUBBED, int.from_bytes(os.urandom(7), "big"))
 
     def scrub_traces(self) -> bool:
-        """Scrub the files if private rows were deleted. Return False if that must wait."""
+        """Scrub the files if private rows were deleted. Return False if that must be retried."""
         mark = self.get(UNSCRUBBED)
         if mark is None:
             return True

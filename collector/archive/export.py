@@ -1,13 +1,13 @@
-"""The move of raw reports from a collector into an archive: each exactly once, even if killed.
+"""The move of raw reports from a collector to an archive, exactly once even if it is killed.
 
 A sealed block of the collector never changes, so blocks are moved as a whole. A block's file is
 written, read back and checked against the collector's own counters. Then its entry is committed,
-and only then are its rows deleted. A kill before the commit leaves a file that counts nowhere, and
-the next export writes another. A kill after it leaves rows, which the next export deletes once the
-part is verified. Of two concurrent exports, one commits.
+and only then are its rows deleted. If the process is killed before the commit, it leaves a file
+that is never counted, and the next export writes a new file. If it is killed after the commit, it
+leaves rows, which the next export deletes once the part is verified. Of two concurrent exports, one
+commits.
 
-A block that is damaged, in the database or in the archive, is set aside with the reason: it stays
-where it is, and the others move.
+A block that is damaged, in the database or in the archive, is skipped with a reason.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ class Outcome:
     """The outcome of exporting a block."""
 
     metric: str
-    first_day: date | None  # None if damage hides it
+    first_day: date | None  # None if unreadable
     last_day: date | None
-    num_reports: int  # moved or left
+    num_reports: int  # the number of reports that were moved or left
     what: str  # one of the words above
-    reason: str = ""  # why it was set aside
+    reason: str = ""  # why the block was skipped
 
 
 def export(source: RawBlocks, store: Store, today: date) -> Iterator[Outcome]:
-    """Move every block that is intact and in time; yield the outcome of each.
+    """Move every block that is intact and not expired; yield the outcome for each block.
 
-    A block stays where it is if rows of it are missing (they were kept only from some day on, or
-    are out of time): sums of a part, with the collector's of all, would reveal the rest.
+    A block stays where it is if some of its rows are missing (not stored at first, or expired).
+    Otherwise the sums of the part and the collector's complete sums would reveal the rest.
 
-    Raises OSError of the archive's disk.
+    Raises OSError if the archive's disk fails.
     """
     for block in source.blocks():
         what, reason = SET_ASIDE, ""
         try:
             what = _move(source, block, store, today)
-        except RapporError as error:  # damage of the archive or of the database
+        except RapporError as error:  # damage in the archive or in the database
             reason = str(error)
         name, days = block.metric.name, (block.first_day, block.last_day)
         yield Outcome(name, *days, block.num_raw, what, reason)
@@ -79,7 +79,7 @@ def _move(source: RawBlocks, block: RawBlock, store: Store, today: date) -> str:
     for entry in entries:
         is_same = entry.name == name and entry.last_day == last_day.isoformat()
         if is_same and entry.counts_digest == digest:
-            verify_part(store, entry)  # if it is damaged, only the rows are left
+            verify_part(store, entry)  # if it is damaged, the rows are the only copy
             source.forget(block)
             return EARLIER
         if is_same or entry.touches(first_day, last_day):
@@ -92,7 +92,7 @@ def _move(source: RawBlocks, block: RawBlock, store: Store, today: date) -> str:
         raise _other_reports(block)
 
     def check(sums: PartCounts) -> None:
-        if sums.digest != digest:  # the collector's counters, bit for bit
+        if sums.digest != digest:  # must equal the collector's counters, bit for bit
             raise _other_reports(block)
 
     try:

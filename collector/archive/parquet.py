@@ -18,11 +18,11 @@ from collector.archive.store import ArchiveDamagedError, Store
 
 Counts = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
-_BLOCK_BYTES = 1 << 19  # summed at once, to stay in the cache of a core
+_BLOCK_BYTES = 1 << 19  # summed together, to fit in a core's cache
 _MAX_ADDED = 255  # the maximum number of bits that one byte can sum
-MAX_ROWS = 1_000_000  # in a row group
-MAX_BYTES = 32 << 20  # of a row group's reports, to limit a reader's memory
-_LEVEL = 1  # of zstd: reports are noise, which higher levels hardly compress better
+MAX_ROWS = 1_000_000  # per row group
+MAX_BYTES = 32 << 20  # of reports per row group, to limit a reader's memory
+_LEVEL = 1  # for zstd: reports are noise, so higher levels hardly help
 RandomBytes = Callable[[int], bytes]
 Cohorts = NDArray[np.int32]
 
@@ -58,10 +58,10 @@ def write_reports(
     reports: Iterable[tuple[int, Bytes]],
     random_bytes: RandomBytes = os.urandom,
 ) -> None:
-    """Write (cohort, reports) pieces, in the order of their cohorts, each cohort shuffled.
+    """Write (cohort, reports) pieces, sorted by cohort; shuffle the reports within a cohort.
 
-    `file` is open for writing. `reports` have (n, report_bytes) each. The pieces of one cohort are
-    one population; its part in a row group is shuffled as a whole.
+    `file` is open for writing. Each piece has shape (n, report_bytes). All rows of one cohort in a
+    row group are shuffled together.
     """
     schema = pa.schema(
         [
@@ -88,7 +88,7 @@ def write_reports(
 
 
 def _groups(pieces: Iterable[tuple[int, Bytes]], size: int) -> Iterator[tuple[Cohorts, Bytes]]:
-    """Regroup pieces of any size into groups of `size` rows; the last one may be smaller."""
+    """Regroup pieces of any size into groups of `size` rows; the last group may be smaller."""
     group: list[tuple[int, Bytes]] = []
     count = 0
     for cohort, piece in pieces:
@@ -113,15 +113,15 @@ def _joined(group: list[tuple[int, Bytes]]) -> tuple[Cohorts, Bytes]:
 def _shuffled_within(cohorts: Cohorts, random_bytes: RandomBytes) -> NDArray[np.intp]:
     """Return a random order of the rows of each cohort; cohorts stay in their order.
 
-    Sorting by 64 random bits is a uniform permutation, except for ties (a chance of 3e-8 per
-    million).
+    Sorting by 64 random bits is a uniform permutation, except for ties (probability 3e-8 per
+    million rows).
     """
     marks = np.frombuffer(random_bytes(8 * len(cohorts)), dtype=np.uint64)
     return np.lexsort((marks, cohorts))
 
 
 def open_part(store: Store, name: str) -> IO[bytes]:
-    """Open a file that an entry names. Raises ArchiveDamagedError if it is missing."""
+    """Open the file of a manifest entry. Raises ArchiveDamagedError if it is missing."""
     try:
         return store.open(name)
     except FileNotFoundError:
@@ -133,9 +133,9 @@ def open_part(store: Store, name: str) -> IO[bytes]:
 
 @contextmanager
 def reading(file: IO[bytes], name: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file of reports for the block.
+    """Open a Parquet file with reports for the duration of a `with` block.
 
-    Raises ArchiveDamagedError if the file cannot be read, when it is opened or later.
+    Raises ArchiveDamagedError if the file cannot be opened or read.
     """
     try:
         with pq.ParquetFile(file) as opened:
@@ -158,7 +158,7 @@ def read_group(opened: pq.ParquetFile, group: int) -> tuple[Cohorts, Bytes]:
     """Return the rows of a row group: cohorts (n,), and bits (n, report_bytes)."""
     table = opened.read_row_group(group, use_threads=False)
     bits = table.column("bits").combine_chunks()
-    if isinstance(bits, pa.ChunkedArray):  # if there are no rows, or several chunks
+    if isinstance(bits, pa.ChunkedArray):  # if there are no rows or several chunks
         bits = pa.concat_arrays(bits.chunks)
     width = bits.type.byte_width
     start = bits.offset * width

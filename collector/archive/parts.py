@@ -1,9 +1,9 @@
-"""The parts of an archive, which are written, read back, committed and verified, and their counts.
+"""The parts of an archive, with functions to write, commit, verify and count them.
 
 The manifest has one entry per part, and a part counts only through its entry. An entry is a small
-JSON file that only one writer can create. So if two exports move one block, one commits, and the
-other's file is never read. Its name follows from the metric, the version and the first day. Its
-digest covers every field: it detects corruption, not tampering.
+JSON file that only one writer can create. So if two exports move the same block, one commits, and
+the second one's file is never read. Its name follows from the metric, the version and the first
+day. Its digest covers every field: it detects corruption, not tampering.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class ArchivedPart:
 
     metric: str
     params_id: str
-    definition: Mapping[str, Any]  # the metric as declared
+    definition: Mapping[str, Any]  # the declaration of the metric
     first_day: str  # the ISO date on which its block begins
     last_day: str  # inclusive
     file: str  # the name of the Parquet file
     file_digest: str  # the SHA-256 of the file
     file_bytes: int
-    rows_in_group: int  # in each row group but the last
+    rows_in_group: int  # in each row group except the last
     num_reports: int
     reports_per_cohort: tuple[int, ...]
     counts_digest: str  # see `PartCounts`
@@ -64,7 +64,7 @@ class ArchivedPart:
 
     @property
     def params(self) -> RapporParams:
-        """Return the parameters of its reports."""
+        """Return the parameters with which the part's reports were made."""
         return RapporParams.from_dict(self.definition["params"])
 
     def touches(self, first_day: date | str, last_day: date | str) -> bool:
@@ -73,7 +73,7 @@ class ArchivedPart:
 
 
 def folder_of(metric: str, params_id: str | None = None) -> str:
-    """Return the partition of a metric, or of a version of it; names with `/` are quoted."""
+    """Return the folder of a metric, or of one version of it; `/` in names is quoted."""
     folder = f"metric={quote(metric, safe='')}"
     return folder if params_id is None else f"{folder}/params_id={params_id}"
 
@@ -93,13 +93,13 @@ def commit(store: Store, entry: ArchivedPart) -> None:
 
 
 def read_entries(store: Store, folder: str = "") -> Iterator[ArchivedPart]:
-    """Read every entry, in the order of their names. Raises ArchiveDamagedError."""
+    """Read every entry, in the order of names. Raises ArchiveDamagedError if damaged."""
     for name in store.list(f"{ENTRIES}/{folder}" if folder else ENTRIES):
         yield read_entry(store, name)
 
 
 def read_entry(store: Store, name: str) -> ArchivedPart:
-    """Read one entry and check it against its digest and its name. Raises ArchiveDamagedError."""
+    """Read one entry and check its digest and name. Raises ArchiveDamagedError if they differ."""
     try:
         fields = parse_strict_json(store.read(name))
         digest = fields.pop("digest")
@@ -124,20 +124,20 @@ def _digest(entry: ArchivedPart) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartCounts:
-    """The counts of some rows of a part: reports per cohort (m,) and bit counts (m, k)."""
+    """The counts over some rows of a part: reports per cohort (m,) and bit counts (m, k)."""
 
     reports_per_cohort: Counts
     bit_counts: Counts
 
     @classmethod
     def zero(cls, params: RapporParams) -> PartCounts:
-        """Return the counts of no rows."""
+        """Return all-zero counts."""
         shape = params.num_cohorts, params.num_bits
         return cls(np.zeros(shape[0], dtype=np.int64), np.zeros(shape, dtype=np.int64))
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of both counts as little-endian 64-bit integers, for an entry."""
+        """Return the SHA-256 of both arrays as little-endian 64-bit integers."""
         digest = sha256(self.reports_per_cohort.astype("<i8").tobytes())
         digest.update(np.ascontiguousarray(self.bit_counts, dtype="<i8").tobytes())
         return digest.hexdigest()
@@ -153,7 +153,7 @@ class PartCounts:
         )
 
     def add_rows(self, cohorts: Cohorts, rows: Bytes) -> None:
-        """Add rows (n, report_bytes), sorted by cohort, in place. Raises ArchiveDamagedError."""
+        """Add rows (n, report_bytes), sorted by cohort. Raises ArchiveDamagedError if invalid."""
         num_cohorts, num_bits = self.bit_counts.shape
         if rows.shape[1] != (num_bits + 7) // 8:
             raise ArchiveDamagedError(f"reports of {rows.shape[1]} bytes, for {num_bits} bits")
@@ -182,13 +182,13 @@ def write_part(
         store: The store of the archive.
         metric: The metric as declared.
         days: The first and last day of the reports, inclusive.
-        reports: The reports, (cohort, (n, bytes)), in the order of cohorts.
-        check: A function that is called with the sums of what was read back, and raises if they are
-            wrong.
+        reports: The reports as pairs of a cohort and rows (n, bytes), in the order of cohorts.
+        check: A function that is called with the sums of the file as read back, and raises if they
+            are wrong.
 
     Raises:
-        FileExistsError: Another writer was first. A failure leaves nothing behind; a kill leaves a
-            file that no entry names, which counts nowhere.
+        FileExistsError: A different writer was faster. A failure leaves nothing behind; a killed
+            process leaves a file without an entry, which is never counted.
     """
     folder = f"{folder_of(metric.name, metric.params_id)}/week={days[1]:%G-W%V}"
     name = f"{REPORTS}/{folder}/{days[0]}_{days[1]}-{token_hex(8)}.parquet"
@@ -236,7 +236,7 @@ def verify_part(store: Store, entry: ArchivedPart) -> None:
 
 
 def check_digest(entry: ArchivedPart, counts: PartCounts) -> None:
-    """Check that sums match the entry of the part. Raises ArchiveDamagedError."""
+    """Check that sums match the part's entry. Raises ArchiveDamagedError otherwise."""
     if counts.digest != entry.counts_digest:
         raise ArchiveDamagedError(
             f"{entry.file}: its reports do not match the sums in the manifest; "
@@ -253,7 +253,7 @@ def _digest_of_file(store: Store, name: str) -> tuple[str, int]:
 def count_groups(
     store: Store, name: str, params: RapporParams, first: int = 0, last: int | None = None
 ) -> PartCounts:
-    """Sum the row groups of a file from `first` to before `last`. Raises ArchiveDamagedError."""
+    """Sum the row groups [first, last) of a file. Raises ArchiveDamagedError if damaged."""
     counts = PartCounts.zero(params)
     with open_part(store, name) as file, reading(file, name) as opened:
         there = opened.num_row_groups

@@ -1,7 +1,7 @@
 """The storage of an archive: a folder, or any file system that fsspec can reach.
 
 An archive needs whole files, files that only one writer can create, and deletion. A folder provides
-them by fsync, link(2) and unlink; an object store by its own puts.
+these with fsync, link(2) and unlink; an object store provides them with its put operation.
 """
 
 import os
@@ -24,17 +24,17 @@ class ArchiveError(RapporError):
 
 
 class ArchiveDamagedError(ArchiveError):
-    """A file of the archive is missing, truncated or edited, or does not match its entry."""
+    """An archive file that is missing, truncated or edited, or does not match its entry."""
 
 
 class NotArchivedError(ArchiveError):
-    """The archive does not contain the window, or its parts must not be separated."""
+    """A window that the archive does not contain, or that would split one of its parts."""
 
 
 class Store:
-    """An archive in an fsspec file system, in which a finished put is complete and durable.
+    """An archive in an fsspec file system, where a finished put is complete and durable.
 
-    `create` is exclusive if the file system supports it (S3 by If-None-Match).
+    `create` is exclusive if the file system supports it (S3 with If-None-Match).
     """
 
     def __init__(self, filesystem: Any, root: str) -> None:
@@ -72,7 +72,7 @@ class Store:
             raise
 
     def create(self, name: str, content: bytes) -> None:
-        """Write a small file, unless a file has its name. Raises FileExistsError."""
+        """Write a small new file. Raises FileExistsError if the name is taken."""
         self._fs.pipe_file(self._path(name), content, mode="create")
 
     def delete(self, name: str) -> None:
@@ -86,7 +86,7 @@ class Store:
 
 
 class FolderStore(Store):
-    """An archive in a local folder that only its owner can read; everything written is synced."""
+    """An archive in a local folder that only its owner can read; all writes are synced."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(LocalFileSystem(), root.absolute().as_posix())
@@ -108,7 +108,7 @@ class FolderStore(Store):
         _sync(path.parent)
 
     def create(self, name: str, content: bytes) -> None:
-        """Write a small file durably, unless a file has its name. Raises FileExistsError."""
+        """Write a small new file durably. Raises FileExistsError if the name is taken."""
         path = Path(self._path(name))
         part = f"{name}.{token_hex(8)}{_INCOMPLETE}"
         with self.writing(part) as file:
@@ -123,7 +123,7 @@ class FolderStore(Store):
 def open_store(url: str) -> Store:
     """Return the store at a path or an fsspec URL (`s3://bucket/archive`).
 
-    Raises ArchiveError for a scheme that is not installed.
+    Raises ArchiveError if the URL scheme is not installed.
     """
     if "://" not in url or url.startswith("file://"):
         folder = Path(url.removeprefix("file://"))

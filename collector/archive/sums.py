@@ -1,14 +1,13 @@
-"""The sum of an archive as an `Aggregate`, equal to the collector's.
+"""Sums of an archive as an `Aggregate` that equals the collector's.
 
 Parts are blocks of the collector, so the collector's rule applies: an answer is the sum of whole
-blocks. Each block has at least `min_reports` in total, and in each cohort none or its floor.
+blocks. Each block has at least `min_reports` in total, and each of its cohorts has either no
+reports or at least the floor.
 
 A task is some row groups of one part, which any worker can count; the counts of all tasks are added
-up.
-
-google/rappor's report files can be summed, too: `client,cohort,bloom,prr,irr`, bit strings, highest
-bit first. Only `cohort` and `irr` are read; `client`, which would link reports of one device, is
-dropped.
+up. google/rappor's report files can be summed, too: `client,cohort,bloom,prr,irr`, bit strings,
+highest bit first. Only `cohort` and `irr` are read; `client`, which would link reports of one
+device, is dropped.
 """
 
 import csv
@@ -37,17 +36,17 @@ from rappor_core.errors import shown
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
-TASK_REPORTS = 16_000_000  # per task: fractions of a second of work
+TASK_REPORTS = 16_000_000  # per task, which takes less than a second
 
 Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SpanTask:
-    """The work of counting some row groups of one part, small enough to send to a worker."""
+    """The task of counting some row groups of one part, small enough to send to a worker."""
 
-    archive: str  # the path or URL
-    part: str  # the name of its entry
+    archive: str  # the archive's path or URL
+    part: str  # the name of the part's entry
     first: int  # the first row group
     last: int  # the end of the row groups, exclusive
 
@@ -62,14 +61,14 @@ def choose_parts(
     first_day: date | None = None,
     last_day: date | None = None,
 ) -> list[ArchivedPart]:
-    """Choose the archived parts of a window, oldest first.
+    """Choose the archived parts that make up a window, oldest first.
 
     Args:
         store: The store of the archive.
         metric: The name of the metric.
         params_id: The version; None if the archive has only one.
-        first_day: The first day of the window; None for no bound.
-        last_day: The last day, inclusive; None for no bound.
+        first_day: The first day of the window; None for the first archived day.
+        last_day: The last day, inclusive; None for the last archived day.
 
     Raises:
         NotArchivedError: The archive does not contain the window; the message states what it has.
@@ -109,15 +108,15 @@ def aggregate(
     task_reports: int = TASK_REPORTS,
     advance: Advance = lambda _: None,
 ) -> Aggregate:
-    """Sum the reports of archived parts to an aggregate.
+    """Sum the reports in archived parts into an aggregate.
 
     Args:
         entries: The entries from `choose_parts`.
-        archive: The path or URL, as a worker reaches it.
+        archive: The archive's path or URL, valid on a worker.
         run: A function that yields each task with the result of `count_part`, in any order.
         cohorts: The cohorts to count; None for all.
         task_reports: The maximum number of reports in a task.
-        advance: A function that is called with the number of reports that were counted.
+        advance: A function that is called with the number of newly counted reports.
 
     Raises:
         ArchiveDamagedError: The sums of a part do not match its entry.
@@ -156,7 +155,7 @@ def aggregate(
 
 
 def count_part(task: SpanTask) -> PartCounts:
-    """Sum the reports of a task. Raises ArchiveDamagedError."""
+    """Sum the reports of a task. Raises ArchiveDamagedError if they are damaged."""
     store = open_store(task.archive)
     entry = read_entry(store, task.part)
     return count_groups(store, entry.file, entry.params, task.first, task.last)
@@ -184,16 +183,16 @@ def _version(store: Store, metric: str, params_id: str | None) -> list[ArchivedP
 
 
 HEADER = ["client", "cohort", "bloom", "prr", "irr"]
-_LINES = 100_000  # read at once
+_LINES = 100_000  # lines read at once
 _ONE = ord("1")
 
 
 def sum_report_file(path: Path, metric: str, params: RapporParams) -> Aggregate:
-    """Sum a report file to an aggregate without days, in limited memory.
+    """Sum a report file into an aggregate without days, in limited memory.
 
     Args:
         path: The path of the file.
-        metric: The name of the aggregate.
+        metric: The metric name of the aggregate.
         params: The parameters of the reports, such as those of google/rappor's params.csv.
 
     Raises:

@@ -1,8 +1,8 @@
-"""The front, which judges a batch at once, and answers when the broker has stored it.
+"""The front, which checks a batch immediately and answers when the broker has stored it.
 
-Stored means on all in-sync replicas. Nothing is counted here. The answer about each report uses the
-metrics and closed days as the database had them a second ago; the day of receipt travels with the
-batch.
+"Stored" means stored on all in-sync replicas. The front counts nothing. The answer for each report
+is based on metrics and closed days that were read at most a second ago. The day of receipt is sent
+with the batch.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from rappor_server.logs import Log
 
 REGISTRY_SECONDS = 1.0  # between two reads of the metrics and closed days
 _POLL_SECONDS = 0.05
-_CHECK_SECONDS = 2.0  # the time for the broker to answer a probe of readiness
+_CHECK_SECONDS = 2.0  # the time limit for the broker to answer a readiness probe
 _DAY_MS = 86_400_000
-_LARGE_BATCH = 1_000  # reports; judged on another thread, so that small batches need not wait
+_LARGE_BATCH = 1_000  # reports; checked on a separate thread, so that small batches need not wait
 
 
 @dataclass(slots=True)
@@ -41,15 +41,15 @@ class _Waiting:
 
     future: asyncio.Future[CollectorError | None]  # awaited by the request
     reports: int
-    size: int  # bytes of the message
+    size: int  # the size of the message in bytes
     started: float
-    error: CollectorError | None = None  # why it was not stored
+    error: CollectorError | None = None  # why the batch was not stored
 
 
 class BrokerQueue:
-    """A queue that hands batches to the broker, in place of `CommitQueue`.
+    """A queue that passes batches to the broker; replaces `CommitQueue`.
 
-    After a defect, batches that still wait are answered as not stored.
+    After a defect, waiting batches are answered as not stored.
     """
 
     keeps_bodies = True  # the body is stored as it arrived
@@ -67,9 +67,9 @@ class BrokerQueue:
         Args:
             settings: The settings, with a broker.
             collector: The collector, whose metrics are read again every second.
-            judge: The judge of single reports.
+            judge: The checker for individual reports.
             on_commit: A function that is called with (seconds, failed) for each group of batches.
-            log: The log for defects.
+            log: The log, which records defects.
         """
         self._settings, self._collector, self._judge = settings, collector, judge
         self._on_commit, self._log = on_commit, log
@@ -88,7 +88,7 @@ class BrokerQueue:
 
     @property
     def queued_reports(self) -> int:
-        """Return the number of reports that wait for the broker now."""
+        """Return the number of reports that wait for the broker at the moment."""
         return self._backlog.reports
 
     def check(self) -> None:
@@ -101,21 +101,21 @@ class BrokerQueue:
     def start(self) -> None:
         """Connect to the broker.
 
-        Raises SettingsError without the library or the topic, and StorageError without the database
-        or the broker.
+        Raises SettingsError if the library or the topic is missing, and StorageError if the
+        database or the broker is unreachable.
         """
         self._library = load_library()
         self._producer = self._make_producer()
         partitions_of(self._producer, self._topic)
         today = self._collector.today
         with self._collector.database.change() as connection:
-            begin(connection, today)  # from now on days close once all their reports are counted
+            begin(connection, today)  # from now on, days close once all their reports are counted
         self._registry = self._collector.registry()
         self._reader.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """Accept nothing more, and wait until the broker has answered for everything accepted."""
+        """Stop accepting batches, and wait for the broker's answers for all accepted batches."""
         with self._lock:
             self._backlog.is_closed = True
         if self._thread.is_alive():
@@ -125,20 +125,20 @@ class BrokerQueue:
             self._reader.join()
 
     def _reread(self) -> None:
-        """Read the metrics every second; keep them while the database is unreachable."""
+        """Read the metrics every second; keep the old ones while the database is unreachable."""
         while not self._stopped.wait(REGISTRY_SECONDS):
             try:
                 self._registry = self._collector.registry()
             except StorageError:
-                continue  # logged by the maintenance
+                continue  # the maintenance logs it
             except Exception as error:  # such as a definition that this code cannot read
                 self._log.crash(error)
 
     async def submit(self, submission: Submission) -> Receipt:
-        """Hand a batch to the broker and return its receipt once it is stored.
+        """Pass a batch to the broker, and return its receipt once it is stored.
 
-        Raises the error if it is not stored. A batch whose reports are all refused is not stored:
-        there is nothing to count.
+        Raises the error if the batch is not stored. A batch whose reports are all rejected is not
+        stored, because there is nothing to count.
         """
         most, clock = self._settings.max_batch_reports, self._collector.clock
         if submission.batch.num_reports > most:
@@ -164,13 +164,13 @@ class BrokerQueue:
     async def _store(self, value: bytes, reports: int, received: Day) -> None:
         future: asyncio.Future[CollectorError | None] = asyncio.get_running_loop().create_future()
         waiting = _Waiting(future, reports, len(value), perf_counter())
-        with self._lock:  # so that the producer is not replaced meanwhile
+        with self._lock:  # so that the producer is not replaced in the meantime
             self._backlog.take(reports, waiting.size)
             try:
                 self._producer.produce(
                     self._topic,
                     value,
-                    timestamp=received.today * _DAY_MS,  # the day, not the moment
+                    timestamp=received.today * _DAY_MS,  # the day, not the time of day
                     on_delivery=partial(self._on_delivery, waiting),
                 )
             except (BufferError, self._library.KafkaException) as error:
@@ -180,7 +180,7 @@ class BrokerQueue:
             raise failure
 
     def _refusal(self, error: Exception) -> CollectorError:
-        """Return the answer if the library did not accept, or the broker did not store, a batch."""
+        """Return the answer for a batch that the library rejected or the broker did not store."""
         if isinstance(error, BufferError):
             return OverloadedError("too many batches are waiting; send again later")
         cause = error.args[0]
@@ -210,7 +210,7 @@ class BrokerQueue:
                 sleep(_POLL_SECONDS)
 
     def _answer(self) -> None:
-        """Answer all requests for which the broker has answered."""
+        """Answer all requests whose batches the broker has answered."""
         done, self._done = self._done, []
         if done:
             deliver([(item.future, item.error) for item in done])
@@ -220,16 +220,16 @@ class BrokerQueue:
             )
 
     def _replace_producer(self) -> None:
-        """Replace the producer after an error from which the library does not recover.
+        """Replace the producer after an error from which the library cannot recover.
 
-        Batches in the old one are answered as not stored; each may be sent again.
+        Batches in the old producer are answered as not stored; they may be sent again.
         """
         old = self._producer
         self._give_up(old)
         new = self._make_producer()
         with self._lock:
             self._producer = new
-        self._give_up(old)  # messages that it accepted meanwhile
+        self._give_up(old)  # messages that it accepted in the meantime
         self._broken = False
 
     def _give_up(self, producer: Any) -> None:

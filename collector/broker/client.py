@@ -1,4 +1,4 @@
-"""The client library of the broker, with the settings that exactly-once counting requires."""
+"""The broker's client library, with the settings that exactly-once counting requires."""
 
 from importlib import import_module
 from typing import Any
@@ -8,21 +8,21 @@ from collector.settings import Settings
 from rappor_server.errors import SettingsError, StorageError
 from rappor_server.logs import Log
 
-_SESSION_MS = 10_000  # after which the partitions of a dead consumer are reassigned
-_QUEUED_KB = 16 << 10  # messages that a consumer has fetched ahead
-_MAX_MESSAGE = 1_000_000_000  # the limit of the library
-_FETCH_MS = 100  # the wait of a request behind an empty fetch
-LOOK_SECONDS = 5.0  # the time for an answer about a topic
+_SESSION_MS = 10_000  # the time after which a dead consumer's partitions are reassigned
+_QUEUED_KB = 16 << 10  # the size of messages that a consumer fetches ahead
+_MAX_MESSAGE = 1_000_000_000  # the library's limit
+_FETCH_MS = 100  # the maximum wait of a request behind an empty fetch
+LOOK_SECONDS = 5.0  # the time limit for an answer about a topic
 
 
 class LibraryLog:
-    """A logger that passes the Kafka library's messages, without reports, to our log."""
+    """A logger that forwards the Kafka library's messages, which contain no reports, to our log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def log(self, _level: int, text: str, *filled: object) -> None:
-        """Log a message; the interface of `logging.Logger.log`."""
+        """Log a message; same interface as `logging.Logger.log`."""
         self._log.warning("broker", message=(text % filled)[:300])
 
 
@@ -37,7 +37,7 @@ def load_library() -> Any:
 
 
 def largest_message(settings: Settings) -> int:
-    """Return the bytes of the largest possible message: a body, its head and the overhead.
+    """Return the size in bytes of the largest possible message: body, header and overhead.
 
     Raises SettingsError if the library does not support that size.
     """
@@ -53,7 +53,7 @@ def largest_message(settings: Settings) -> int:
 def make_producer(settings: Settings, log: Log) -> Any:
     """Return a producer that reports a message as stored once all in-sync replicas have it.
 
-    Raises SettingsError.
+    Raises SettingsError if the settings are invalid.
     """
     required = {
         "acks": "all",
@@ -66,7 +66,7 @@ def make_producer(settings: Settings, log: Log) -> Any:
 
 
 def make_consumer(settings: Settings, log: Log) -> Any:
-    """Return a consumer whose positions are only in our database. Raises SettingsError."""
+    """Return a consumer whose positions are stored only in our database."""
     required = {
         "group.id": settings.broker_group,
         "enable.auto.commit": False,
@@ -82,7 +82,7 @@ def make_consumer(settings: Settings, log: Log) -> Any:
 
 
 def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> list[int]:
-    """Return the partitions of a topic. Raises SettingsError if it is missing, or StorageError."""
+    """Return a topic's partitions. Raises SettingsError if it is missing, or StorageError."""
     library = load_library()
     try:
         metadata = client.list_topics(topic, timeout=seconds).topics[topic]
@@ -126,10 +126,10 @@ def reason_of(error: Exception) -> str:
 def _make_client(
     kind: str, defaults: dict[str, Any], required: dict[str, Any], settings: Settings, log: Log
 ) -> Any:
-    """Return a client; `defaults` may be overridden, `required` are properties we rely on.
+    """Return a client; `defaults` may be overridden, `required` may not.
 
-    The library's message names the property that it rejects, with its value, possibly a password.
-    So only names are repeated.
+    The library's error message contains the rejected property's value, possibly a password. So only
+    the name is repeated.
     """
     library = load_library()
     config = {

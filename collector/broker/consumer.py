@@ -1,8 +1,8 @@
-"""The consumer, which reads messages from the positions in the database and counts them there.
+"""The consumer, which reads messages from stored positions and counts them in the database.
 
-Positions are only in the database. At the start, after each reassignment of partitions, and after
-each failure, reading restarts at the stored positions. Once every message received on the days
-before today is counted, these days may be closed.
+Positions are stored only in the database. At the start, after each reassignment of partitions, and
+after each failure, reading restarts at the stored positions. Once all messages received before
+today are counted, the days before today may be closed.
 """
 
 import signal
@@ -37,24 +37,23 @@ from rappor_server.errors import SettingsError, StorageError
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.schema import prepare
 
-GRACE = timedelta(minutes=5)  # after midnight: clocks differ, and batches are still on their way
+GRACE = timedelta(minutes=5)  # after midnight, because clocks differ and batches are in transit
 _LOOK_SECONDS = 1.0
 _MAX_BYTES = 8 << 20  # the maximum size of the messages in one transaction
 _MAX_MESSAGES = 2_000
-_WAIT_SECONDS = 0.5  # for a message, and after a failure
-_TELL_SECONDS = 60.0  # between two log lines with counts
-_IDLE_SECONDS = 60.0  # without a partition before it is logged
+_WAIT_SECONDS = 0.5  # the wait for a message, and after a failure
+_TELL_SECONDS = 60.0  # the interval between log lines with counts
+_IDLE_SECONDS = 60.0  # the time without a partition before it is logged
 _OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
 class Watermark:
-    """The record in the database that all messages of the days before today are counted.
+    """The database record that all messages from the days before today are counted.
 
-    The rule: the ends of all partitions are read `GRACE` after midnight. A front then no longer
-    stamps messages with the day before, so all messages of that day are before these ends. Once the
-    positions of all partitions have passed the ends, days may be closed to which only earlier
-    messages could add. If a clock was days ahead, its record is reverted, so that the rule applies
-    again.
+    The rule: the end offsets of all partitions are read `GRACE` after midnight. By then, no front
+    stamps messages with the previous day, so all of its messages are before these offsets. Once the
+    positions in all partitions have passed them, days that only earlier messages could affect may
+    be closed. If a clock was days ahead, its record is reverted, so that the rule applies again.
     """
 
     def __init__(
@@ -70,12 +69,12 @@ class Watermark:
         self._every, self._seconds = every, seconds
         self._looked = float("-inf")
         self._done = -1
-        self._aim: tuple[int, dict[int, int]] | None = None  # a day, and the ends to reach for it
+        self._aim: tuple[int, dict[int, int]] | None = None  # a day, and end offsets to reach
 
     def advance(self, client: Any, *, last: bool = False) -> None:
         """Move the watermark to today if possible; check the database at most once per second.
 
-        `last` checks at once. Raises StorageError.
+        `last` checks immediately. Raises StorageError on failure.
         """
         day = today(lambda: self._clock() - GRACE)
         is_soon = self._seconds() - self._looked < self._every
@@ -85,7 +84,7 @@ class Watermark:
         with self._database.read() as connection:
             stored = positions(connection, self._topic)
             state = read_state(connection)
-        if state is None:  # no broker feeds the database any more
+        if state is None:  # no broker feeds the database anymore
             return
         if state.counted_before >= day:
             now = today(self._clock)
@@ -104,9 +103,9 @@ class Watermark:
 
 
 class Consumer:
-    """A consumer that counts the messages of a topic until stopped; several may run in parallel.
+    """A consumer that counts a topic's messages until stopped; several may run in parallel.
 
-    Each is used by one thread.
+    Each consumer is used by one thread.
     """
 
     def __init__(
@@ -139,17 +138,16 @@ class Consumer:
         self._placed = True  # there is nothing to place yet
         self._positions: dict[int, int] = {}
         self._busy_at = monotonic()  # when a partition was last assigned, or its absence logged
-        self._others = -1  # the sum of all positions at that log line
+        self._others = -1  # the sum of all positions at the last log line
         self.counted = CountedMessages()
 
     def run(self, stop: Event, is_done: Callable[[], bool] | None = None) -> None:
-        """Count until `stop` is set, or until there is nothing to count and `is_done` returns True.
+        """Count until `stop` is set, or until nothing is left to count and `is_done` returns True.
 
         Raises:
-            SettingsError: The topic is not the one that was counted before.
-            StorageError: It should read all and end, but for a minute it got no partition and no
-                other
-                consumer counted either.
+            SettingsError: The topic differs from the topic that was counted before.
+            StorageError: The run should end when all is read, but for a minute no partition was
+                assigned and no other consumer counted anything.
         """
         self._client.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke)
         logged_at = self._busy_at = monotonic()
@@ -165,7 +163,7 @@ class Consumer:
             self._client.close()
 
     def _turn(self, is_done: Callable[[], bool] | None) -> bool:
-        """Count a group, if there is one; return whether all are counted. Failures are retried."""
+        """Count a group of messages, if any; return whether all are counted. Retry on failure."""
         try:
             if not self._placed:
                 self._place()
@@ -181,11 +179,11 @@ class Consumer:
         except StorageError as error:
             self._log.warning("counting_failed", reason=str(error))
             self._lose_place()
-            self._client.poll(_WAIT_SECONDS)  # nothing is assigned: this only keeps the membership
+            self._client.poll(_WAIT_SECONDS)  # no partition: only keep the group membership
         return False
 
     def _look_idle(self, *, ends: bool) -> None:
-        """Log a long time without a partition; raise if the run should read all and end."""
+        """Log a long time without a partition; raise if the run should end after reading all."""
         if self._partitions:
             self._busy_at = monotonic()
         if monotonic() - self._busy_at < _IDLE_SECONDS:
@@ -221,9 +219,9 @@ class Consumer:
         self._placed = False
 
     def _place(self) -> None:
-        """Continue at the stored positions; record and skip messages that the broker has deleted.
+        """Seek to the stored positions; record and skip messages that the broker has deleted.
 
-        Raises SettingsError if a position is past the end.
+        Raises SettingsError if a position is beyond the end.
         """
         ends = {number: ends_of(self._client, self._topic, number) for number in self._partitions}
         with self._database.add() as connection:
@@ -242,7 +240,7 @@ class Consumer:
         for partition, (_, end) in ends.items():
             if stored[partition] <= end:
                 continue
-            # another consumer may have counted since the ends were read
+            # a different consumer may have counted since the ends were read
             high = ends_of(self._client, self._topic, partition)[1]
             if stored[partition] > high:
                 raise SettingsError(
@@ -263,7 +261,7 @@ class Consumer:
         self._placed = True
 
     def _gather(self) -> list[BrokerMessage]:
-        """Return the available messages, up to the limits; none if partitions were reassigned."""
+        """Return the available messages, up to the limits; empty if partitions were reassigned."""
         group: list[BrokerMessage] = []
         size, wait = 0, _WAIT_SECONDS
         while size < _MAX_BYTES and len(group) < self._max_messages:
@@ -302,17 +300,17 @@ class Consumer:
 def consume(
     settings: Settings, *, until_end: bool = False, leave_broker: bool = False
 ) -> CountedMessages:
-    """Count the broker's messages until a signal; then finish the current group and end.
+    """Count the broker's messages until a signal arrives, then finish the current group.
 
     Args:
         settings: The settings, with a broker.
         until_end: Whether to end once all messages present at the start are counted.
-        leave_broker: The same, and then let days be closed as if there were no broker.
+        leave_broker: Whether to do the same, and then let days be closed as if there were no
+            broker.
 
     Raises:
-        SettingsError: There is no broker, library or topic, or the topic differs from the one that
-            was
-            counted before.
+        SettingsError: There is no broker, library or topic, or the topic differs from the topic
+            that was counted before.
         StorageError: The database or the broker cannot be reached at the start, or the end is not
             reached because no partition is assigned.
     """
@@ -346,7 +344,7 @@ def consume(
 
 @contextmanager
 def _signals(stop: Event) -> Iterator[None]:
-    """Set `stop` on SIGTERM and SIGINT, which ends the run after the current group."""
+    """Set `stop` on SIGTERM or SIGINT, so that the run ends after the current group."""
     names = (signal.SIGTERM, signal.SIGINT)
     before = [signal.signal(name, lambda *_: stop.set()) for name in names]
     try:

@@ -1,9 +1,9 @@
-"""The message of a batch, and the transaction that counts a group of messages.
+"""The message format for a batch, and the transaction that counts a group of messages.
 
-The transaction stores their positions, too. A message has a body and the verdicts of its receipt,
-without address, header or time. It has one byte each for the version and the media type; the UTC
-day of receipt, and the latest day that a device might then state, as days since 1970-01-01; the
-number of reports acknowledged as accepted; then the inflated body. Numbers are big-endian.
+The transaction also stores the positions of messages. A message has no address, header or time. It
+consists of one byte each for the version and the media type; the UTC day of receipt and the latest
+day that a device could then state, as days since 1970-01-01; the number of reports acknowledged as
+accepted; and the uncompressed body. Numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ GONE = "deleted_by_broker"
 
 
 class UnreadableError(RapporError):
-    """The message was not created by a collector of this version or an earlier one."""
+    """A message that was not created by a collector of this version or an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A batch on its way through the broker."""
+    """A batch in transit through the broker."""
 
     submission: Submission
-    received: Day  # the days that the clock allowed at receipt
+    received: Day  # the days that were valid at receipt
     accepted: int  # the number of reports acknowledged as accepted
 
 
@@ -55,7 +55,7 @@ def encode_message(content: Content, received: Day, accepted: int) -> bytes:
 
 
 def decode_message(value: bytes) -> Message:
-    """Decode a message. Raises UnreadableError, whose text repeats nothing of the body."""
+    """Decode a message. Raises UnreadableError, which quotes nothing from the body."""
     if len(value) < HEAD_BYTES:
         raise UnreadableError(f"a message of {len(value)} bytes")
     version, kind, today, latest, accepted = _HEAD.unpack_from(value)
@@ -90,16 +90,16 @@ class CountedMessages:
     messages: int = 0
     accepted: int = 0
     duplicates: int = 0
-    refused: int = 0  # reports that had been acknowledged as accepted
+    refused: int = 0  # rejected reports that had been acknowledged as accepted
     skipped: int = 0
 
     def add(self, other: CountedMessages) -> None:
-        """Add the numbers of another group."""
+        """Add the numbers of a second group."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-Group = list[tuple[BrokerMessage, Message | str]]  # a message, or why it is skipped
+Group = list[tuple[BrokerMessage, Message | str]]  # with the content, or why it is skipped
 
 
 class MessageCounter:
@@ -121,18 +121,18 @@ class MessageCounter:
         self.ignored_before = -1
 
     def count(self, fetched: Sequence[BrokerMessage], starts: dict[int, int]) -> CountedMessages:
-        """Count messages and advance the positions of their partitions, in one transaction.
+        """Count messages and advance the positions in their partitions, in one transaction.
 
-        If that fails for a reason other than the database, each message is counted alone. A message
-        that fails alone is skipped: it is recorded with its offset, and stays in the broker.
+        If that fails for a reason other than the database, messages are counted one by one. A
+        message that fails by then is skipped: its offset is recorded, and it stays in the broker.
 
         Args:
-            fetched: The messages, in the order of the offsets of each partition.
-            starts: The position in the database by partition, which is changed to the new one.
+            fetched: The messages, in the order of offsets within each partition.
+            starts: The stored position of each partition, which is updated to the new position.
 
         Raises:
-            StorageError: Nothing of the last transaction was counted.
-            PositionError: The same, because another consumer counts these partitions.
+            StorageError: Nothing in the last transaction was counted.
+            PositionError: The same, because a different consumer counts these partitions.
         """
         try:
             return self._count_at_once([(item, self._read(item)) for item in fetched], starts)
@@ -188,7 +188,7 @@ class MessageCounter:
 
 
 def _summed(group: Group, outcomes: Iterable[Outcome]) -> tuple[CountedMessages, list[Skipped]]:
-    """Return the numbers of a group, and its skipped messages.
+    """Return the totals for a group, and its skipped messages.
 
     `outcomes` belong to the messages that were decoded.
     """

@@ -1,4 +1,4 @@
-"""Keys of the collector: one scope each, stored as a hash, revocable, cached in each process.
+"""The collector's keys, which have one scope each, are stored as hashes and can be revoked.
 
 A key is `rk_` + scope + `_` + 16 hexadecimal digits (its id) + `_` + 43 characters of secret. The
 secret has 256 random bits, so it cannot be guessed from a plain SHA-256.
@@ -33,7 +33,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewCollectorKey:
-    """A new key, whose text is shown once. `text` is secret; everything else is not."""
+    """A new key, whose text is shown once. Only `text` is secret."""
 
     key_id: str
     scope: Scope
@@ -47,7 +47,7 @@ KeyRing = Mapping[str, Row[Any]]  # the valid keys, by id
 def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scope]) -> str:
     """Return the id of the key in an `Authorization` header; no message contains the key.
 
-    Raises AuthenticationError without a valid key, and ScopeError for a key with another scope.
+    Raises AuthenticationError if there is no valid key, and ScopeError if its scope is not allowed.
     """
     scopes = " or ".join(scope.value for scope in allowed)
     if authorization is None:
@@ -75,7 +75,7 @@ def create_key(
     today: int,
     random_bytes: Callable[[int], bytes],
 ) -> NewCollectorKey:
-    """Create a key. Its text is returned only once, here."""
+    """Create a key. Its text is returned only here."""
     if len(label) > MAX_LABEL or not label.isprintable():
         raise RequestError(f"label {label[:60]!a}: up to {MAX_LABEL} printable characters")
     key_id = random_bytes(8).hex()
@@ -103,7 +103,7 @@ def revoke(connection: Connection, key_id: str, today: int) -> None:
 
 
 def public_fields(row: Row[Any]) -> dict[str, Any]:
-    """Return the public properties of a key, for a list of keys."""
+    """Return the public properties of a key, as a list of keys shows them."""
     return {
         "key_id": row.key_id,
         "scope": row.scope,
@@ -118,10 +118,10 @@ MAX_AGE_OF_UNKNOWN = 1.0
 
 
 class KeyKeeper:
-    """A checker of keys in memory; a revoked key stops within `MAX_AGE` seconds in every process.
+    """An in-memory key checker; a revoked key becomes invalid everywhere within `MAX_AGE` seconds.
 
-    `check` never uses the database. Callers first refresh off the event loop if `is_stale`. If the
-    database cannot be reached, the last known keys stay valid.
+    `check` never uses the database. If `is_stale`, callers must first call `refresh`, off the event
+    loop. If the database cannot be reached, the last known keys stay valid.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class KeyKeeper:
         return self._seconds() - self._loaded >= max_age
 
     def refresh(self) -> None:
-        """Read the keys. Raises StorageError only if none were ever read."""
-        self._loaded = self._seconds()  # first, so that others use the old keys meanwhile
+        """Read the keys. Raises StorageError only if no keys were ever read."""
+        self._loaded = self._seconds()  # first, so that other callers use the old keys meanwhile
         try:
             self._ring = self._load()
         except StorageError:

@@ -1,8 +1,8 @@
-"""Aggregates and totals of metrics, and the windows that are served.
+"""Aggregates and totals for metrics, and the rules for the windows that are served.
 
 Every answer is the sum of whole sealed blocks of one series. A sealed block never changes. It has
-at least `min_reports`, and in each cohort none or at least `cohort_floor`. So two answers of a
-series differ by nothing or by whole blocks, and so does each cohort of them.
+at least `min_reports`, and each cohort has either no reports or at least `cohort_floor`. So two
+answers for a series are equal or differ by whole blocks, and the same is true for each cohort.
 """
 
 from collections import Counter, defaultdict
@@ -39,8 +39,8 @@ def read_aggregate(
 ) -> Aggregate:
     """Return the counts of a window of closed days, in whole blocks.
 
-    The caller has closed days that are due. Raises NotFoundError for an unknown metric or version,
-    or NotServedError.
+    The caller must have closed all due days. Raises NotFoundError if the metric or version is
+    unknown, or NotServedError if the window is not served.
     """
     entry = load_registry(connection).current(name, params_id)
     blocks = blocks_of_window(entry, load_blocks(connection, entry.series_id), first, last)
@@ -60,10 +60,10 @@ def read_aggregate(
 
 
 def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
-    """Return every version of every metric: state, totals, and days served, waiting and growing.
+    """Return every version of every metric, with its state, totals, and days by status.
 
-    `next` is the block that is served next, with its reports so far. `growing` are open days that
-    `find_growth` returns.
+    `next` is the block that will be served next, with its reports so far. `growing` contains the
+    open days that `find_growth` returns.
     """
     registry = load_registry(connection)
     totals = accepted_totals(connection)
@@ -101,14 +101,14 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
 
 
 def next_block(entry: RegisteredSeries, unserved: Mapping[int, int]) -> dict[str, object] | None:
-    """Return when the next block is served at the earliest, and how many reports it lacks so far.
+    """Return the earliest day for the next block, and the number of reports that it still lacks.
 
-    It ends on the first day with enough reports so far; otherwise it still lacks some. A cohort
-    with too few reports delays it further. Return None without reports.
+    The block ends on the first day with enough reports in total. A cohort with too few reports
+    delays it further. Return None if there are no reports.
 
     Args:
         entry: The series.
-        unserved: The reports by day, for days that are in no sealed block.
+        unserved: The number of reports by day, for days that are not in a sealed block.
     """
     missing, row = entry.metric.min_reports, None
     for day in sorted(unserved):
@@ -135,10 +135,10 @@ def _iso(day: int) -> str:
 def blocks_of_window(
     entry: RegisteredSeries, blocks: Sequence[BlockRow], first: date | None, last: date | None
 ) -> list[BlockRow]:
-    """Return the sealed blocks of a window, oldest first; without bounds, all of them.
+    """Return the sealed blocks in a window, oldest first; without bounds, all blocks.
 
-    `blocks` are those of the series, oldest first. Raises NotServedError with the reason, and what
-    is served.
+    `blocks` are the series' blocks, oldest first. Raises NotServedError, which states the reason
+    and the days that are served.
     """
     sealed = [block for block in blocks if block.sealed]
     if not sealed:
@@ -183,7 +183,7 @@ def _nothing_yet(entry: RegisteredSeries, blocks: Sequence[BlockRow]) -> NotServ
 def _not_yet(
     entry: RegisteredSeries, blocks: Sequence[BlockRow], sealed: Sequence[BlockRow], end: int
 ) -> NotServedError:
-    """Return the error for a window with open days, or days with too few reports."""
+    """Return the error for a window that contains open days or days with too few reports."""
     served = f"served are {_span(sealed)}"
     if end > entry.closed_through:
         return NotServedError(

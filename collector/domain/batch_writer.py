@@ -1,4 +1,4 @@
-"""The transaction that counts reports: all waiting batches in one commit."""
+"""The transaction that counts reports, with all waiting batches in one commit."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -33,10 +33,10 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The outcome of a batch, as answered to its sender."""
+    """The result for a batch, as sent to its sender."""
 
     batch_id: str
-    duplicate: bool  # the batch was counted before, with these results
+    duplicate: bool  # the batch was already counted, with these results
     results: Sequence[Refusal | None]
     accepted: int  # the number of results that are None
     implausible: int = 0  # see Verdict
@@ -47,7 +47,7 @@ AlsoInTransaction = Callable[[Connection, Sequence[Outcome]], None]
 
 
 class ReportWriter:
-    """A writer that counts all given batches in one transaction, for one thread."""
+    """A writer that counts batches in one transaction. Used by one thread."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class ReportWriter:
         """Prepare the writer; count nothing yet.
 
         Args:
-            database: A database for which one connection suffices.
-            judge: The judge of single reports.
+            database: A database; one connection is enough.
+            judge: The checker for individual reports.
             clock: The time, UTC.
-            skew: The amount by which the clock of a device may be ahead.
+            skew: The maximum time by which a device's clock may be ahead.
             max_reports: The maximum number of reports in a batch that was not counted before.
         """
         self._database = database
@@ -77,13 +77,13 @@ class ReportWriter:
     def write(
         self, submissions: Sequence[Submission], also: AlsoInTransaction | None = None
     ) -> list[Outcome]:
-        """Count the batches; once they are on the disk, return the answers, in order.
+        """Count the batches and, once they are on disk, return the answers in order.
 
         `also` is called at the end of the transaction; an error that it raises rolls everything
         back.
 
-        Raises StorageError if nothing was counted, or if that cannot be known (the connection broke
-        in the commit). The batch ids make it safe to send again either way.
+        Raises StorageError if nothing was counted, or if the outcome is unknown because the
+        connection broke during the commit. Batch ids make it safe to resend in both cases.
         """
         for _ in range(_ATTEMPTS - 1):
             with suppress(ConflictError):
@@ -136,7 +136,7 @@ def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
 
 
 def too_large(batch: GroupedBatch, max_reports: int) -> BatchTooLargeError:
-    """Return the error for a batch that was not counted before, so that its sender may split it."""
+    """Return the error for a new batch that is too large, so that its sender can split it."""
     return BatchTooLargeError(
         f"{batch.num_reports} reports in a batch; at most {max_reports} are accepted here, and "
         "none was counted: send it in parts",

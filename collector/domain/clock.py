@@ -1,4 +1,4 @@
-"""The collector's clock, which is passed as an argument, and days as in `rappor_core.calendar`."""
+"""The collector's clock, which is passed as an argument, and functions for the current day."""
 
 import time as system_time
 from collections.abc import Callable
@@ -7,16 +7,16 @@ from datetime import UTC, datetime, time, timedelta
 from rappor_core.calendar import date_of, day_of
 
 Clock = Callable[[], datetime]
-TOLERANCE = timedelta(hours=1)  # for corrections of a running clock
+TOLERANCE = timedelta(hours=1)  # tolerated corrections of a running clock
 
 
 def utc_now() -> datetime:
-    """Return the current time of the system's clock, UTC."""
+    """Return the system's current time, UTC."""
     return datetime.now(UTC)
 
 
 def boot_seconds() -> float:
-    """Return the seconds of a clock that no one sets, including sleep if the system supports it."""
+    """Return the seconds of a monotonic clock, which includes sleep if the system supports it."""
     boot_clock = getattr(system_time, "CLOCK_BOOTTIME", None)
     if boot_clock is None:
         return system_time.monotonic()
@@ -24,21 +24,21 @@ def boot_seconds() -> float:
 
 
 class GuardedClock:
-    """A clock that advances only as far as other clocks confirm, because closing is permanent.
+    """A clock that advances only as far as other clocks confirm, because closing days is permanent.
 
-    It starts at the last day that the database has seen. Elapsed time or PostgreSQL's clock confirm
-    it. A clock that is further ahead is suspect; the time is then the last day seen plus the
-    elapsed time. Before the first `check` it is the system's time.
+    It starts at the last day that the database has seen. Elapsed time or PostgreSQL's clock
+    confirms an advance. If the clock is further ahead, it is suspect; the time is then the last day
+    seen plus the elapsed time. Before the first `check`, the time is the system's.
     """
 
     def __init__(
         self, clock: Clock = utc_now, *, elapsed: Callable[[], float] = boot_seconds
     ) -> None:
-        """Set the clocks; nothing is compared yet.
+        """Set the clocks; do not compare them yet.
 
         Args:
             clock: The clock that may be wrong, UTC.
-            elapsed: A function that returns seconds since any moment.
+            elapsed: A function that returns seconds since any fixed moment.
         """
         self.unguarded = clock
         self._elapsed = elapsed
@@ -55,7 +55,7 @@ class GuardedClock:
         return self._is_beyond(self.unguarded())
 
     def check(self, last_day: int | None, database_time: datetime | None = None) -> None:
-        """Compare the clock with what the database knows.
+        """Compare the clock with the database's information.
 
         Args:
             last_day: The last day that a collector has seen; None if unknown.
@@ -83,11 +83,11 @@ class GuardedClock:
 
 
 def _first_moment(now: datetime, last_day: int) -> datetime:
-    """Return the moment from which elapsed time counts after a start.
+    """Return the confirmed time at a start, from which elapsed time counts.
 
-    It is now, on the last day seen and the next one. If the clock is further ahead, it is the
-    beginning of the last day. A clock that is behind may be corrected, so it is confirmed through
-    the day after the last one.
+    It is `now` if the clock is on the last day seen or the next day. If the clock is further ahead,
+    it is the beginning of the last day. If the clock is behind, it may be corrected later, so it is
+    confirmed through the day after the last day.
     """
     start = datetime.combine(date_of(last_day), time.min, UTC)
     end = start + timedelta(days=2)
@@ -104,7 +104,7 @@ def today(clock: Clock) -> int:
 def latest_day(clock: Clock, skew: timedelta) -> int:
     """Return the latest day that a device whose clock is ahead by `skew` may state.
 
-    A suspect clock may be right, as after a long stop, so reports of its day are accepted.
+    A suspect clock may be right, as after a long stop, so reports for its day are accepted.
     """
     if isinstance(clock, GuardedClock):
         clock = clock.unguarded

@@ -1,11 +1,10 @@
 """The permanent closing of days, and the merging of days with too few reports.
 
-Days close in order: closing a day closes every earlier day of the same metric with it. That is one
-short transaction, for which reports wait. From then on nothing is added to those days. Their
-counters are folded afterwards, a few series at a time, while reports of other days arrive. They are
-folded into the series' unsealed block. The block is sealed, and served from then on, once it has
-`min_reports`, and `cohort_floor` in each cohort that is not empty. Nothing unseals, splits or
-reorders blocks.
+Days close in order: closing a day also closes every earlier day of the same metric. This is one
+short transaction, for which reports wait. From then on, no report is added to those days. Later,
+their counters are folded into the series' unsealed block, a few series at a time, while reports for
+other days arrive. The block is sealed, and served from then on, once it has `min_reports` in total
+and `cohort_floor` in each non-empty cohort. Nothing unseals, splits or reorders blocks.
 """
 
 from collections.abc import Mapping
@@ -26,25 +25,25 @@ from collector.store.registry import advance_frontiers, touch_state
 from rappor_core.calendar import date_of
 from rappor_server.errors import NotFoundError, RequestError
 
-_NEVER = 1 << 31  # a day
-FOLD_SECONDS = 0.05  # of folding in one transaction, which ends with the current day
+_NEVER = 1 << 31  # a day that is never reached
+FOLD_SECONDS = 0.05  # the folding time per transaction, which first finishes its current day
 _MAX_PAUSE = 0.05  # seconds between two transactions, in which reports are written
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The effect of closing days."""
+    """The result of closing days."""
 
-    metrics: tuple[str, ...]  # those with newly closed days
+    metrics: tuple[str, ...]  # the metrics with newly closed days
     folded: int  # the number of days whose counters were folded
 
 
 def metrics_to_close(
     registry: Registry, day: int, today: int, metric: str | None = None
 ) -> dict[str, int]:
-    """Return the metrics with open days that closing `day` would close, each with the day.
+    """Return the metrics with open days up to `day`, each with the last day to close.
 
-    Raises RequestError for a future day, and NotFoundError for an unknown metric.
+    Raises RequestError if the day is in the future, and NotFoundError if the metric is unknown.
     """
     if day > today:
         raise RequestError(
@@ -61,7 +60,7 @@ def metrics_to_close(
 
 
 def due_metrics(registry: Registry, today: int) -> dict[str, int]:
-    """Return the metrics with days that no longer accept reports, each with the last such day."""
+    """Return the metrics with days that are due to be closed, each with the last such day."""
     return {
         entry.root: entry.due_through(today)
         for entry in registry
@@ -70,7 +69,7 @@ def due_metrics(registry: Registry, today: int) -> dict[str, int]:
 
 
 def close_metrics(connection: Connection, days: Mapping[str, int]) -> tuple[str, ...]:
-    """Close the days of each metric up to the given one, and return the names of the metrics.
+    """Close each metric's days up to its given day, and return the names of the metrics.
 
     The days must then be folded.
     """
@@ -83,7 +82,7 @@ def close_metrics(connection: Connection, days: Mapping[str, int]) -> tuple[str,
 def fold_closed(database: CollectorDatabase, cached: Registry | None = None) -> int:
     """Fold the counters of every closed day into blocks; return the number of days.
 
-    This includes days that another process closed but did not fold before it ended. Reports are
+    This includes days that a process closed but did not fold before it ended. Reports are
     written in pauses between short transactions.
     """
     with database.read() as connection:
@@ -107,19 +106,19 @@ def fold_closed(database: CollectorDatabase, cached: Registry | None = None) -> 
 
 
 def closing_day(connection: Connection, today: int) -> int:
-    """Return the day that closing uses as today; with a broker, at most its watermark.
+    """Return the day that closing treats as today; with a broker, at most its watermark.
 
-    The watermark is the day before which all messages are counted. `today` is read from the clock
-    before this is called.
+    The watermark is the day before which all messages are counted. `today` must be read from the
+    clock before this call.
     """
     state = read_state(connection)
     return today if state is None else min(today, state.counted_before)
 
 
 def refuse_fed(connection: Connection) -> None:
-    """Raise RequestError if a broker feeds the database: then only the clock closes days.
+    """Raise RequestError if a broker feeds the database, because only the clock may close days.
 
-    Devices know that reports in the broker are accepted, and a closed day would refuse them.
+    Reports in the broker were already acknowledged to devices, and a closed day would reject them.
     """
     if read_state(connection) is not None:
         raise RequestError(
@@ -129,14 +128,14 @@ def refuse_fed(connection: Connection) -> None:
 
 
 def discard_unserved(connection: Connection, today: int) -> int:
-    """Delete all days that are not served yet, after a restore; return their reports.
+    """Delete all days that are not served yet, after a restore; return their number of reports.
 
-    The result is the number of reports. A broker's messages that were received before today belong
-    to those days, and are not counted again.
+    A broker's messages that were received before today belong to those days, and are not counted
+    again.
 
-    Between the backup and the loss those days may have been closed and served, with reports that
-    the backup lacks. If they were served again from it, the difference would reveal just those
-    reports.
+    Between the backup and the loss, those days may have been closed and served with reports that
+    the backup lacks. If they were served again from the backup, the difference would reveal exactly
+    those reports.
     """
     discarded = delete_unserved(connection)
     ignore_before(connection, today)
@@ -145,14 +144,15 @@ def discard_unserved(connection: Connection, today: int) -> int:
 
 
 def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: int) -> None:
-    """Delete batches of closed days, and raw reports that are out of time.
+    """Delete the batches of closed days, and expired raw reports.
 
-    `today` is the day that closing uses as today. `now` is the clock's day, for retention in days.
+    `today` is the day that closing treats as today. `now` is the clock's day, for retention in
+    days.
 
-    A batch expires by the versions of its reports; a day is closed permanently by the version that
-    accepts reports for the longest time. Until then a longer accept_days, or a clock that is
-    behind, may open the day again. So due days are closed first, and deleted data stays unneeded
-    whatever is declared meanwhile: many short transactions suffice.
+    A batch expires according to the versions of its reports. A day is closed permanently by the
+    version that accepts reports longest. Before that, a longer accept_days, or a clock that is
+    behind, may reopen the day. So due days are closed first, and deleted data is never needed
+    again, so that many short transactions suffice.
     """
     waits = (entry.patience - entry.metric.accept_days for entry in registry)
     before = today - max(waits, default=0)
@@ -163,9 +163,9 @@ def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: i
 
 
 def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
-    """Fold days in order within a series until the time is over; return their number.
+    """Fold days, in order within a series, until the time limit; return the number of days.
 
-    Series without more closed days, and damaged ones, are removed from `waiting`.
+    Series without more closed days, and damaged series, are removed from `waiting`.
     """
     started, folded = perf_counter(), 0
     while waiting:
@@ -188,9 +188,9 @@ def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
 
 
 def would_close(connection: Connection, day: int, today: int, metric: str | None = None) -> Closed:
-    """Return the effect of closing a day, without closing it.
+    """Return what closing a day would do, without closing it.
 
-    Raises what `metrics_to_close` raises.
+    Raises the errors of `metrics_to_close`.
     """
     registry = load_registry(connection)
     metrics = metrics_to_close(registry, day, today, metric)

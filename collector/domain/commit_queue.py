@@ -1,7 +1,7 @@
-"""The limited queue between requests and the one thread that writes.
+"""The bounded queue between requests and the single writing thread.
 
-It groups commits without a fixed time window: the writer processes everything that was queued
-during the last commit. A request is answered when the commit of its batch has finished.
+Batches are grouped into commits without a fixed time window: the writer processes all batches that
+were queued during the last commit. A request is answered when its batch's commit has finished.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class _Waiting:
 
 
 class CommitQueue:
-    """A queue that hands batches to `write` in groups, on a separate thread."""
+    """A queue that passes batches to `write` in groups, on a separate thread."""
 
     keeps_bodies = False  # only the decoded batch is counted
 
@@ -45,11 +45,11 @@ class CommitQueue:
 
         Args:
             write: A function that counts a group of batches.
-            max_queued_bytes: The maximum size of waiting batches.
+            max_queued_bytes: The maximum total size of waiting batches.
             max_group: The maximum number of reports in one commit.
             on_commit: A function that is called with (seconds, failed) after each group.
-            on_crash: A function that is called with a defect's error; the group is answered with an
-                error.
+            on_crash: A function that is called with the exception after a defect; the group is
+                answered with an error.
         """
         self._write, self._max_group = write, max_group
         self._on_commit = on_commit
@@ -61,7 +61,7 @@ class CommitQueue:
 
     @property
     def queued_reports(self) -> int:
-        """Return the number of reports that wait for a commit now."""
+        """Return the number of reports that wait for a commit at the moment."""
         return self._backlog.reports
 
     def start(self) -> None:
@@ -69,7 +69,7 @@ class CommitQueue:
         self._thread.start()
 
     def stop(self) -> None:
-        """Accept nothing more, write the queue, and wait for the thread to end."""
+        """Stop accepting batches, write the queue, and wait for the thread to end."""
         with self._wake:
             self._backlog.is_closed = True
             self._wake.notify()
@@ -77,10 +77,10 @@ class CommitQueue:
             self._thread.join()
 
     async def submit(self, submission: Submission) -> Receipt:
-        """Queue a batch and wait for its commit. Raises the error of the writer.
+        """Queue a batch and wait for its commit. Raises the writer's error if that fails.
 
         All callers share one event loop. A canceled caller (its device hung up) leaves the batch in
-        the queue: it is counted, and recognized by its id when it is sent again.
+        the queue: it is counted, and its id is recognized if it is sent again.
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(submission, loop.create_future())
@@ -105,7 +105,7 @@ class CommitQueue:
             deliver(list(zip(futures, self._answers(group), strict=True)))
 
     def _take(self) -> list[_Waiting]:
-        """Return the queued batches, up to the limit of a group; empty when it is time to end."""
+        """Return the queued batches, up to the limit of a group; empty if the thread should end."""
         with self._wake:
             while not self._queue and not self._backlog.is_closed:
                 self._wake.wait()
@@ -125,7 +125,7 @@ class CommitQueue:
         try:
             answers: Sequence[Answer] = self._write([waiting.submission for waiting in group])
         except CollectorError as error:
-            drop_traces(error)  # its frames reference every body of the group
+            drop_traces(error)  # its frames reference all bodies in the group
             answers = [error] * len(group)
         except Exception as error:  # a defect must not leave requests waiting forever
             self._on_crash(error)
@@ -135,7 +135,7 @@ class CommitQueue:
 
 
 class Backlog:
-    """The numbers of batches, reports and bytes that wait. The caller must hold a lock."""
+    """The number of waiting batches, reports and bytes. The caller must hold a lock."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
@@ -152,13 +152,13 @@ class Backlog:
         self._bytes += size
 
     def give(self, reports: int, size: int) -> None:
-        """Count a batch as stored or given up."""
+        """Remove a batch that was stored or given up."""
         self.reports -= reports
         self._bytes -= size
 
 
 def deliver(answers: Sequence[tuple[asyncio.Future[Any], object]]) -> None:
-    """Answer requests on the event loop that waits for them; do nothing if it is closed."""
+    """Answer requests on their event loop; do nothing if it is closed."""
     loop = answers[0][0].get_loop()
     try:
         loop.call_soon_threadsafe(_set_results, answers)
@@ -169,5 +169,5 @@ def deliver(answers: Sequence[tuple[asyncio.Future[Any], object]]) -> None:
 
 def _set_results(answers: Sequence[tuple[asyncio.Future[Any], object]]) -> None:
     for future, answer in answers:
-        if not future.done():  # its request was given up
+        if not future.done():  # the request may have been given up
             future.set_result(answer)

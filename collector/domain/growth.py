@@ -1,6 +1,6 @@
-"""The comparison of each day's number of reports with earlier days, as a flood may be fabricated.
+"""The comparison of each day's report count with earlier days, to detect fabricated floods.
 
-It detects a flood, not a few percent of fabricated reports every day.
+This detects a flood, but not a few percent of fabricated reports every day.
 """
 
 import math
@@ -18,11 +18,11 @@ from collector.store.counters import reports_by_day
 from rappor_core.calendar import date_of
 
 HISTORY_DAYS = 28
-MIN_DAYS = 3  # of history; with fewer, nothing is reported
+MIN_DAYS = 3  # the minimum history; with fewer days, nothing is reported
 MIN_FACTOR = 1.5
 SIGMAS = 6.0
 _DAYS_ALIKE = {"day": HISTORY_DAYS, "week": HISTORY_DAYS, "month": 2 * HISTORY_DAYS + 6}
-_MAD_OF_NORMAL = 1.4826  # standard deviation over median absolute deviation
+_MAD_OF_NORMAL = 1.4826  # the standard deviation divided by the median absolute deviation
 
 
 class Growth(NamedTuple):
@@ -31,14 +31,14 @@ class Growth(NamedTuple):
     entry: RegisteredSeries
     day: str
     reports: int
-    usual: int  # the median of the days before it
+    usual: int  # the median of the days before this day
 
 
 def highest_usual(history: Sequence[float], alike: Sequence[float] = ()) -> float:
-    """Return the number of reports above which a day is unusual, from earlier days.
+    """Return the number of reports above which a day is unusual, given earlier days.
 
-    It is six robust standard deviations above the median (at least those of a Poisson count), and
-    at least 1.5 times the median and the number of any earlier comparable day.
+    The limit is six robust standard deviations (at least Poisson's) above the median. It is at
+    least 1.5 times the median, and at least 1.5 times the number on any earlier comparable day.
     """
     middle = median(history)
     deviation = _MAD_OF_NORMAL * median(abs(count - middle) for count in history)
@@ -48,13 +48,13 @@ def highest_usual(history: Sequence[float], alike: Sequence[float] = ()) -> floa
 
 @dataclass(slots=True)
 class _Days:
-    """The reports of a series by day: the maximum and the assumed number."""
+    """The number of a series' reports by day, as a maximum and as an assumed number."""
 
     usual: dict[int, float] = field(default_factory=dict)  # the number assumed for a day
     most: dict[int, float] = field(default_factory=dict)  # the maximum that a day may have had
 
     def add_block(self, block: BlockRow) -> None:
-        """Add a block of closed days. It ends on a day with reports; the others may have none."""
+        """Add a block of closed days. Its last day has reports; its other days may have none."""
         mean = block.num_reports / (block.last_day - block.first_day + 1)
         start = max(block.first_day, block.last_day - max(_DAYS_ALIKE.values()))
         self.usual |= dict.fromkeys(range(start, block.last_day + 1), mean)
@@ -62,7 +62,7 @@ class _Days:
         self.most[block.last_day] = block.num_reports
 
     def usual_of(self, day: int, period: str) -> tuple[float, float] | None:
-        """Return the highest usual number of a day, and the median; None without enough history."""
+        """Return a day's usual maximum and the median, or None if there is too little history."""
         history = [self.usual[d] for d in range(day - HISTORY_DAYS, day) if d in self.usual]
         if len(history) < MIN_DAYS:
             return None
@@ -73,12 +73,12 @@ class _Days:
 
 
 def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
-    """Return every open day, of any series, with far more reports than the days before it.
+    """Return every open day, in any series, that has far more reports than the days before it.
 
     A block of closed days counts as its mean for each of its days. Comparable days are the same
-    weekdays of the four weeks before. A metric with one report per week or month gets reports on
-    some of its days; there, all days of four weeks or of two months are comparable. Days with fewer
-    reports than `min_reports` are left out.
+    weekdays of the four weeks before. A metric with one report per week or month receives reports
+    only on some days, so all days in four weeks or two months are comparable. Days with fewer
+    reports than `min_reports` are excluded.
     """
     by_series: defaultdict[int, _Days] = defaultdict(_Days)
     for block in load_possible(connection):

@@ -1,4 +1,4 @@
-"""Declaring, changing and retiring metrics; changes that weaken privacy need an explicit option."""
+"""Functions to declare, change and retire metrics; weaker privacy needs an explicit option."""
 
 import json
 import math
@@ -24,17 +24,17 @@ from collector.store.registry import (
 from rappor_core.metrics.metric import Metric
 from rappor_server.errors import NotFoundError
 
-MAX_COUNTERS = 1 << 24  # num_bits * num_cohorts of one series: 64 MB of counters per day
+MAX_COUNTERS = 1 << 24  # the maximum num_bits * num_cohorts per series: 64 MB of counters per day
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """The effect of a push, by name of metric."""
+    """The result of a push, with the names of metrics."""
 
     added: list[str]
     changed: list[str]
     weakened: list[str]  # `name: what` for each weakening that was requested
-    still_retired: list[str]  # retired metrics that stay so without `revive`
+    still_retired: list[str]  # retired metrics that remain retired without `revive`
 
 
 def push_metrics(
@@ -47,9 +47,9 @@ def push_metrics(
 ) -> Push:
     """Declare new metrics, or new versions of metrics.
 
-    An identical metric stays as it is; a version that is pushed again becomes the current one. A
-    retired version, and any version of a metric of which all are retired, is left as it is unless
-    `revive` is given. Raises MetricChangeError for a change that weakens privacy without `weaken`.
+    An identical metric is unchanged; a version that is pushed again becomes the current version. A
+    retired version remains retired unless `revive` is given, and so does every version of a
+    completely retired metric. Raises MetricChangeError if a change needs `weaken`.
     """
     by_name: dict[str, list[MetricVersionRow]] = {}
     for row in load_versions(connection):
@@ -74,7 +74,7 @@ def push_metrics(
                 f"metric {metric.name!a}: num_bits * num_cohorts = {size} counters for each day; "
                 f"{MAX_COUNTERS} are taken"
             )
-        for old in same:  # days stay open longer, so batches are remembered longer
+        for old in same:  # days may stay open longer, so batches must be remembered longer
             longer = metric.accept_days - int(json.loads(old.definition)["accept_days"])
             if longer > 0:
                 prolong_batches(connection, longer)
@@ -94,13 +94,13 @@ def change_state(
 ) -> list[str]:
     """Change whether a metric (with all its sub-metrics), or one of its versions, accepts reports.
 
-    Reports that were collected are served as before.
+    Collected reports are still served.
 
     Args:
         connection: A connection in an exclusive transaction.
         act: The action, for messages.
         name: The name of a metric or a sub-metric.
-        params_id: The version; None for all.
+        params_id: The version; None for all versions.
         state: `retired` permanently, or `paused`, so that devices stop recording it for a day.
 
     Raises:
@@ -129,7 +129,7 @@ def _save(connection: Connection, metric: Metric, row: MetricVersionRow, today: 
 
 
 def _weakenings(metric: Metric, versions: list[MetricVersionRow]) -> Iterator[str]:
-    """Yield the changes that reveal more about a device, or let answers differ by fewer reports.
+    """Yield changes that reveal more about a device, or let answers differ by fewer reports.
 
     The metric is compared with the current version, and with an earlier declaration of its version.
     """

@@ -1,4 +1,4 @@
-"""`Collector`: all operations of routes and commands, over one database."""
+"""`Collector`: all operations that routes and commands use, on one database."""
 
 import json
 import os
@@ -35,7 +35,7 @@ Read = TypeVar("Read", Aggregate, raw_blocks.Export)
 
 
 class ServedWindow(TypedDict, total=False):
-    """A version of a metric (default: the current one), and days, inclusive."""
+    """A metric version (default: the current version), and the first and last day, inclusive."""
 
     params_id: str | None
     first: date | None
@@ -57,24 +57,24 @@ class Collector:
     ) -> None:
         """Prepare the operations; do nothing yet.
 
-        `clock` None is the system's clock, protected; a simulated clock is trusted.
+        If `clock` is None, it is the system's, protected against jumps. Other clocks are trusted.
         """
         self.database = database
         self.clock: Clock = GuardedClock() if clock is None else clock
         self._random_bytes = random_bytes
         self._registry: Registry | None = None
-        self._cleaned = (-1, -1)  # `today` and `now` at the last deletion of what is out of time
+        self._cleaned = (-1, -1)  # `today` and `now` at the last deletion of expired data
 
     @property
     def today(self) -> int:
-        """Return the current day, UTC, as a number: the last confirmed one (`GuardedClock`)."""
+        """Return the current day, UTC, as a number: the last confirmed day (`GuardedClock`)."""
         if isinstance(self.clock, GuardedClock):
             self._check(self.clock)
         return today(self.clock)
 
     @property
     def is_clock_suspect(self) -> bool:
-        """Return whether the clock is ahead of the confirmed time, so that no day closes by it."""
+        """Return whether the clock is ahead of the confirmed time, so that it closes no days."""
         return isinstance(self.clock, GuardedClock) and self.clock.is_suspect
 
     def _check(self, clock: GuardedClock) -> None:
@@ -86,7 +86,7 @@ class Collector:
                 save_last_day(connection, today(clock), forward=True)
 
     def confirm_clock(self, actor: str) -> date:
-        """Record that this machine's clock is right; return its day. Days close by it again."""
+        """Record that this machine's clock is right; return its day. Days are closed again."""
         clock = self.clock.unguarded if isinstance(self.clock, GuardedClock) else self.clock
         day = today(clock)
         with self.database.change() as connection:
@@ -95,7 +95,7 @@ class Collector:
         return date_of(day)
 
     def close_day(self, day: date, actor: str, metric: str | None = None) -> closing.Closed:
-        """Close a day and all earlier ones permanently.
+        """Close a day and all earlier days permanently.
 
         Args:
             day: The last day to close.
@@ -125,10 +125,10 @@ class Collector:
             return closing.would_close(connection, day_of(day), today, metric)
 
     def settle_restore(self, actor: str, *, keep_unserved: bool) -> int:
-        """Keep or delete every day that is not served yet, after a restore; return its reports.
+        """After a restore, keep or delete the days that are not served yet; count their reports.
 
-        The result is the number of reports of these days. The clock is trusted, because the last
-        day seen is that of the backup.
+        Returns the number of reports on these days. The clock is trusted, because the last day seen
+        is from the backup.
         """
         today = self.confirm_clock(actor)
         with self.database.change() as connection:
@@ -141,7 +141,7 @@ class Collector:
         return reports
 
     def close_due(self, *, daily: bool = False) -> closing.Closed | None:
-        """Close the days that are due, and delete what is no longer needed; None if nothing.
+        """Close due days, and delete data that is no longer needed; None if nothing was due.
 
         `daily` deletes once per day even if nothing is due, such as when an admin closes every day.
         """
@@ -162,7 +162,7 @@ class Collector:
         return closing.Closed(metrics, folded) if metrics or folded else None
 
     def waiting_days(self) -> int:
-        """Return the longest wait of a series, in closed days not served yet."""
+        """Return the maximum, over all series, of closed days that are not served yet."""
         registry = self.registry()
         with self.database.read() as connection:
             waiting = [block for block in load_possible(connection) if not block.sealed]
@@ -174,7 +174,7 @@ class Collector:
         return max(spans, default=0)
 
     def read_aggregate(self, actor: str, name: str, **window: Unpack[ServedWindow]) -> Aggregate:
-        """Return the aggregate of a window of closed days.
+        """Return the aggregate for a window of closed days.
 
         Args:
             actor: The reader; the audit log records the read before the result is returned.
@@ -189,9 +189,9 @@ class Collector:
     def export_reports(
         self, actor: str, name: str, **window: Unpack[ServedWindow]
     ) -> tuple[int, Iterator[list[Report]]]:
-        """Return the number of raw reports of closed days, and pages of the reports.
+        """Return the number of raw reports on closed days, and the reports in pages.
 
-        The audit log records the export before any report leaves.
+        The audit log records the export before any report is returned.
         """
         plan = self._read_window(raw_blocks.plan_export, actor, "export", name, window)
         return plan.num_reports, raw_blocks.pages(self.database.read, plan)
@@ -199,7 +199,7 @@ class Collector:
     def _read_window(
         self, read: Callable[..., Read], actor: str, act: str, name: str, window: ServedWindow
     ) -> Read:
-        """Read a window of closed days; the reading or refusal is audited before the answer."""
+        """Read a window of closed days; the read or its refusal is audited before the answer."""
         self.close_due()
         first, last = (day and str(day) for day in (window.get("first"), window.get("last")))
         noted = {"metric": name, "params_id": window.get("params_id"), "from": first, "to": last}
@@ -216,7 +216,7 @@ class Collector:
         return content
 
     def raw_blocks(self, actor: str, name: str | None = None) -> RawBlocks:
-        """Return sealed blocks with their raw reports to move. Audited before any leaves."""
+        """Return sealed blocks with raw reports, to be moved. Audited before any is returned."""
         self.close_due()
         self._note_alone(actor, "move-raw", metric=name)
         return RawBlocks(self.database, name)
@@ -245,7 +245,7 @@ class Collector:
             revive: Whether to accept reports of retired versions again.
 
         Returns:
-            The names of what was added, changed, weakened, and is still retired.
+            The names of the metrics that were added, changed or weakened, or are still retired.
         """
         today = self.today
         with self.database.change() as connection:
@@ -264,14 +264,14 @@ class Collector:
         return push
 
     def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
-        """Accept no more reports of a metric or of one of its versions."""
+        """Permanently stop accepting reports for a metric or for one of its versions."""
         with self.database.change() as connection:
             retired = changes.change_state(connection, "retire", name, params_id, retired=True)
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
         return retired
 
     def pause_metric(self, name: str, actor: str, *, paused: bool) -> list[str]:
-        """Accept no reports of a metric for now, or accept them again."""
+        """Stop accepting reports for a metric for now, or accept them again."""
         with self.database.change() as connection:
             params_ids = changes.change_state(connection, "pause", name, paused=paused)
             act = "pause" if paused else "resume"
@@ -304,7 +304,7 @@ class Collector:
             return read_audit(connection, limit)
 
     def registry(self) -> Registry:
-        """Return the current metrics; they are read again if they have changed."""
+        """Return the current metrics, and read them again if they have changed."""
         with self.database.read() as connection:
             self._registry = registry = load_registry(connection, self._registry)
         return registry

@@ -1,8 +1,8 @@
-"""Raw reports, which are exported page by page, or moved by sealed blocks into an archive.
+"""Raw reports, which are exported in pages or moved to an archive as sealed blocks.
 
-A sealed block never changes, so it can be moved as a whole and once. Its reports are returned by
-cohort, in the order of their random marks over all its days, so that an export has no finer time
-than the block itself.
+A sealed block never changes, so it can be moved as a whole, exactly once. Its reports are returned
+by cohort, in the order of random marks across all days, so that an export does not reveal a time
+more precisely than the block.
 """
 
 import heapq
@@ -44,7 +44,7 @@ from rappor_core.wire.json import report_fields
 from rappor_core.wire.report import Report
 from rappor_server.errors import StorageError
 
-SOON = 2  # the number of days before deletion from which raw reports are announced
+SOON = 2  # how many days in advance the deletion of raw reports is announced
 PAGE = 50_000  # reports read in one short transaction, over all days of a block
 _MIN_PAGE = 100
 _NO_DAYS = (0, -1)
@@ -57,7 +57,7 @@ class RawBlock:
 
     metric: Metric
     series_id: int
-    days: tuple[int, int]  # (0, -1) if they could not be read
+    days: tuple[int, int]  # the first and last day; (0, -1) if unreadable
     num_raw: int
     reports_per_cohort: tuple[int, ...]
     bit_counts: tuple[tuple[int, ...], ...]
@@ -77,7 +77,7 @@ class RawBlock:
 def find_expiring(
     connection: Connection, registry: Registry, now: int
 ) -> list[tuple[RegisteredSeries, int]]:
-    """Return the days whose raw reports are deleted within `SOON` days, so that an export is due.
+    """Return the days whose raw reports will be deleted within `SOON` days, so must be exported.
 
     `now` is the clock's day.
     """
@@ -113,7 +113,7 @@ class RawBlocks:
     def blocks(self) -> Iterator[RawBlock]:
         """Yield the sealed blocks with raw reports, oldest first within a series.
 
-        Each block is read just before it is yielded. Raises NotFoundError for an unknown name.
+        Each block is read just before it is yielded. Raises NotFoundError if the name is unknown.
         After the last block, raises DamagedBlocksError if there are rows of unknown series.
         """
         with self._database.read() as connection:
@@ -128,7 +128,7 @@ class RawBlocks:
         for entry in entries:
             with self._database.read() as connection:
                 rows = read_rows(connection, entry.series_id)
-                registry = load_registry(connection, registry)  # days close before they fold
+                registry = load_registry(connection, registry)  # days close before they are folded
             closed = registry.by_id[entry.series_id].closed_through
             for block, doubt in zip(rows, damages(rows, closed), strict=True):
                 if block.sealed or (doubt and block is not rows[-1]):
@@ -143,10 +143,10 @@ class RawBlocks:
             )
 
     def _read(self, entry: RegisteredSeries, block: BlockRow, doubt: Doubt | None) -> RawBlock:
-        """Return a block; an unreadable one must not stop those after it.
+        """Return a block; an unreadable block must not stop the blocks after it.
 
-        `doubt` is about its row. If either of two rows may be damaged, and all reports of this
-        one's counters exist, the other row is the damaged one.
+        `doubt` concerns the block's row. If either of two rows may be damaged, and all reports
+        behind this row's counters exist, the other row is damaged.
         """
         days = (block.first_day, block.last_day) if block.is_possible else _NO_DAYS
         params = entry.metric.params
@@ -179,7 +179,7 @@ class RawBlocks:
             yield piece
 
     def forget(self, block: RawBlock) -> None:
-        """Delete a block's raw reports in short transactions. Counters stay."""
+        """Delete a block's raw reports in short transactions. Counters remain."""
         for day in range(block.days[0], block.days[1] + 1):
             for cohort in range(len(block.reports_per_cohort)):
                 where, deleted = (block.series_id, day, cohort), _DELETED_AT_ONCE
@@ -222,9 +222,9 @@ def plan_export(
     first: date | None = None,
     last: date | None = None,
 ) -> Export:
-    """Plan an export of raw reports; without bounds, of every closed day with raw reports.
+    """Plan an export of raw reports; without bounds, it covers every closed day that has any.
 
-    Raises NotFoundError, or NotServedError for a day that is not closed or has no raw reports.
+    Raises NotFoundError if unknown, or NotServedError if a day is open or has no raw reports.
     """
     entry = load_registry(connection).current(name, params_id)
     closed = entry.closed_through
@@ -274,7 +274,7 @@ def _none_kept(entry: RegisteredSeries, waiting: int | None) -> NotServedError:
 def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
     """Yield the reports by day and cohort, otherwise in random order.
 
-    `opened` begins a short transaction.
+    `opened` is a function that begins a short transaction.
     """
     metric, after = export.entry.metric, FIRST
     while True:

@@ -1,4 +1,4 @@
-"""The metrics as one process knows them: immutable, and read again when the store has changed."""
+"""The metrics in one process's memory, immutable, and read again when the store has changed."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_server.errors import NotFoundError
 
-TAIL = 1e-9  # the share of honest reports beyond either end of their range of set bits
+TAIL = 1e-9  # the fraction of honest reports beyond either end of the weight range
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +22,21 @@ class WeightRange:
 
     lowest: int
     highest: int
-    certain: bool = False  # others are impossible, not just improbable, and always refused
+    certain: bool = False  # other weights are impossible, not just improbable, and always rejected
 
 
-@lru_cache(maxsize=1024)  # each read of a registry calls it for every version
+@lru_cache(maxsize=1024)  # each read of a registry calls this for every version
 def weight_range(params: RapporParams) -> WeightRange:
-    """Return the range of set bits in an honest report, to reject crude fabricated reports.
+    """Return the range for the number of set bits in an honest report, to reject crude fakes.
 
-    Given B, the k bits of a report are independent, P(S=1) = q_star where B is set and p_star
-    elsewhere, so its weight has mean s*q_star + (k-s)*p_star if s bits of B are set. With m the
-    mean of a bit, the probability of a weight of w or more above the mean (or of w or fewer below
-    it) is at most exp(-k * D(w/k || m)), D the relative entropy of two coins (Hoeffding 1963,
-    theorem 1; it holds for coins that differ). Weights for which this is below TAIL are refused: an
-    honest report is refused with probability at most 2 * TAIL, whatever the parameters. For wide
-    filters the range is 6.4 standard deviations either way; if it covers every weight, nothing is
-    refused. It is the widest over all numbers of bits that a value sets.
+    Given B, the k bits of a report are independent, with P(S=1) = q_star where B is set and p_star
+    elsewhere. So the weight (the number of set bits) has mean s*q_star + (k-s)*p_star if s bits of
+    B are set. With m the mean of a bit, the probability of a weight of w or more above the mean (or
+    of w or fewer below it) is at most exp(-k * D(w/k || m)), D the relative entropy of two coins
+    (Hoeffding 1963, theorem 1; it holds for coins that differ). Weights for which this is below
+    TAIL are rejected: an honest report is rejected with probability at most 2 * TAIL, regardless of
+    the parameters. For wide filters, the range is 6.4 standard deviations on either side. It is the
+    widest for any number of bits that a value can set; if it covers all weights, none is rejected.
     """
     if params.scheme.symbols:  # exactly one of k symbols is reported
         return WeightRange(1, 1, certain=True)
@@ -61,7 +61,7 @@ def _range(params: RapporParams, bits_set: int) -> tuple[int, int]:
 
 
 def _is_rare(weight: int, num_bits: int, mean: float) -> bool:
-    """Return whether a weight, far below or above the mean, has a probability bound below TAIL."""
+    """Return whether the probability bound for a weight is below TAIL."""
     share = weight / num_bits
     divergence = _term(share, mean) + _term(1 - share, 1 - mean)
     return num_bits * divergence > -math.log(TAIL)
@@ -76,7 +76,7 @@ def _term(share: float, mean: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSeries:
-    """A series as reports are checked against it: name, version, and its closed days."""
+    """A series for checking reports: its name, version and closed days."""
 
     metric: Metric  # as declared (a sub-metric has its own parameters under its own name)
     root: str  # the name of the declared metric
@@ -84,8 +84,8 @@ class RegisteredSeries:
     retired: bool
     paused: bool
     closed_through: int  # the last day that is closed permanently
-    # The days after a day of the root for which it stays open: the largest accept_days of its
-    # versions, also of retired ones. A version's metric decides when its own reports are refused.
+    # How many days a day of the root metric stays open: the maximum accept_days over all versions,
+    # including retired ones. A version's own accept_days decides when its reports are rejected.
     patience: int
     weights: WeightRange
 
@@ -95,16 +95,16 @@ class RegisteredSeries:
         return self.metric.params_id
 
     def closes(self, day: int) -> int:
-        """Return the day on which the clock closes an open day."""
+        """Return the day on which the clock will close an open day."""
         return day + self.patience + 1
 
     def due_through(self, today: int) -> int:
-        """Return the last day that the clock has closed by today, if no one closed more."""
+        """Return the last day that is due to be closed by the clock today."""
         return today - self.patience - 1
 
 
 class Registry:
-    """All series by (name, params_id), and by name. Built once, then only read."""
+    """All series by (name, params_id), and by name. Immutable once built."""
 
     def __init__(self, entries: Mapping[tuple[str, str], RegisteredSeries], version: int) -> None:
         """Build the registry from ordered versions; for `version` see `state_version`."""
@@ -124,9 +124,9 @@ class Registry:
         return name in self._names
 
     def current(self, name: str, params_id: str | None = None) -> RegisteredSeries:
-        """Return the requested version, or the latest one.
+        """Return the requested version, or the latest version.
 
-        Raises NotFoundError that names the known ones.
+        Raises NotFoundError, which lists the known versions, if it is unknown.
         """
         versions = self._names.get(name)
         if not versions:

@@ -1,7 +1,7 @@
-"""The keys of devices behind a relay: a file of private keys, outside the database.
+"""The relay keys: a file of private keys, outside the database, for devices behind a relay.
 
-So a copy of the database opens no recorded request. The file contains at most MAX_KEYS keys. Of a
-retired key only the number stays, so that requests recorded for it can never be opened.
+So a copy of the database cannot decrypt recorded requests. The file contains at most MAX_KEYS keys.
+Only the number of a retired key remains, so that requests recorded for it can never be decrypted.
 """
 
 import os
@@ -24,7 +24,7 @@ _OTHERS = 0o007  # file mode bits of all other users
 
 
 class RelayKey(BaseModel):
-    """A key pair. `private` is secret, 32 bytes; None once the key was retired."""
+    """A key pair. `private` is secret, 32 bytes; None once the key is retired."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", ser_json_bytes="hex", val_json_bytes="hex", strict=True
@@ -52,7 +52,7 @@ class _KeyFile(BaseModel):
 
 
 def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
-    """Return the keys of a file, oldest first. Raises SettingsError without their text."""
+    """Return the keys in a file, oldest first. Raises SettingsError, without quoting them."""
     try:
         mode, text = file.stat().st_mode, file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -72,7 +72,7 @@ def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
 
 
 def create_relay_key(file: Path, today: date) -> RelayKey:
-    """Add a new key to a file, or start a file. Raises RequestError if it has MAX_KEYS."""
+    """Add a new key to a file, or start a file. Raises RequestError if the file is full."""
     rows = read_relay_keys(file) if file.exists() else ()
     key_ids = {row.key_id for row in rows if row.private is not None}
     if len(key_ids) >= MAX_KEYS:
@@ -92,7 +92,7 @@ def create_relay_key(file: Path, today: date) -> RelayKey:
 def retire_relay_keys(file: Path, chosen: Callable[[RelayKey], bool], today: date) -> list[int]:
     """Delete the private part of the chosen keys permanently; return their numbers.
 
-    Raises NotFoundError if none is chosen, and RequestError if no key would be left.
+    Raises NotFoundError if no key is chosen, and RequestError if no key would be left.
     """
     rows = read_relay_keys(file)
     gone = [row.key_id for row in rows if row.private is not None and chosen(row)]
@@ -108,13 +108,13 @@ def retire_relay_keys(file: Path, chosen: Callable[[RelayKey], bool], today: dat
 
 
 class RelayKeys:
-    """The private keys of a file in this process's memory, read again when the file changes.
+    """The private keys in memory, which are read again when their file changes.
 
-    While it cannot be read, the last keys stay valid. Used by one event loop.
+    While the file is unreadable, the last keys stay valid. Used by one event loop.
     """
 
     def __init__(self, file: Path, *, seconds: Callable[[], float] = monotonic) -> None:
-        """Read the file; `seconds` is a clock. Raises SettingsError."""
+        """Read the file; `seconds` is a clock. Raises SettingsError if it is invalid."""
         self._file = file
         self._seconds = seconds
         self._looked = seconds()
@@ -124,7 +124,7 @@ class RelayKeys:
         self.trouble = ""
 
     def private_keys(self) -> Mapping[int, X25519PrivateKey]:
-        """Return the valid private keys, by their numbers."""
+        """Return the valid private keys, by number."""
         if self._seconds() - self._looked >= RELOAD_SECONDS:
             self._looked, stamp = self._seconds(), _stamp(self._file)
             if stamp != self._stamp:

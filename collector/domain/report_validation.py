@@ -1,4 +1,4 @@
-"""The judgment of the reports of a batch and the sum of the accepted ones, without a database."""
+"""The validation of a batch's reports and the sum of the accepted reports, without a database."""
 
 import os
 from collections import defaultdict
@@ -16,7 +16,7 @@ RESULTS_ALL_ACCEPTED = b""
 
 
 class Reason(StrEnum):
-    """The reasons to refuse a report. Their order is stored: add new ones only at the end."""
+    """The reasons to reject a report. Their order is stored, so add new reasons only at the end."""
 
     UNKNOWN_METRIC = "unknown_metric"
     WRONG_PARAMS_ID = "wrong_params_id"
@@ -33,7 +33,7 @@ class Reason(StrEnum):
 
 REASONS = tuple(Reason)
 
-# The details if the exact ones are no longer known (a batch sent again).
+# The details to show if the exact details are no longer known (a batch sent again).
 GENERAL_DETAIL = {
     Reason.UNKNOWN_METRIC: "no such metric was declared here",
     Reason.WRONG_PARAMS_ID: "the metric has no version with this params_id",
@@ -51,7 +51,7 @@ GENERAL_DETAIL = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refusal of a report: the reason for machines, the detail for people."""
+    """The rejection of a report, with a machine-readable reason and a detail for people."""
 
     reason: Reason
     detail: str
@@ -62,10 +62,10 @@ _STORED_REFUSALS = (None, *(Refusal(reason, GENERAL_DETAIL[reason]) for reason i
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The days that the clock allows."""
+    """The current day, and the latest day that a report may state."""
 
-    today: int  # for closing
-    latest: int  # with the allowance for fast clocks
+    today: int  # the day that decides which days are closed
+    latest: int  # the latest valid day, with an allowance for fast clocks
 
 
 Cells = defaultdict[int, list[bytes]]  # the bits of the reports by cohort
@@ -73,7 +73,7 @@ Cells = defaultdict[int, list[bytes]]  # the bits of the reports by cohort
 
 @dataclass(slots=True)
 class Tally:
-    """The sums that a group of batches adds to the counters, and the raw reports to keep."""
+    """The sums that a group of batches adds to the counters, and the raw reports to store."""
 
     additions: defaultdict[Place, Cells] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
@@ -83,16 +83,16 @@ class Tally:
 
 @dataclass(slots=True)
 class Verdict:
-    """The judgment on a batch."""
+    """The result of validating a batch."""
 
     expires: int  # see BatchRow
-    results: list[Refusal | None] = field(default_factory=list)  # by report; None for accepted
+    results: list[Refusal | None] = field(default_factory=list)  # by report; None if accepted
     accepted: int = 0
-    implausible: int = 0  # reports with an impossible weight, refused or only counted
+    implausible: int = 0  # reports with an impossible weight, rejected or only counted
 
 
 class ReportJudge:
-    """A judge of reports; `refuse_implausible` refuses impossible weights, too."""
+    """A validator for reports; `refuse_implausible` also rejects impossible weights."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ReportJudge:
         self._random_bytes = random_bytes
 
     def judge(self, batch: GroupedBatch, registry: Registry, day: Day, tally: Tally) -> Verdict:
-        """Judge each report of a batch, and add the accepted ones to the tally."""
+        """Validate each report in a batch, and add the accepted reports to the tally."""
         verdict = Verdict(expires=day.today)
         for group in batch.groups:
             entry = registry.find(group.metric, group.params_id)
@@ -121,7 +121,7 @@ class ReportJudge:
         results: list[Refusal | None] = [None] * len(group.rows)
         params = entry.metric.params
         num_cohorts = params.num_cohorts
-        padding = 8 - (8 * params.report_bytes - params.num_bits)  # the bits above must be 0
+        padding = 8 - (8 * params.report_bytes - params.num_bits)  # the bits above them must be 0
         lowest, highest = entry.weights.lowest, entry.weights.highest
         place = entry.series_id, day_of(group.day)
         cells = tally.additions[place]
@@ -149,7 +149,7 @@ class ReportJudge:
     def _refuse_row(
         self, cohort: int, bits: bytes, entry: RegisteredSeries, verdict: Verdict
     ) -> Refusal | None:
-        """Return why a report is refused, or None if only its weight is strange and allowed."""
+        """Return why a report is rejected, or None if only its weight is strange and allowed."""
         params, weights = entry.metric.params, entry.weights
         if cohort >= params.num_cohorts:
             detail = f"cohort {cohort} is not below num_cohorts = {params.num_cohorts}"
@@ -171,7 +171,7 @@ class ReportJudge:
 def _refuse_group(
     group: ReportGroup, entry: RegisteredSeries | None, registry: Registry, day: Day
 ) -> Refusal | None:
-    """Return why every report of a group is refused, or None."""
+    """Return why all reports in a group are rejected, or None."""
     if entry is None:
         if not registry.knows(group.metric):
             return Refusal(Reason.UNKNOWN_METRIC, f"no metric {group.metric!a} was declared here")
@@ -205,8 +205,8 @@ def _refuse_group(
 def closed_by_time(entry: RegisteredSeries, today: int) -> int:
     """Return the last day for which this version accepts no more reports.
 
-    A day accepts reports until day + accept_days. If another version accepts them longer, the day
-    closes later.
+    A day accepts reports until day + accept_days. If a different version accepts reports for a
+    longer time, the day closes later.
     """
     return today - entry.metric.accept_days - 1
 
@@ -219,7 +219,7 @@ def encode_results(results: Sequence[Refusal | None]) -> bytes:
 
 
 def decode_results(stored: bytes, num_reports: int) -> list[Refusal | None]:
-    """Decode the results of `encode_results`, with general details."""
+    """Decode the output of `encode_results`, with general details."""
     if stored == RESULTS_ALL_ACCEPTED:
         return [None] * num_reports
     return [_STORED_REFUSALS[code] for code in stored]

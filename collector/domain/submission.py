@@ -1,9 +1,9 @@
-"""A decoded batch, with the digest that identifies it when it is sent again.
+"""Decoded batches, with the digest that identifies a batch if it is sent again.
 
-msgspec parses JSON into typed structs. It rejects anything but JSON of these types: NaN, fractions,
-invalid UTF-8, lone surrogates, unknown or missing fields, nesting. It accepts the last of two equal
-keys, and base64 with spare bits. A body that equals msgspec's own output for the batch has neither;
-any other body is searched for them.
+msgspec parses JSON into typed structs. It rejects everything but JSON of these types, such as NaN,
+fractions, invalid UTF-8, lone surrogates, unknown or missing fields, and nesting. But it accepts
+duplicate keys (the last one wins) and base64 with spare bits. A body that equals msgspec's own
+output for the batch has neither; any other body is searched for them.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from rappor_core.wire.report import (
 if TYPE_CHECKING:
     from collector.domain.report_validation import Day
 
-_REPORT_OVERHEAD = 120  # bytes of a decoded report in addition to its bits
+_REPORT_OVERHEAD = 120  # the size of a decoded report in bytes, in addition to its bits
 _QUOTES_OF_BATCH = 8  # three keys and the batch id
 _QUOTES_OF_REPORT = 18  # five keys and four texts
-_MAX_MESSAGE = 200  # characters: the message may repeat a field's name
+_MAX_MESSAGE = 200  # characters, because the message may quote a field's name
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An inflated body, and its media type: JSON or the binary form."""
+    """An uncompressed body, and its media type (JSON or the binary form)."""
 
     body: bytes
     kind: str
@@ -50,10 +50,10 @@ class Submission:
     """A batch as received."""
 
     batch: GroupedBatch
-    digest: bytes  # 16 bytes over the inflated body
-    num_bytes: int  # in memory
+    digest: bytes  # the digest of the uncompressed body, 16 bytes
+    num_bytes: int  # the size in memory
     content: Content | None = None  # for a queue that passes it on
-    received: Day | None = None  # the days that the clock allowed at receipt; None for now
+    received: Day | None = None  # the valid days at receipt; None means now
 
 
 def read_submission(
@@ -64,7 +64,7 @@ def read_submission(
     Args:
         content: The body and its media type.
         keep: Whether the submission includes its content.
-        received: The days that the clock allowed at receipt; None for now.
+        received: The valid days at receipt; None means now.
 
     Raises:
         WireFormatError: The body is not a batch.
@@ -109,10 +109,10 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def decode_batch_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Decode a batch; the shared fields of consecutive reports are checked once.
+    """Decode a batch, and check fields that consecutive reports share only once.
 
     Args:
-        body: The inflated JSON in UTF-8.
+        body: The uncompressed JSON in UTF-8.
         max_reports: The maximum number of reports.
 
     Returns:
@@ -151,7 +151,7 @@ def decode_batch_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Grouped
 
 
 def _new_group(index: int, report: ReportFields, rows: list[tuple[int, bytes]]) -> ReportGroup:
-    """Return a new group for the report that begins it; the caller adds the rows."""
+    """Return a new group that begins with a report; the caller adds the rows."""
     where, num_bytes = f"report {index}", len(report.bits)
     if not 1 <= num_bytes <= MAX_REPORT_BYTES:
         raise WireFormatError(f"{where}: bits hold {num_bytes} bytes, not 1 to {MAX_REPORT_BYTES}")
@@ -167,8 +167,8 @@ def _new_group(index: int, report: ReportFields, rows: list[tuple[int, bytes]]) 
 def _refuse_repeated_keys(body: bytes, batch: BatchFields) -> None:
     """Raise WireFormatError unless the body has exactly the quotes of its fields.
 
-    A repeated key adds two quotes. The other texts are checked to contain no quote, so only names
-    of metrics may have one, as `\\"`.
+    A repeated key adds two quotes. The other texts were checked and contain no quotes, so only
+    metric names can have one, as `\\"`.
     """
     quotes = _QUOTES_OF_BATCH + _QUOTES_OF_REPORT * len(batch.reports)
     if b"\\" in body:

@@ -1,4 +1,4 @@
-"""The routes of analysts, admins and operators: aggregates, days, metrics and keys; health."""
+"""The routes for analysts, admins and operators: aggregates, days, metrics and keys; health."""
 
 from typing import Annotated, Any
 
@@ -56,9 +56,9 @@ def _body_of(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
 def close_day(
     request: Request, who: Admin, day: Day, metric: Text | None = None, dry_run: bool = False
 ) -> Closed:
-    """Close a day and all before it, of all metrics or of `metric`, permanently.
+    """Close a day and all earlier days permanently, for all metrics or for `metric`.
 
-    With `dry_run=true` nothing is closed; the answer states what would be closed.
+    With `dry_run=true`, nothing is closed, and the answer states what would be closed.
     """
     collector = parts_of(request).collector
     if dry_run:
@@ -76,7 +76,7 @@ def close_day(
 async def push_metrics(
     request: Request, who: Admin, weaken: bool = False, revive: bool = False
 ) -> Push:
-    """Declare the metrics of a metrics.toml, sent as the body."""
+    """Declare the metrics in a metrics.toml that is sent as the body."""
     try:
         text = (await _body(request)).decode("utf-8")
     except UnicodeDecodeError:
@@ -95,14 +95,14 @@ async def push_metrics(
 def retire_metric(
     request: Request, who: Admin, name: str, params_id: Text | None = None
 ) -> dict[str, Any]:
-    """Accept no more reports of a metric, or of the version `params_id`."""
+    """Permanently stop accepting reports for a metric, or for its version `params_id`."""
     retired = parts_of(request).collector.retire_metric(known_name(name), who, params_id)
     return {"name": name, "retired": retired}
 
 
 @router.post("/v1/metrics/{name:path}/pause", operation_id="pauseMetric")
 def pause_metric(request: Request, who: Admin, name: str, resume: bool = False) -> dict[str, Any]:
-    """Accept no reports of a metric for now; with `resume=true` accept them again."""
+    """Stop accepting reports for a metric for now; with `resume=true`, accept them again."""
     names = parts_of(request).collector.pause_metric(known_name(name), who, paused=not resume)
     return {"name": name, "paused": [] if resume else names}
 
@@ -120,7 +120,7 @@ def get_keys(request: Request, _who: Admin) -> dict[str, Any]:
     openapi_extra=_body_of("application/json", KeyRequest.model_json_schema()),
 )
 async def create_key(request: Request, who: Admin) -> NewKey:
-    """Create a key: `{"scope": ..., "label": ...}`. Its text is only in this answer."""
+    """Create a key: `{"scope": ..., "label": ...}`. Only this answer contains its text."""
     try:
         wanted_key = KeyRequest.model_validate(parse_strict_json(await _body(request)))
     except ValidationError as error:
@@ -142,7 +142,7 @@ def revoke_key(request: Request, who: Admin, key_id: str) -> dict[str, Any]:
 def get_audit(
     request: Request, _who: Admin, limit: Annotated[int, Query(ge=1, le=MAX_AUDIT)] = 100
 ) -> dict[str, list[CollectorAuditRow]]:
-    """Return the latest actions of admins and analysts, newest first."""
+    """Return the latest actions by admins and analysts, newest first."""
     return {"entries": parts_of(request).collector.read_audit(limit)}
 
 
@@ -163,7 +163,7 @@ def get_aggregate(
     last: Last = None,
     params_id: Text | None = None,
 ) -> Response:
-    """Return the counts of a window of closed days, whole blocks only, as an aggregate file."""
+    """Return the counts over a window of closed days, in whole blocks, as an aggregate file."""
     aggregate = parts_of(request).collector.read_aggregate(
         who, known_name(name), params_id=params_id, first=first, last=last
     )
@@ -184,7 +184,7 @@ def export_reports(
     last: Last = None,
     params_id: Text | None = None,
 ) -> StreamingResponse:
-    """Return raw reports of closed days, one JSON line each; `Rappor-Reports` is their number."""
+    """Return raw reports from closed days as JSON lines; `Rappor-Reports` is their number."""
     count, pages = parts_of(request).collector.export_reports(
         who, known_name(name), params_id=params_id, first=first, last=last
     )
@@ -199,20 +199,20 @@ async def _body(request: Request) -> bytes:
 
 @router.get("/healthz", operation_id="health")
 async def get_health() -> dict[str, str]:
-    """Return that the process answers; nothing else is checked."""
+    """Return that the process responds, without checking anything else."""
     return {"status": "ok"}
 
 
 @router.get("/readyz", operation_id="ready")
 async def get_ready(request: Request) -> dict[str, str]:
-    """Return that reports can be written, else 503. Checked at most once in five seconds."""
+    """Return that reports can be written, or 503. Checked at most once in five seconds."""
     await parts_of(request).readiness.check()
     return {"status": "ready"}
 
 
 @router.get("/metrics", operation_id="prometheus", response_class=PlainTextResponse)
 def get_prometheus(request: Request) -> Response:
-    """Return counts as text for Prometheus; with `protect_metrics` only for admins."""
+    """Return counts as text for Prometheus; with `protect_metrics`, only admins may read them."""
     parts = parts_of(request)
     if parts.settings.protect_metrics:
         actor(request, Scope.ADMIN)

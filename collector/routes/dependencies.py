@@ -38,23 +38,23 @@ if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys  # needs an optional library
 
 LARGE_BODIES = 2
-_ANSWER = 3  # the maximum database_seconds of a transaction for a group of batches
-RESERVED_REPORTS = 100  # per key, which an address may send whatever others send
+_ANSWER = 3  # a batch group's transaction lasts at most this multiple of database_seconds
+RESERVED_REPORTS = 100  # per key: an address may send these regardless of others
 
 
 class AppComponents:
     """The components of a running app, created once in `create_app`."""
 
     def __init__(self, settings: Settings, clock: Clock, log: Log) -> None:
-        """Create the components; open no connection yet. Raises SettingsError."""
+        """Create the components; open no connection yet. Raises SettingsError if invalid."""
         self.settings = settings
         database = settings.open_database(settings.database_connections)
         self.collector = Collector(database, clock=clock)
-        # only for the queue, so that readers never keep reports waiting
+        # only for the queue, so that reports never wait for readers
         self.writing = settings.open_database(1, max_seconds=_ANSWER * settings.database_seconds)
         self.telemetry = Telemetry()
         self.keys = KeyKeeper(self.collector.key_ring)
-        self.large_bodies = asyncio.Semaphore(LARGE_BODIES)  # decoded at the same time
+        self.large_bodies = asyncio.Semaphore(LARGE_BODIES)  # limits concurrent decoding
         self.body_bounds = GzipBounds(
             settings.max_body_bytes, settings.body_seconds, settings.max_inflated_bytes
         )
@@ -97,7 +97,7 @@ class AppComponents:
     def sender_of(self, scope: ASGIScope) -> str:
         """Return the name by which limits identify the sender of a request.
 
-        It is the header of a trusted proxy, or the address (for IPv6, its /64); "" through a relay.
+        It is a trusted proxy's header, or the address (for IPv6, its /64), or "" through a relay.
         """
         header = self.settings.sender_header
         if header is not None:
@@ -113,10 +113,9 @@ def parts_of(request: Request) -> AppComponents:
 def actor(request: Request, *scopes: Scope) -> str:
     """Return the id of the key that sent a request; `open` if keys are not required.
 
-    The key must have one of the scopes. Call it on a worker thread, for analysts and admins: their
-    keys are read from the database, so that a revoked key is refused at once. Requests without a
-    valid key together cost the database at most one read per second. Raises AuthenticationError or
-    ScopeError.
+    The key must have one of the scopes. Call it on a worker thread, for analysts and admins. Their
+    keys are read from the database, so that a revoked key is rejected immediately. Invalid keys
+    together cause at most one database read per second. Raises AuthenticationError or ScopeError.
     """
     parts = parts_of(request)
     if not parts.settings.require_keys:
@@ -131,7 +130,7 @@ def actor(request: Request, *scopes: Scope) -> str:
 
 
 def needs(*scopes: Scope) -> Callable[[Request], str]:
-    """Return a dependency of routes that checks for a key with one of these scopes.
+    """Return a FastAPI dependency that requires a key with one of these scopes.
 
     The dependency returns the id of the key.
     """
@@ -145,7 +144,7 @@ def needs(*scopes: Scope) -> Callable[[Request], str]:
     def check(request: Request, _key: Any = Depends(described)) -> str:  # noqa: B008
         who = actor(request, *scopes)
         names = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
-        for name in request.query_params:  # FastAPI ignores unknown or repeated ones
+        for name in request.query_params:  # FastAPI ignores unknown or repeated parameters
             if name not in names:
                 text = f"query parameter {name[:40]!a} is not known; known are {', '.join(names)}"
                 raise RequestError(text)
@@ -163,9 +162,9 @@ Reader = Annotated[str, Depends(needs(Scope.AGGREGATE, Scope.ADMIN))]
 
 
 def known_name(name: str) -> str:
-    """Check that a path's metric name has a possible form, and return it.
+    """Check that the metric name in a path is well-formed, and return it.
 
-    Messages and the audit log repeat the name. Raises NotFoundError.
+    Messages and the audit log quote the name. Raises NotFoundError if it is malformed.
     """
     if len(name) > MAX_METRIC_BYTES:
         raise NotFoundError(f"no metric has a name of {len(name)} characters; see GET /v1/metrics")
@@ -177,13 +176,13 @@ _GZIP = 31  # zlib's wbits for a gzip header and trailer
 
 @dataclass(frozen=True, slots=True)
 class GzipBounds(BodyBounds):
-    """The limits of compressed bodies; `max_inflated` is in bytes after decompression."""
+    """The limits for compressed bodies; `max_inflated` is the size in bytes after decompression."""
 
     max_inflated: int
 
 
 async def read_body(scope: ASGIScope, receive: Receive, bounds: GzipBounds) -> bytes:
-    """Read and decompress the body of a request. Raises RequestError or a subclass."""
+    """Read and decompress the body of a request. Raises RequestError if invalid."""
     encoding = dict(scope["headers"]).get(b"content-encoding", b"identity")
     name = encoding.decode("latin-1").strip().lower()
     if name not in ("identity", "gzip"):
@@ -193,10 +192,10 @@ async def read_body(scope: ASGIScope, receive: Receive, bounds: GzipBounds) -> b
 
 
 async def receive_body(scope: ASGIScope, receive: Receive, bounds: BodyBounds) -> bytes:
-    """Receive a whole body as it was sent.
+    """Receive a whole body, still compressed.
 
-    Raises BodyTooLargeError (also from the headers alone), BodyTimeoutError, or RequestError if the
-    body ends early.
+    Raises BodyTooLargeError (possibly from the headers alone), BodyTimeoutError, or RequestError if
+    the body ends early.
     """
     bounds.check_stated(scope)
     bounded, chunks, more = bounds.bounded(receive), list[bytes](), True
@@ -210,7 +209,7 @@ async def receive_body(scope: ASGIScope, receive: Receive, bounds: BodyBounds) -
 def media_type(content_type: bytes | None) -> str:
     """Check that a content type is JSON or the binary form, and return it without parameters.
 
-    Raises UnsupportedMediaError.
+    Raises UnsupportedMediaError if it is neither.
     """
     name, _, parameters = (content_type or b"").decode("latin-1").partition(";")
     name = name.strip().lower()
@@ -225,7 +224,7 @@ def media_type(content_type: bytes | None) -> str:
 
 
 def inflate(body: bytes, max_bytes: int) -> bytes:
-    """Decompress one gzip member; a decompression bomb costs no more memory than the limit."""
+    """Decompress one gzip member; even a decompression bomb uses no more memory than the limit."""
     inflater = zlib.decompressobj(_GZIP)
     try:
         plain = inflater.decompress(body, max_bytes + 1)

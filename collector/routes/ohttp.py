@@ -1,7 +1,7 @@
 """`POST /v1/ohttp`: a batch that a relay forwards but cannot read (RFC 9458).
 
-The inner request is answered by the same code as any batch, and the answer is sealed. It has no
-sender: all requests of a key share its rate.
+The inner request is answered by the same code as any batch, and the answer is sealed. The request
+has no sender, so all requests with one key share its rate limit.
 """
 
 from collections.abc import Iterable
@@ -35,10 +35,10 @@ from rappor_server.request_bounds import BodyBounds
 PASSED = frozenset(  # headers that a relay may pass on, because the exchange needs them
     {b"accept", b"connection", b"content-length", b"content-type", b"host"}
 )
-ALLOWED = frozenset({b"authorization", b"content-encoding", b"content-type"})  # in the inner one
+ALLOWED = frozenset({b"authorization", b"content-encoding", b"content-type"})  # of the inner one
 _ANSWERED = frozenset({b"content-type", b"retry-after"})
-_MAX_SHOWN = 200  # characters of names in a message
-_HEADROOM = 8 << 10  # bytes of a binary message in addition to the body of its batch
+_MAX_SHOWN = 200  # the maximum number of characters of names in a message
+_HEADROOM = 8 << 10  # bytes of a binary message in addition to the batch
 UNKNOWN_KEY = "https://iana.org/assignments/http-problem-types#ohttp-key"  # RFC 9458, section 5.3
 
 
@@ -67,7 +67,7 @@ class OhttpEndpoint:
         await send_answer(send, 200, headers_of(RESPONSE_TYPE.encode(), body), body)
 
     async def _open(self, scope: Scope, receive: Receive) -> tuple[bytes, Exchange]:
-        """Return the inner request; the relay can only read refusals from here."""
+        """Return the inner request. The relay can read only the refusals raised in this step."""
         headers = dict(scope["headers"])
         refuse_shown_sender(headers.keys())
         kind = headers.get(b"content-type", b"").decode("latin-1").strip().lower()
@@ -92,7 +92,7 @@ class OhttpEndpoint:
 
 
 def refuse_shown_sender(names: Iterable[bytes]) -> None:
-    """Raise SenderShownError for unneeded headers, which may reveal the sender of the request."""
+    """Raise SenderShownError if there are unneeded headers, which may reveal the sender."""
     extra = sorted(set(names) - PASSED)
     if extra:
         listing = ", ".join(name.decode("latin-1") for name in extra)[:_MAX_SHOWN]
@@ -102,9 +102,9 @@ def refuse_shown_sender(names: Iterable[bytes]) -> None:
 
 
 def _scope_of(request: BinaryRequest) -> Scope:
-    """Return the inner request as an ASGI scope of the batch route, without a sender.
+    """Return the inner request as an ASGI scope for the batch route, without a sender.
 
-    Raises NotFoundError for another route, and RequestError for a header that reveals more.
+    Raises NotFoundError if the route differs, and RequestError if a header reveals too much.
     """
     if (request.method, request.path) != (b"POST", REPORTS_PATH.encode()):
         raise NotFoundError(f"through a relay there is only POST {REPORTS_PATH}")

@@ -1,4 +1,4 @@
-"""`POST /v1/reports`: it accepts a batch, and returns a result for each report after the commit."""
+"""`POST /v1/reports`, which accepts a batch and answers, after the commit, for each report."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -28,7 +28,7 @@ _ACCEPTED = {"status": "accepted"}
 _REFUSED = {reason: {"status": "refused", "reason": reason.value} for reason in REASONS}
 MAX_DETAILS = 32
 Answer = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
-_LARGE_BODY = 64 << 10  # decoded on another thread, so that small ones need not wait
+_LARGE_BODY = 64 << 10  # decoded on another thread, so that small bodies need not wait
 
 
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
@@ -37,14 +37,14 @@ _SEALED = {"requestBody": {"required": True, "content": {"message/ohttp-req": _B
 _SEALED_ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"content": {"message/ohttp-res": _BYTES}, "description": "A sealed answer"}
 }
-router = APIRouter()  # describes the bare routes; the app answers their POST before FastAPI
+router = APIRouter()  # documents the bare routes, whose POST the app answers before FastAPI
 
 
 @router.post(
     REPORTS_PATH, operation_id="postReports", response_model=BatchResults, openapi_extra=_PACKED
 )
 def post_reports(_who: Sender, _batch: Batch) -> None:
-    """Count the reports of a batch; answered when they are on the disk."""
+    """Count the reports in a batch. The answer is sent when they are on disk."""
 
 
 @router.post(
@@ -55,11 +55,11 @@ def post_reports(_who: Sender, _batch: Batch) -> None:
     openapi_extra=_SEALED,
 )
 def post_oblivious() -> None:
-    """Count the reports of a batch that a relay forwarded (RFC 9458), in a sealed request."""
+    """Count the reports in a batch that a relay forwarded in a sealed request (RFC 9458)."""
 
 
 class ReportsEndpoint:
-    """The route as an ASGI application: FastAPI's own handling would double its cost."""
+    """The route as an ASGI application, because FastAPI's own handling would double its cost."""
 
     def __init__(self, parts: AppComponents, problems: Problems) -> None:
         self._parts = parts
@@ -91,7 +91,7 @@ def headers_of(kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
 async def send_answer(
     send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes
 ) -> None:
-    """Send a whole answer."""
+    """Send a complete answer."""
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -99,8 +99,8 @@ async def send_answer(
 class DigestingReceive:
     """An ASGI `receive` that computes the digest of the body.
 
-    A refusal contains it, so that a device drops a batch only if the collector has read exactly the
-    bytes that the device sent: a gateway may lose or change them.
+    A rejection contains the digest, so that a device drops a batch only if the collector has read
+    exactly the bytes that the device sent, because a gateway may lose or change them.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -116,12 +116,12 @@ class DigestingReceive:
         return message
 
     def details(self) -> dict[str, str]:
-        """Return the member `body_sha256` of a problem document, once the whole body was read."""
+        """Return the member `body_sha256` of a problem document, if the whole body was read."""
         return {"body_sha256": self._digest.hexdigest()} if self._is_whole else {}
 
 
 async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -> Receipt:
-    """Receive, parse and queue a batch; return its receipt when its reports are on the disk."""
+    """Receive, parse and queue a batch; return its receipt when its reports are on disk."""
     headers: Mapping[bytes, bytes] = dict(scope["headers"])
     key, sender = None, parts.sender_of(scope)
     if parts.settings.require_keys:
@@ -131,7 +131,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
     content = Content(await read_body(scope, receive, parts.body_bounds), kind)
     read = partial(read_submission, content, keep=parts.queue.keeps_bodies)
     if len(content.body) > _LARGE_BODY:
-        async with parts.large_bodies:  # each needs many times its size while it is decoded
+        async with parts.large_bodies:  # decoding needs many times a body's size
             submission = await run_in_threadpool(read)
     else:
         submission = read()
@@ -143,7 +143,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
 
 
 async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
-    """Return the id of a key of scope `report`; stale keys are read again on another thread."""
+    """Return the id of a key of scope `report`; stale keys are reread on a different thread."""
     keys = parts.keys
     text = None if authorization is None else authorization.decode("latin-1")
     if keys.is_stale():
@@ -160,8 +160,8 @@ async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
 def answer(receipt: Receipt) -> bytes:
     """Return the answer as JSON, with a result for each report in order.
 
-    A refusal is explained the first time that it occurs, up to MAX_DETAILS different ones. The
-    others only have their reason, so that a small body cannot cause a huge answer.
+    A rejection is explained the first time that it occurs, up to MAX_DETAILS different
+    explanations. All others have only a reason, so that a small body cannot cause a huge answer.
     """
     results = [_ACCEPTED] * receipt.accepted
     if receipt.accepted < len(receipt.results):

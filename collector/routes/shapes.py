@@ -1,4 +1,4 @@
-"""The shapes of bodies and answers, which the OpenAPI document shows."""
+"""The schemas of request bodies and answers, which the OpenAPI document shows."""
 
 import re
 from datetime import date
@@ -27,13 +27,13 @@ Version = Literal[1]
 
 
 class Shape(BaseModel):
-    """A shape that accepts only its declared members."""
+    """A schema that accepts only its declared members."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Report(Shape):
-    """A report of a device. Its `bits` are base64; bit i is bit i % 8 of byte i // 8."""
+    """A report from a device. Its `bits` are base64; bit i is bit i % 8 of byte i // 8."""
 
     metric: str = Field(min_length=1, max_length=MAX_METRIC_BYTES)
     params_id: Hex
@@ -65,7 +65,7 @@ class Refused(Shape):
 
 
 class BatchResults(Shape):
-    """A result for each report of a batch, in order."""
+    """One result for each report in a batch, in order."""
 
     version: Version
     batch_id: Hex
@@ -74,7 +74,7 @@ class BatchResults(Shape):
 
 
 class Span(Shape):
-    """The first and last day that are served."""
+    """The first and last served day."""
 
     first_day: date
     last_day: date
@@ -88,7 +88,7 @@ class Waiting(Span):
 
 
 class Next(Shape):
-    """The earliest day on which the next days are served, and the reports that they lack so far."""
+    """The earliest day on which more days are served, and the number of reports still missing."""
 
     closes: date
     missing_reports: Count
@@ -140,7 +140,7 @@ class AggregateFile(Shape):
 
 
 class Closed(Shape):
-    """The effect of closing days; `metrics` are those with newly closed days."""
+    """The result of closing days; `metrics` are the metrics with newly closed days."""
 
     closed_through: date
     metrics: list[str]

@@ -1,1 +1,1 @@
-"""The tables of the collector and their statements, without HTTP or knowledge of metrics."""
+"""The collector's tables and their SQL statements, without HTTP or knowledge of metrics."""

@@ -4,8 +4,8 @@ Folding a day moves its counters into the series' one unsealed block and deletes
 so that not even the owner of the database can separate a merged day again.
 
 SQLite accepts a value of any type in a column, so a damaged row may contain text in place of a day.
-The blocks of a series follow each other without a gap, and only the newest is unsealed; any other
-row was not written by this code.
+The blocks of a series are consecutive without gaps, and only the newest block is unsealed. Rows
+that violate this were not written by this code.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ def first_days(connection: Connection) -> dict[int, int]:
 
 
 def first_day(connection: Connection, series_id: int) -> int | None:
-    """Return the first day with reports of one series that is not folded yet."""
+    """Return the first day with reports in one series that is not folded yet."""
     statement = select(func.min(counters.c.day)).where(counters.c.series_id == series_id)
     day: int | None = connection.execute(statement).scalar()
     return day
@@ -41,11 +41,11 @@ def first_day(connection: Connection, series_id: int) -> int | None:
 def fold_day(
     connection: Connection, series_id: int, day: int, min_reports: int, cohort_floor: int
 ) -> None:
-    """Move a closed day's counters into the series' unsealed block; seal the block if it can be.
+    """Move a closed day's counters into the series' unsealed block; seal the block if possible.
 
-    It is sealed if it has min_reports in total, and cohort_floor in each cohort that is not empty.
-    Only the caller folds; it has closed the day, and folds days in order. Raises
-    DamagedBlocksError: roll back then.
+    The block is sealed if it has min_reports in total, and cohort_floor in each non-empty cohort.
+    The caller must have closed the day, must be the only one that folds, and must fold days in
+    order. If DamagedBlocksError is raised, roll back.
     """
     where = (counters.c.series_id == series_id, counters.c.day == day)
     columns = (counters.c.cohort, counters.c.num_reports, counters.c.counts)
@@ -87,7 +87,7 @@ def counts_by_cohort(
 
 
 def count_unserved(connection: Connection) -> int:
-    """Return the number of reports of the days that are not in a sealed block."""
+    """Return the number of reports on days that are not in a sealed block."""
     waiting = select(func.sum(counters.c.num_reports))
     pending = select(func.sum(blocks.c.num_reports)).where(blocks.c.sealed.is_(False))
     return sum(int(connection.execute(query).scalar() or 0) for query in (waiting, pending))
@@ -115,7 +115,7 @@ def accepted_totals(connection: Connection) -> dict[int, int]:
 
 
 def _open_block(connection: Connection, series_id: int, day: int) -> int:
-    """Return the id of the unsealed block, or of a new one right after the last sealed one."""
+    """Return the id of the unsealed block, or of a new block after the last sealed block."""
     stored = load_blocks(connection, series_id)
     if stored and not stored[-1].sealed:
         return stored[-1].id
@@ -152,12 +152,12 @@ class BlockRow:
     first_day: int
     last_day: int  # inclusive
     num_reports: int
-    sealed: bool  # it has enough reports, and is served
-    smallest_cohort: int | None = None  # reports of the smallest non-empty cohort, if unsealed
+    sealed: bool  # whether it has enough reports and is served
+    smallest_cohort: int | None = None  # reports in the smallest non-empty cohort, if unsealed
 
     @property
     def is_possible(self) -> bool:
-        """Return whether the row's values have the types and ranges of a block."""
+        """Return whether the row's values have valid types and ranges for a block."""
         values = (self.first_day, self.last_day, self.num_reports)
         return (
             all(type(value) is int for value in values)
@@ -170,7 +170,7 @@ class BlockRow:
 def load_blocks(connection: Connection, series_id: int) -> list[BlockRow]:
     """Return the blocks of one series, oldest first.
 
-    Raises DamagedBlocksError for rows that cannot be blocks.
+    Raises DamagedBlocksError if rows cannot be valid blocks.
     """
     rows = read_rows(connection, series_id)
     doubt = next(filter(None, damages(rows)), None)
@@ -182,18 +182,18 @@ def load_blocks(connection: Connection, series_id: int) -> list[BlockRow]:
 
 
 def load_possible(connection: Connection, series_id: int | None = None) -> list[BlockRow]:
-    """Return blocks of one series or of all, oldest first within one, without damaged rows."""
+    """Return the undamaged blocks of one series or all series, oldest first within a series."""
     return [row for row in read_rows(connection, series_id) if row.is_possible]
 
 
 def read_rows(connection: Connection, series_id: int | None = None) -> list[BlockRow]:
-    """Read blocks of one series or of all as stored, oldest first within a series."""
+    """Read blocks of one series or all series unchecked, oldest first within a series."""
     smallest = select(func.min(block_counts.c.num_reports))
     of_unsealed = smallest.where(
         block_counts.c.block_id == blocks.c.id, blocks.c.sealed.is_(False)
     ).scalar_subquery()
     columns: list[Any] = [blocks.c[name] for name in BlockRow.__slots__ if name in blocks.c]
-    columns[columns.index(blocks.c.sealed)] = type_coerce(blocks.c.sealed, Integer)  # as it is
+    columns[columns.index(blocks.c.sealed)] = type_coerce(blocks.c.sealed, Integer)  # unconverted
     statement = select(*columns, of_unsealed).order_by(blocks.c.series_id, blocks.c.first_day)
     if series_id is not None:
         statement = statement.where(blocks.c.series_id == series_id)
@@ -205,11 +205,11 @@ class Doubt(NamedTuple):
     """A suspicion that a row is damaged."""
 
     reason: str
-    is_sure: bool  # it is this row; otherwise this one or its neighbor
+    is_sure: bool  # whether it is this row; otherwise it is this row or its neighbor
 
 
 def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt | None]:
-    """Return the sign of damage of each block of a series, oldest first, or None."""
+    """Return, for each block of a series (oldest first), the sign of damage or None."""
     doubts: list[Doubt | None] = [
         None
         if row.is_possible and row.last_day <= closed_through
@@ -230,7 +230,7 @@ def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt
 
 
 def count_strays(connection: Connection) -> int:
-    """Return the number of blocks that belong to no existing series."""
+    """Return the number of blocks whose series does not exist."""
     series_ids = select(series.c.id)
     statement = select(func.count()).where(blocks.c.series_id.not_in(series_ids))
     return int(connection.execute(statement).scalar_one())

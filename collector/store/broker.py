@@ -1,8 +1,8 @@
-"""The positions up to which a broker's messages are counted, next to the counters.
+"""The positions up to which a broker's messages are counted, stored with the counters.
 
-A consumer advances a position in the transaction that counts the messages before it, and only from
-the position it expects. So a message is counted once, whichever consumer counts it, however often
-it is delivered, and wherever a consumer is killed.
+A consumer advances a position in the same transaction that counts the messages before it, and only
+if the stored position is the expected one. So each message is counted once, regardless of which
+consumer counts it, how often it is delivered, and when a consumer is killed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from collector.errors import PositionError
 from collector.store.models import broker_positions, broker_skipped, broker_state
 
-_ONE = 1  # the id of the one row of the state
+_ONE = 1  # the id of the state's only row
 
 
 class Move(NamedTuple):
@@ -26,7 +26,7 @@ class Move(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A run of messages that were not counted."""
+    """A range of consecutive messages that were not counted."""
 
     partition: int
     first: int
@@ -35,13 +35,13 @@ class Skipped(NamedTuple):
 
 
 def begin(connection: Connection, today: int) -> None:
-    """Record that a broker feeds this database, unless it is recorded."""
+    """Record that a broker feeds this database, unless it is already recorded."""
     row = {"id": _ONE, "counted_before": today, "ignored_before": -1, "refused": 0}
     _insert_missing(connection, broker_state, [row])
 
 
 def leave(connection: Connection) -> None:
-    """Record that no broker feeds this database any more. The positions stay."""
+    """Record that no broker feeds this database anymore. The positions are preserved."""
     connection.execute(delete(broker_state))
 
 
@@ -53,7 +53,7 @@ def read_state(connection: Connection) -> Row[Any] | None:
 def count_before(connection: Connection, day: int, *, back: bool = False) -> None:
     """Record that every message received before this day is counted.
 
-    `back` withdraws the record for this day and later ones, because a clock was ahead.
+    `back` withdraws the record for this day and later days, because a clock was ahead.
     """
     recorded = broker_state.c.counted_before
     is_new = recorded > day if back else recorded < day
@@ -67,14 +67,14 @@ def ignore_before(connection: Connection, day: int) -> None:
 
 
 def add_refused(connection: Connection, reports: int) -> None:
-    """Count reports that were acknowledged, and then refused."""
+    """Count reports that were acknowledged, and later rejected."""
     if reports:
         total = broker_state.c.refused + reports
         connection.execute(update(broker_state).values(refused=total))
 
 
 def positions(connection: Connection, topic: str) -> dict[int, int]:
-    """Return the first offset that is not counted yet, by partition."""
+    """Return the first uncounted offset in each partition."""
     statement = select(broker_positions.c.partition, broker_positions.c.next_offset).where(
         broker_positions.c.topic == topic
     )
@@ -82,16 +82,16 @@ def positions(connection: Connection, topic: str) -> dict[int, int]:
 
 
 def start_positions(connection: Connection, topic: str, starts: dict[int, int]) -> None:
-    """Start partitions that have no position yet."""
+    """Store start positions for partitions that have no position yet."""
     rows = [{"topic": topic, "partition": p, "next_offset": at} for p, at in starts.items()]
     if rows:
         _insert_missing(connection, broker_positions, rows)
 
 
 def move(connection: Connection, topic: str, moves: Iterable[Move]) -> None:
-    """Advance positions, in the order of their partitions, so that two never wait for each other.
+    """Advance positions, sorted by partition to avoid deadlocks.
 
-    Raises PositionError if a position is not the expected one because another consumer counted.
+    Raises PositionError if a position is unexpected, because a different consumer has counted.
     """
     for step in sorted(moves):
         changed = connection.execute(

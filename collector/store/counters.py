@@ -1,4 +1,4 @@
-"""The counters of open days: the sums that a commit adds to the stored ones.
+"""The counters of open days, and the sums that a commit adds to the stored counters.
 
 Bit counts are one wide integer: k lanes of 32 bits, added with one addition.
 
@@ -7,10 +7,10 @@ spread integers contains every bit's count side by side. No carry crosses a lane
 reports.
 
 Many reports are first summed bit-sliced: plane p of a stack contains, for each bit, bit p of its
-count, and three words of one plane become one of it and one of the next (a carry-save adder, as in
-Harley and Seal's population count: Warren, Hacker's Delight, 2nd edition, section 5-1). Cells of
-about one size are summed side by side, in one wide word, so that Python's cost of an operation is
-paid once for all of them.
+count, and three words of one plane become one word of that plane and one word of the next (a
+carry-save adder, as in Harley and Seal's population count: Warren, Hacker's Delight, 2nd edition,
+section 5-1). Cells of similar size are summed side by side in one wide word, so that Python's cost
+per operation is paid only once for all of them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Cell(NamedTuple):
 
 
 class CohortSum(NamedTuple):
-    """The number of reports of one cohort, and the counts of their bits as stored lanes."""
+    """The number of reports in one cohort, and their bit counts as stored lanes."""
 
     num_reports: int
     lanes: bytes
 
     def plus(self, other: CohortSum) -> CohortSum:
-        """Add the sum of other reports. Raises CounterFullError if a lane could overflow."""
+        """Return the sum with other reports. Raises CounterFullError if a lane could overflow."""
         total = self.num_reports + other.num_reports
         if total > MAX_COUNT:
             raise CounterFullError(
@@ -59,13 +59,13 @@ Additions = Mapping[Place, Mapping[int, Sequence[bytes]]]  # the bits of reports
 
 
 def sum_cells(additions: Additions) -> dict[Cell, CohortSum]:
-    """Return the sum of the reports of each cell.
+    """Return the sum of the reports in each cell.
 
     Cells are sorted by key, so that the rows do not reveal the order of arrival.
     """
     sums: dict[Cell, CohortSum] = {}
     for place, cohorts in sorted(additions.items()):
-        if not cohorts:  # all reports were refused
+        if not cohorts:  # all reports were rejected
             continue
         lanes = lane_sums(cohorts)
         for cohort in sorted(cohorts):
@@ -75,13 +75,13 @@ def sum_cells(additions: Additions) -> dict[Cell, CohortSum]:
 
 LANE_BYTES = 4
 MAX_COUNT = (1 << 32) - 1
-_WORD_BYTES = 4096  # of cells that are summed side by side; wider words are no faster
+_WORD_BYTES = 4096  # for cells that are summed side by side; wider words are not faster
 
 
 def lane_sums(cells: Mapping[int, Sequence[bytes]]) -> dict[int, bytes]:
     """Return the lanes of each cell's reports, by cohort.
 
-    Each cell has one or more reports, fewer than 2**32, all of one length.
+    Each cell has at least one report and fewer than 2**32, all of the same length.
     """
     sums: dict[int, bytes] = {}
     num_bytes = len(next(iter(cells.values()))[0])
@@ -96,7 +96,7 @@ def lane_sums(cells: Mapping[int, Sequence[bytes]]) -> dict[int, bytes]:
 
 
 def _blocks(cells: Mapping[int, Sequence[bytes]], most: int) -> Iterator[list[int]]:
-    """Yield groups of cohorts of similar size: none has less than half of another's reports."""
+    """Yield groups of cohorts of similar size, which differ by at most a factor of two."""
     block: list[int] = []
     for cohort in sorted(cells, key=lambda cohort: len(cells[cohort]), reverse=True):
         if block and (len(block) == most or 2 * len(cells[cohort]) < len(cells[block[0]])):
@@ -108,7 +108,7 @@ def _blocks(cells: Mapping[int, Sequence[bytes]], most: int) -> Iterator[list[in
 
 
 def _spread(planes: Sequence[int], num_bits: int) -> bytes:
-    """Return the lanes of the counts in the planes. Eight planes fill one byte of every lane."""
+    """Convert bit planes to lanes of counts. Eight planes fill one byte of every lane."""
     lanes = bytearray(num_bits * LANE_BYTES)
     ones = int.from_bytes(b"\x01" * num_bits, "little")
     for start in range(0, len(planes), 8):

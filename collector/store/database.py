@@ -1,4 +1,4 @@
-"""The collector's database: its `Program`, the locks of its writers, and its writability check."""
+"""The collector's database: its `Program`, its writers' locks, and a check that it is writable."""
 
 import os
 from contextlib import AbstractContextManager
@@ -13,8 +13,8 @@ from rappor_server import backup, database
 from rappor_server.database import Program
 from rappor_server.errors import StorageError
 
-# Advisory locks of PostgreSQL, fixed numbers. Transactions that add reports share the gate;
-# closing days or changing metrics needs it exclusively. Writers take turns at the counters.
+# PostgreSQL advisory locks, with fixed numbers. Transactions that add reports share the gate;
+# closing days or changing metrics locks it exclusively. The second lock serializes counter updates.
 GATE_LOCK = 0x7261_7070_6F72
 MIGRATION_LOCK = GATE_LOCK + 1
 FOLD_LOCK = GATE_LOCK + 2
@@ -36,7 +36,7 @@ served_alone = partial(database.alone_on_sqlite, process="collector")
 
 
 class CollectorDatabase(database.Database):
-    """The transactions of the collector on its database."""
+    """The collector's database, with its kinds of transactions."""
 
     def __init__(self, engine: Engine, *, max_seconds: float = 120.0) -> None:
         super().__init__(engine, COLLECTOR, max_seconds=max_seconds)
@@ -54,11 +54,7 @@ class CollectorDatabase(database.Database):
         return self.locked(f"pg_advisory_xact_lock({GATE_LOCK})")
 
     def fold(self) -> AbstractContextManager[Connection]:
-        """Return a transaction that moves counters of closed days; one at a time, next to reports.
-
-        Nothing is added to a closed day, so the gate is shared: reports are still counted if the
-        database has more than one writer.
-        """
+        """Return a transaction that moves closed days' counters, one at a time, among reports."""
         return self.locked(
             f"pg_advisory_xact_lock({FOLD_LOCK})", f"pg_advisory_xact_lock_shared({GATE_LOCK})"
         )

@@ -2,7 +2,7 @@
 
 Every statement is a round trip to PostgreSQL. In both databases it is also a moment in which the
 thread that reads requests may take over the interpreter. So related rows go into one statement,
-whatever their number. Everything else in this package uses SQLAlchemy.
+regardless of their number. All other code in this package uses SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rappor_server.database import COMMIT_SETTING, refuse_unsafe_commits
 
 _ROWS_AT_ONCE = 100  # older versions of SQLite allow 999 parameters per statement
 
-# All text in these statements is our own; values are bound parameters.
+# All text in these statements is constant; values are bound parameters.
 _OPEN = (
     f"SELECT version, {', '.join(BatchRow._fields)} FROM state "  # noqa: S608
     "LEFT JOIN batches ON batch_hash"
@@ -36,7 +36,7 @@ _WRITE = (
 )
 
 
-Opened = tuple[int, dict[bytes, BatchRow]]  # the state's version, and batches counted before
+Opened = tuple[int, dict[bytes, BatchRow]]  # the state's version, and known batches
 
 
 def statements(*, is_postgresql: bool) -> SqliteStatements | PostgresqlStatements:
@@ -45,7 +45,7 @@ def statements(*, is_postgresql: bool) -> SqliteStatements | PostgresqlStatement
 
 
 class SqliteStatements:
-    """The statements for SQLite, whose one writer at a time (`BEGIN IMMEDIATE`) is the gate."""
+    """The statements for SQLite; its single writer (`BEGIN IMMEDIATE`) replaces the gate."""
 
     def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
         """Return the version of the state, and the batches that were counted before, by hash."""
@@ -58,9 +58,9 @@ class SqliteStatements:
     def save(
         self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
     ) -> None:
-        """Remember batches, and add sums to the counters, both in the order of their keys.
+        """Store batches, and add sums to the counters, both sorted by key.
 
-        Raises CounterFullError. A known batch id raises the driver's IntegrityError.
+        Raises CounterFullError, or the driver's IntegrityError if a batch id is known.
         """
         driver = _driver(connection)
         for rows in _chunks(batches):
@@ -74,7 +74,7 @@ class SqliteStatements:
 class PostgresqlStatements:
     """The statements for PostgreSQL, with one array per column; fixed texts are prepared once.
 
-    Writers take turns from reading the counters to the commit.
+    Only one writer at a time runs from reading the counters to the commit.
     """
 
     _gate = f"SELECT {COMMIT_SETTING}, pg_advisory_xact_lock_shared(%b)"
@@ -89,7 +89,7 @@ class PostgresqlStatements:
     )
 
     def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
-        """Wait for transactions that close days, and read as for SQLite.
+        """Wait for transactions that close days, then read as `SqliteStatements.open` does.
 
         Raises StorageError if the commit would not be synced.
         """

@@ -1,4 +1,4 @@
-"""The tables of the collector. Days are whole days since 1970-01-01 (UTC).
+"""The collector's tables. Days are whole days since 1970-01-01 (UTC).
 
 No table has a column for an address, a header, a time of arrival or an order of arrival. In SQLite
 the tables are stored by their key (`WITHOUT ROWID`), so that not even the order of rows reveals the
@@ -32,7 +32,7 @@ state = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("version", BigInteger, nullable=False),
-    Column("last_day", Integer),  # the last one that a collector has seen; null: unknown
+    Column("last_day", Integer),  # the last day that a collector has seen; null if unknown
 )
 
 
@@ -46,13 +46,13 @@ metrics = Table(
     metadata,
     Column("name", String(128), primary_key=True),
     Column("params_id", String(32), primary_key=True),
-    Column("position", Integer, nullable=False),  # the highest of a name is its current version
+    Column("position", Integer, nullable=False),  # a name's highest is its current version
     Column("definition", Text, nullable=False),
     Column("retired", Boolean, nullable=False),
     Column("paused", Boolean, nullable=False, server_default=false()),
 )
 
-# A day at or before `closed_through` accepts no reports of the metric, whatever the clock says.
+# A day at or before `closed_through` accepts no reports for the metric, regardless of the clock.
 frontiers = Table(
     "frontiers",
     metadata,
@@ -60,7 +60,7 @@ frontiers = Table(
     Column("closed_through", Integer, nullable=False),
 )
 
-# A series can be added up: it has one name (each sub-metric has its own) and one params_id.
+# A series can be summed: it has one name (each sub-metric has its own) and one params_id.
 series = Table(
     "series",
     metadata,
@@ -119,7 +119,7 @@ batches = Table(
     sqlite_with_rowid=False,
 )
 
-# How far the messages of a broker are counted: next_offset is the first that is not.
+# The positions in a broker's messages: next_offset is the first uncounted message.
 broker_positions = Table(
     "broker_positions",
     metadata,
@@ -129,7 +129,7 @@ broker_positions = Table(
     sqlite_with_rowid=False,
 )
 
-# Messages that were not counted, and why. Their contents are in the broker, not here.
+# Messages that were not counted, and the reasons. Their contents are only in the broker.
 broker_skipped = Table(
     "broker_skipped",
     metadata,
@@ -141,8 +141,9 @@ broker_skipped = Table(
     sqlite_with_rowid=False,
 )
 
-# One row if a broker feeds this database. Every message of a day before `counted_before` is
-# counted; those before `ignored_before` never will be; `refused`: acknowledged, not counted.
+# One row if a broker feeds this database. Every message from a day before `counted_before` is
+# counted. Messages before `ignored_before` never will be. `refused` counts acknowledged, uncounted
+# reports.
 broker_state = Table(
     "broker_state",
     metadata,
@@ -164,7 +165,7 @@ raw_reports = Table(
     sqlite_with_rowid=False,
 )
 
-# `secret_hash`: SHA-256.  `created`, `revoked`: days; null while the key is valid.
+# `secret_hash` is SHA-256. `created` and `revoked` are days; `revoked` is null while valid.
 keys = Table(
     "keys",
     metadata,
@@ -176,7 +177,7 @@ keys = Table(
     Column("revoked", Integer),
 )
 
-# Actions of admins and analysts, never of devices, so a time is stored.
+# Actions by admins and analysts, never by devices, so a time may be stored.
 audit = Table(
     "audit",
     metadata,

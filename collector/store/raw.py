@@ -1,4 +1,4 @@
-"""Raw reports, for metrics that keep them."""
+"""Raw reports, for metrics that store them."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from collector.store.models import raw_reports
 from rappor_server.errors import StorageError
 
 Key = tuple[int, int, bytes]  # day, cohort, and a random mark that distinguishes equal reports
-RawRow = tuple[int, int, int, bytes, bytes]  # like the columns: series, day, cohort, mark, bits
+RawRow = tuple[int, int, int, bytes, bytes]  # the columns: series, day, cohort, mark, bits
 FIRST: Key = (-1, -1, b"")
 
 
@@ -22,13 +22,13 @@ def keep_raw(connection: Connection, rows: list[RawRow]) -> None:
 
 
 def delete_raw(connection: Connection, series_id: int, before: int) -> int:
-    """Delete the raw reports of a series from days before `before`; return their number."""
+    """Delete a series' raw reports for days before `before`; return their number."""
     old = (raw_reports.c.series_id == series_id, raw_reports.c.day < before)
     return connection.execute(delete(raw_reports).where(*old)).rowcount
 
 
 def count_raw(connection: Connection, series_id: int, first: int, last: int) -> int:
-    """Return the number of stored raw reports of a series, for days from `first` to `last`."""
+    """Return the number of a series' stored raw reports, for days from `first` to `last`."""
     which = _of_days(series_id, first, last)
     statement = select(func.count()).select_from(raw_reports).where(*which)
     return int(connection.execute(statement).scalar_one())
@@ -64,7 +64,7 @@ def raw_page(
 def raw_cohort_page(
     connection: Connection, where: tuple[int, int, int], after: bytes, limit: int
 ) -> list[tuple[bytes, bytes]]:
-    """Return the next (mark, bits) after a mark, by mark, of `where`: (series_id, day, cohort)."""
+    """Return the next (mark, bits) pairs after a mark, in the cell (series_id, day, cohort)."""
     mark = raw_reports.c.mark
     statement = (
         select(mark, raw_reports.c.bits)
@@ -76,7 +76,7 @@ def raw_cohort_page(
 
 
 def _stored(value: object) -> bytes:
-    """Return the stored bytes. Raises StorageError for text or a number, which is damage.
+    """Return the stored bytes. Raises StorageError if the value is damaged and has another type.
 
     SQLite stores a type with each value, which damage can change, too.
     """
@@ -87,7 +87,7 @@ def _stored(value: object) -> bytes:
 
 
 def delete_raw_cohort(connection: Connection, where: tuple[int, int, int], limit: int) -> int:
-    """Delete up to `limit` reports of (series_id, day, cohort) by mark; return their number."""
+    """Delete up to `limit` reports in the cell (series_id, day, cohort); return their number."""
     mark = raw_reports.c.mark
     some = select(mark).where(*_of_cohort(*where)).order_by(mark).limit(1).offset(limit - 1)
     last = connection.execute(some).scalar()

@@ -1,4 +1,4 @@
-"""The statements on metrics, series and closed days, on keys, and on the audit log."""
+"""The SQL statements for metrics, series, closed days, keys and the audit log."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ def touch_state(connection: Connection) -> None:
 
 
 def read_last_day(connection: Connection) -> tuple[int | None, datetime | None]:
-    """Return the last day that a collector has seen, and the time of PostgreSQL's own clock."""
+    """Return the last day that a collector has seen, and the current time from PostgreSQL."""
     clock = func.now() if connection.dialect.name == "postgresql" else null()
     row = connection.execute(select(state.c.last_day, clock)).one()
     return row[0], row[1]
@@ -65,16 +65,16 @@ def load_frontiers(connection: Connection) -> dict[str, int]:
 
 
 def start_frontier(connection: Connection, metric: str, closed_through: int) -> None:
-    """Record the last closed day of a new metric; later days are open."""
+    """Record the last closed day for a new metric; later days are open."""
     connection.execute(insert(frontiers).values(metric=metric, closed_through=closed_through))
 
 
 def advance_frontiers(connection: Connection, closed_through: Mapping[str, int]) -> None:
-    """Close the days of each metric up to the given one, unless more days are closed."""
+    """Close each metric's days up to its given day, unless more days are already closed."""
     names_of: dict[int, list[str]] = {}
     for name, day in closed_through.items():
         names_of.setdefault(day, []).append(name)
-    for day, names in names_of.items():  # reports wait for this, so one statement per day
+    for day, names in names_of.items():  # reports wait for this: one statement per day
         for start in range(0, len(names), _NAMES_AT_ONCE):
             some = frontiers.c.metric.in_(names[start : start + _NAMES_AT_ONCE])
             behind = frontiers.c.closed_through < day
@@ -94,7 +94,7 @@ class MetricVersionRow:
 
 
 def current_version(metric: Metric, versions: Sequence[MetricVersionRow]) -> MetricVersionRow:
-    """Return the row that makes this the current version of its name, among `versions`."""
+    """Return a row that makes a metric the current version of its name."""
     top = versions[-1].position if versions else 0
     is_top = bool(versions) and versions[-1].params_id == metric.params_id
     return MetricVersionRow(
@@ -133,12 +133,12 @@ class CollectorAuditRow:
 
 
 def load_keys(connection: Connection) -> Sequence[Row[Any]]:
-    """Load the rows of all keys, revoked ones too, oldest first."""
+    """Load the rows of all keys, including revoked keys, oldest first."""
     return connection.execute(select(keys).order_by(keys.c.created, keys.c.key_id)).all()
 
 
 def save_key(connection: Connection, **values: str | int | bytes) -> None:
-    """Insert a key; `values` are those of its columns."""
+    """Insert a key; `values` are its columns."""
     connection.execute(insert(keys).values(values))
 
 

@@ -1,10 +1,10 @@
-"""The comparison of a device's answers with those that its metric's declaration requires.
+"""The comparison of a device's answers with the answers that its metric's declaration requires.
 
-Devices draw random values over some periods, also after the metric expires, in two runs. With
-almost no noise a report is its answer: each must be the one that the declaration requires, and none
-may be missing or extra. This tests a device's cap, its periods and its last day. With the declared
-noise, the bits of each kind of answer (a value, the fallback, `other`, no data) have the declared
-chances.
+Devices record random values over some periods, even after the metric expires, in two runs. In the
+first run, there is almost no noise, so a report shows its answer: each answer must be the required
+one, and none may be missing or extra. This tests a device's cap, its periods and its last day. With
+the declared noise, the bits of each kind of answer (a value, the fallback, `other`, no data) must
+have the declared probabilities.
 """
 
 import os
@@ -28,15 +28,15 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
 PART: Final = "answers"
-PERIODS = 9  # the minimum; more if needed to record more values than the cap
+PERIODS = 9  # the minimum; more if needed to exceed the cap
 MAX_PERIODS = 45
-MORE_VALUES = 5  # the number of values above the cap from which devices draw
+MORE_VALUES = 5  # devices draw from this many values more than the cap
 AFTER = (1, 2, 3, 30, 366)  # periods after the one in which the metric expires
 ODD_VALUES = ("", "x" * 400, "\u96ea \u2603")
 
 
 class Memory:
-    """The values of one metric in the ledger: first the fallback, or all values together."""
+    """The expected ledger of one metric, which begins with the fallback, or with all values."""
 
     def __init__(self, metric: Metric, cohort: int) -> None:
         self._metric, self._cohort = metric, cohort
@@ -64,8 +64,8 @@ def expected_answers(
 ) -> dict[int, tuple[int, str]]:
     """Return the expected reports of a device by day, as B of the answer and its kind.
 
-    They follow docs/protocol.md and docs/client.md, not the client: one per period, of its first
-    value, up to `max_reports` and the day of expiry.
+    They follow docs/protocol.md and docs/client.md, not the client: one report per period, for its
+    first value, up to `max_reports` and the day of expiry.
     """
     memory, last = Memory(metric, cohort), None
     answers: dict[int, tuple[int, str]] = {}
@@ -92,13 +92,13 @@ def nearly_clear(metric: Metric) -> Metric:
 
 
 class Lived(NamedTuple):
-    """The counts of reports of devices with random values, compared with the expected ones."""
+    """The report counts of devices with random values, compared with the expected reports."""
 
-    another: int  # reports with another answer
+    another: int  # reports with an unexpected answer
     missing: int
     extra: int
     total: int  # the number of expected reports
-    # By kind of answer: the last report of each device, and B of its answer.
+    # For each kind of answer, the last report of each device and B of its answer.
     kinds: dict[str, list[tuple[bytes, int]]]
 
 
@@ -117,7 +117,7 @@ def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterato
     name, k, chance = metric.base_name, metric.params.num_bits, 1 / PROBABILITY_SCALE
     if metric.params.scheme.symbols:
         chance = (k - 1) / PROBABILITY_SCALE
-    elif k > 1:  # two bits are wrong
+    elif k > 1:  # at least two bits are wrong
         chance = (k / PROBABILITY_SCALE) ** 2
     p_value = (
         float(stats.binom.sf(clear.another - 1, clear.total, chance)) if clear.another else 1.0
@@ -189,7 +189,7 @@ def _compared(metric: Metric, steps: list[tuple[Step, ...]], rows: list[list[See
 
 
 def _noise_of(metric: Metric, kind: str, pairs: list[tuple[bytes, int]]) -> Check:
-    """Check one report of each device with a kind of answer, by set and clear bits."""
+    """Check the noise in one report per device, for one kind of answer, by set and clear bits."""
     params = metric.params
     shown = permanent_table([int.from_bytes(bits, "little") for bits, _ in pairs], params.num_bits)
     held = permanent_table([answer for _, answer in pairs], params.num_bits)

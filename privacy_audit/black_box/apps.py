@@ -1,10 +1,10 @@
-"""The audit of an app that contains the client, by its requests and files.
+"""The audit of an app that contains the client, based on its requests and files.
 
 The app is a program with a collector and a disk. Devices of two groups record different values. The
-audit only uses what an app does: open, record, send, withdraw, close. Anything in the files about a
-value must depend on a device's own secret. So nothing may appear in the files of all devices with
-one value and of none with the other: no raw values, encodings of them, digests without the secret,
-or places of a finished period. Every run of three bytes is examined.
+audit uses only operations of an app: open, record, send, withdraw, close. Anything in the files
+about a value must depend on a device's own secret. So no byte sequence may appear in the files of
+all devices with one value but no device with the other. This covers raw values, encodings, digests
+without the secret, and places of finished periods. Every sequence of three bytes is examined.
 """
 
 import tempfile
@@ -36,18 +36,18 @@ HEADERS = {
     "User-Agent": "rappor/1",
     "Content-Type": "application/vnd.rappor.batch",
     "Content-Encoding": "gzip",
-}  # of docs/client.md, in addition to Host and Content-Length
+}  # the headers in docs/client.md, in addition to Host and Content-Length
 SHORTEST = 6  # the minimum number of bytes of a value that is searched for in files
-RUN = 16  # the number of bytes of a state that only one device has
-LENGTHS = 3, 6  # the lengths of runs of bytes that devices with one value share
-MIN_RUNS = 6  # consecutive runs that reveal a secret of 22 bytes or more
+RUN = 16  # the length of a byte sequence that only one device's state can contain
+LENGTHS = 3, 6  # the lengths of byte sequences shared by devices with the same value
+MIN_RUNS = 6  # consecutive sequences that reveal a secret of 22 bytes or more
 
 
 def app_checks(chosen: list[Metric], command: str, processes: int, devices: int) -> Iterator[Check]:
     """Yield all checks of an app.
 
     Args:
-        chosen: The metrics; those for which `record` does not queue a report at once are left out.
+        chosen: The metrics; skips those for which `record` queues no report immediately.
         command: The program.
         processes: The number of programs that run at the same time.
         devices: The number of devices in each group.
@@ -63,7 +63,7 @@ def app_checks(chosen: list[Metric], command: str, processes: int, devices: int)
         name="audit-often", max_reports_per_period=2 * OFTEN, max_reports=2 * OFTEN, lives=None,
         platforms=(APP,), no_data=None,
     )  # fmt: skip
-    metrics.append(often)  # a device sends several batches of it
+    metrics.append(often)  # a device sends several batches for it
     file = MetricsFile({metric.name: metric for metric in metrics})
     pairs = {m.name: disjoint(m, values_of(m)) for m in metrics}
     groups = [{name: pair[which] for name, pair in pairs.items()} for which in (0, 1)]
@@ -80,7 +80,7 @@ def app_checks(chosen: list[Metric], command: str, processes: int, devices: int)
         try:
             seen = [task.result() for task in tasks]
         finally:
-            pool.shutdown(cancel_futures=True)  # an error drops what has not begun
+            pool.shutdown(cancel_futures=True)  # an error drops pending tasks
     yield from _of_requests(file, seen, own=command.endswith(OWN_MODULE))
     yield from _of_withdrawals(seen)
     yield from _of_files(seen, groups)
@@ -115,7 +115,7 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
     tries = sum(len(device.refused) for device in devices)
     yield _exact("a request that failed is sent again, once, as it was", again, tries)
     if any(check.broken(1e-9) for check in checks):
-        return  # bodies that cannot be read
+        return  # some bodies cannot be read
     reports = [
         Counter(
             group.metric
@@ -157,7 +157,7 @@ def _of_withdrawals(devices: list[AppDevice]) -> Iterator[Check]:
 
 
 def _runs(data: bytes) -> set[bytes]:
-    """Return all runs of bytes that may be random: few equal bytes, no text, no zeros."""
+    """Return all byte sequences that may be random: few equal bytes, no text, no zeros."""
     runs = {data[start : start + RUN] for start in range(len(data) - RUN + 1)}
     return {
         run for run in runs
@@ -201,10 +201,10 @@ def _alike(first: Sequence[bytes], second: Sequence[bytes], when: str) -> Iterat
 
 
 def most_distinct(left: Sequence[bytes], right: Sequence[bytes], length: int) -> tuple[float, str]:
-    """Return the run of bytes that best separates two groups: corrected p-value, and where it is.
+    """Return the corrected p-value and place of the byte sequence that best separates two groups.
 
-    It uses the hypergeometric law of which devices' files contain it, over all runs that are in
-    enough files to reveal anything.
+    It uses the hypergeometric law for the devices whose files contain a sequence, over all
+    sequences in enough files to reveal anything.
     """
     runs = [_numbered_runs(data, length) for data in (*left, *right)]
     values, first = np.unique(np.concatenate(runs), return_inverse=True)

@@ -1,14 +1,14 @@
-"""The trials of a scenario, and three attacks on them.
+"""The trials of a scenario, and three attacks on these trials.
 
 The worlds are chosen by a fair coin, and secrets are fresh. The attacks are the declared likelihood
 ratio, averaging, and a classifier.
 
-The likelihood ratio states how sure it is, so its threshold comes from the scores of all trials,
-without using their worlds; it is judged on all trials. Its bound stays valid: given the reports,
-the claim bounds the chance of a right guess. The three attacks are also chosen and tuned on one
-part of the trials with their worlds, and judged on the other. That detects clients that do not do
-as they declare. (The classifier is the idea of DP-Sniper, Bichsel et al. 2021.) Each of the two
-judgments has half of the level.
+The likelihood ratio states its own certainty, so its threshold comes from the scores of all trials,
+without their worlds, and it is evaluated on all trials. Its bound remains valid because, given the
+reports, the claim bounds the probability of a right guess. In addition, the three attacks are tuned
+on one part of the trials with their worlds, and evaluated on the other part. That detects clients
+that do not behave as declared. (The classifier is the idea of DP-Sniper, Bichsel et al. 2021.) Each
+of the two evaluations has half of the level.
 """
 
 import math
@@ -33,8 +33,8 @@ ATTACKS = ("likelihood ratio", "averaging", "classifier")
 SIDES: tuple[Side, ...] = ("both", "first", "second")
 THRESHOLDS = 400
 REPORTS_A_CHUNK = 20_000
-MAX_TRAINING = 60_000  # trials to which the classifier is fitted
-MIN_RIGHT = 20  # right guesses in the training part: a rarer event is noise
+MAX_TRAINING = 60_000  # the maximum number of trials to which the classifier is fitted
+MIN_RIGHT = 20  # the minimum number of right guesses in the training part; rarer events are noise
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,21 @@ class Attack:
     """An attack that was chosen on the training trials."""
 
     name: str  # one of ATTACKS
-    side: Side  # the worlds that it guesses
-    threshold: float  # of the score's size
+    side: Side  # the worlds that the attack guesses
+    threshold: float  # the threshold for the absolute score
 
 
 @dataclass(frozen=True)
 class AttackResult:
-    """The outcome of an attack on the trials on which it is judged."""
+    """The outcome of an attack on its evaluation trials."""
 
     attack: Attack
     trials: int  # the number of trials
     guesses: int  # the number of guesses
     right: int  # the number of right guesses
     bound: float  # the lower bound in nats
-    reached: float  # the epsilon of the share of right guesses, the log of its odds
-    p_value: float  # of the claim
+    reached: float  # the point estimate of epsilon: the log odds of right guesses
+    p_value: float  # the p-value of the claim
     # The epsilon that this many guesses could distinguish from the claim with probability `POWER`;
     # infinite if no number of right guesses could.
     needed: float
@@ -65,14 +65,14 @@ class AttackResult:
 def attack(
     table: NDArray[np.float32], world: Integers, claim: float, level: float, training: float
 ) -> AttackResult:
-    """Return the better of an attack without training, and of one chosen on training trials.
+    """Return the better of an attack without training and an attack chosen on training trials.
 
     `table` has shape (n, features). `world` has shape (n,), 0 or 1 by a fair coin. `training` is a
-    share of the trials.
+    fraction of the trials.
     """
     cut = round(len(table) * training)
     scores = _scores(table, world, cut)
-    ratio = {ATTACKS[0]: scores[ATTACKS[0]]}  # log odds, if the client does as it declares
+    ratio = {ATTACKS[0]: scores[ATTACKS[0]]}  # log odds, if the client behaves as declared
     odds = {ATTACKS[0]: 1 / (1 + np.exp(-np.abs(ratio[ATTACKS[0]])))}
     declared = _chosen(ratio, odds, level / 2, 1.0, 0)
     first = {name: score[:cut] for name, score in scores.items()}
@@ -101,7 +101,7 @@ def _chosen(
         scores: The scores by attack.
         correct: Whether the guess of each trial is right, or how likely that is.
         level: The level of the bound.
-        scale: The number of judged trials for each of these trials.
+        scale: The number of evaluation trials per training trial.
         min_right: The minimum number of right guesses for a threshold to be considered.
     """
     best, chosen = -1.0, Attack(ATTACKS[0], "both", 0.0)
@@ -126,7 +126,7 @@ def _chosen(
 def _judged(
     chosen: Attack, score: Floats, world: Integers, claim: float, level: float
 ) -> AttackResult:
-    """Return one of two judgments, at half of the level: its p-value is doubled."""
+    """Return one of two evaluations, at half of the level, so that its p-value is doubled."""
     mask = _guessable(score, chosen.side) & (np.abs(score) >= chosen.threshold)
     guesses, right = int(mask.sum()), int(((score > 0) == (world == 0))[mask].sum())
     reached = max(0.0, math.log((right + 0.5) / (guesses - right + 0.5))) if guesses else 0.0
@@ -137,7 +137,7 @@ def _judged(
 
 
 def _scores(table: NDArray[np.float32], world: Integers, cut: int) -> dict[str, Floats]:
-    """Return a score for each attack, above 0 for world 0; fit the classifier before `cut`."""
+    """Return each attack's scores, positive for world 0; fit the classifier before `cut`."""
     scores = {
         ATTACKS[0]: np.asarray(table[:, LIKELIHOOD], dtype=np.float64),
         ATTACKS[1]: np.asarray(table[:, AVERAGE], dtype=np.float64),
@@ -158,7 +158,7 @@ def _guessable(score: Floats, side: Side) -> NDArray[np.bool_]:
 
 
 def _ends(size: Floats) -> Integers:
-    """Return the possible thresholds in falling sizes: ties stay together, at most `THRESHOLDS`."""
+    """Return up to `THRESHOLDS` possible thresholds by decreasing size, without splitting ties."""
     ends = np.flatnonzero(np.append(size[:-1] != size[1:], True)) if len(size) else np.arange(0)
     if len(ends) > THRESHOLDS:
         ends = ends[np.unique(np.geomspace(1, len(ends), THRESHOLDS).astype(int) - 1)]
@@ -166,16 +166,16 @@ def _ends(size: Floats) -> Integers:
 
 
 class Trials(NamedTuple):
-    """The numbers that the attacks use, and sums for the tests of the noise; never reports."""
+    """The features for the attacks and the sums for the noise tests, without any reports."""
 
     features: NDArray[np.float32]  # shape (n, number)
     world: Integers  # shape (n,)
-    wrong: int  # trials with an unexpected number of reports, or with several cohorts
+    wrong: int  # the number of trials with an unexpected number of reports or several cohorts
     noise: NoiseSums | None
 
 
 def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
-    """Run a number of trials of a scenario. Random throughout: no seed.
+    """Run a number of trials of a scenario, with fresh randomness instead of a seed.
 
     Raises:
         AuditedClientError: The client fails.
@@ -208,7 +208,7 @@ def chunks(scenario: Scenario, trials: int) -> list[int]:
 
 
 def joined(parts: list[Trials]) -> Trials:
-    """Join the chunks of one scenario."""
+    """Join the chunks of one scenario's trials."""
     sums = [part.noise for part in parts if part.noise is not None]
     return Trials(
         np.concatenate([part.features for part in parts]),

@@ -1,6 +1,6 @@
-"""Bounds of epsilon from numbers of right guesses, by exact binomial laws, and their power.
+"""Bounds on epsilon from numbers of right guesses, by exact binomial laws, and their power.
 
-An attack names a world or abstains. If the worlds are drawn by a fair coin and the reports are
+An attack guesses a world or abstains. If the worlds are drawn by a fair coin and the reports are
 epsilon-indistinguishable, a guess is right with probability at most e^epsilon / (1 + e^epsilon). So
 the number of right guesses among those made has a binomial tail, and the bound of Clopper and
 Pearson (1934) on its chance yields a bound on epsilon.
@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy import stats
 
-POWER = 0.95  # the probability with which the faults and bounds named by the audit are detected
+POWER = 0.95  # the probability with which the audit detects the faults and bounds that it states
 HIGHEST = 30.0  # nats: no feasible number of trials can prove a larger bound
 
 
@@ -29,7 +29,7 @@ def lower_bound(right: int, guesses: int, level: float) -> float:
 
 
 def claim_p_value(right: int, guesses: int, claim: float) -> float:
-    """Return the probability of at least this many right guesses if the claimed epsilon holds."""
+    """Return the p-value: P(at least this many right guesses if the claimed epsilon holds)."""
     if guesses == 0:
         return 1.0
     return float(stats.binom.sf(right - 1, guesses, _chance(claim)))
@@ -38,7 +38,7 @@ def claim_p_value(right: int, guesses: int, claim: float) -> float:
 def detectable(guesses: int, claim: float, level: float) -> float:
     """Return the smallest epsilon that this many guesses would distinguish from the claim, in nats.
 
-    It is found with probability `POWER`, at this level. `inf` if there are too few guesses.
+    It is detected with probability `POWER` at this level. `inf` if there are too few guesses.
     """
     if guesses == 0:
         return math.inf
@@ -71,9 +71,9 @@ def count_p_value(count: int, total: int, chance: float) -> float:
 def bennett_p_value(z: float, variance: float, largest: float) -> float:
     """Bound the two-sided p-value of a sum of independent terms (Bennett 1962).
 
-    It holds for any number of terms: a dozen reports whose bits are rarely set are far from normal.
-    `z` is the sum in standard deviations, `variance` is that of the sum, and `largest` is the
-    maximum of a term.
+    The bound holds for any number of terms, whereas a dozen reports with rarely set bits are far
+    from normal. `z` is the sum in standard deviations, `variance` is the variance of the sum, and
+    `largest` is the maximum of a term.
     """
     u = abs(z) * largest / math.sqrt(max(variance, 1e-12))
     exponent = max(variance, 1e-12) / largest**2 * ((1 + u) * math.log1p(u) - u)
@@ -81,9 +81,9 @@ def bennett_p_value(z: float, variance: float, largest: float) -> float:
 
 
 def student_p_value(t: float, devices: int) -> float:
-    """Return the two-sided p-value of a mean over devices in estimated standard errors.
+    """Return the two-sided p-value of a mean over devices, given in estimated standard errors.
 
-    There may be only a dozen devices: the normal law would call them wrong too often.
+    There may be only a dozen devices, for which a normal law would raise too many false alarms.
     """
     return float(2 * stats.t.sf(abs(t), max(devices - 1, 1)))
 

@@ -1,8 +1,8 @@
-"""`Check`: a claim that was tested, what was found, and the smallest fault that it would detect.
+"""`Check`: a tested claim, the finding, and the smallest fault that the test would detect.
 
-A claim that held means nothing without that fault, which is printed next to it. The fault is
-detected with probability `POWER` at the level of each test, which is known once an audit has all
-its tests.
+A claim that held is meaningless without this smallest fault, which is printed next to it. The fault
+is detected with probability `POWER` at the level of each test, which is known once an audit knows
+the number of tests.
 """
 
 import math
@@ -21,18 +21,18 @@ Method = Literal["attack", "test", "exact"]
 Verdict = Literal["held", "broken", "not tested"]
 
 
-Smallest = Callable[[float], str]  # the smallest fault detected at a level, as text; "": none
+Smallest = Callable[[float], str]  # maps a level to the smallest detected fault as text; "" if none
 
 
 def all_of(what: str) -> Smallest:
-    """Return the power of a check that covers all cases: it detects any fault."""
+    """Return the power of a check that covers all cases, so that it detects any fault."""
     return lambda _: what
 
 
 def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
-    """Return the power of a check that counts faulty ones among `number` observations.
+    """Return the power of a check that counts faults among `number` observations.
 
-    Honest ones look faulty with probability `chance`. With `number` 0 it detects nothing.
+    Honest observations look faulty with probability `chance`. If `number` is 0, none is detected.
     """
 
     def text(level: float) -> str:
@@ -43,12 +43,12 @@ def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
 
 
 def shifted(spread: float, what: str, among: int = 1) -> Smallest:
-    """Return the power of a test of a mean with this standard error, the worst of several."""
+    """Return the power to detect a shifted mean with this standard error, worst of `among`."""
     return lambda level: f"{shift(float(spread), level / among):.2g} {what}"
 
 
 def chance_off(chance: float, number: float, what: str = "of a chance", among: int = 1) -> Smallest:
-    """Return the power of a test of a probability over `number` observations; none for 0."""
+    """Return the power of a test of a probability over `number` observations; none if 0."""
     if number < 1:
         return all_of("")
     return shifted(math.sqrt(chance * (1 - chance) / number), what, among)
@@ -59,7 +59,7 @@ def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
 
     Args:
         chance: The probability that a bit is 1.
-        totals: How often each bit was seen.
+        totals: The number of observations of each bit.
         tests: The number of such tests, of which the worst counts.
     """
     used = totals[totals > 0]
@@ -71,7 +71,7 @@ def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
 
 
 def correlated(number: float, among: int = 1) -> Smallest:
-    """Return the power of a test of a correlation over `number` pairs; none for 0."""
+    """Return the power of a test of a correlation over `number` pairs; none if 0."""
     return shifted(1 / math.sqrt(number), "of correlation", among) if number >= 1 else all_of("")
 
 
@@ -81,9 +81,9 @@ def shift(spread: float, level: float) -> float:
 
 
 def share(number: int, chance: float, level: float) -> float:
-    """Return the share of observations that must be faulty for a test to detect it.
+    """Return the fraction of observations that must be faulty for a test to detect the fault.
 
-    Honest observations look faulty with probability `chance`. The result is 1 if no share suffices.
+    Honest observations look faulty with probability `chance`. Returns 1 if no fraction suffices.
     """
     if number < 1:
         return 1.0
@@ -102,9 +102,9 @@ class Check:
     metric: str  # the name, or "" if the claim is about the client
     what: str  # the claim, as text
     part: str  # the part of the audit (`audit.PARTS`)
-    method: Method  # `attack` (lower bound of epsilon), `test` (two-sided), or `exact` (no chance)
+    method: Method  # `attack` (lower bound of epsilon), `test` (two-sided), or `exact`
     p_value: float  # 0 or 1 if `exact`
-    found: str  # what was seen, as text
+    found: str  # the finding, as text
     smallest: Smallest | None = None  # the smallest fault that is detected
     claim: float | None = None  # nats, for attacks
     attack: AttackResult | None = None  # the result of an attack
@@ -120,7 +120,7 @@ class Check:
         return "held" if self.finds(level) else "not tested"
 
     def finds(self, level: float) -> str:
-        """Return the smallest fault that this check detects with probability .95; "": none."""
+        """Return the smallest fault that this check detects with probability .95, or "" if none."""
         if self.attack is not None:
             if not self.attack.guesses or math.isinf(self.attack.needed):
                 return ""
@@ -129,7 +129,7 @@ class Check:
 
     @property
     def share(self) -> float | None:
-        """Return the lower bound as a share of the claim; None for a claim of 0."""
+        """Return the lower bound as a fraction of the claim; None if the claim is 0."""
         return self.attack.bound / self.claim if self.attack and self.claim else None
 
     def to_dict(self, level: float) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Check:
 
 
 def exact(metric: str, what: str, part: str, wrong: str, smallest: Smallest | None = None) -> Check:
-    """Return a check that involves no chance; `wrong` contradicts the claim, or is ""."""
+    """Return a check without randomness; `wrong` states what contradicts the claim, or is ""."""
     p_value = 0.0 if wrong else 1.0
     return Check(metric, what, part, "exact", p_value, wrong or "as promised", smallest)
 
@@ -152,7 +152,7 @@ def counted(
 ) -> Check:
     """Return an exact check that none of `number` things (`noun`) is wrong.
 
-    `finding` is the text if some are.
+    `finding` is the text if any is wrong.
     """
     return exact(metric, what, part, finding if wrong else "", one_of(number, noun))
 

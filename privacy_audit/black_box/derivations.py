@@ -1,4 +1,4 @@
-"""Checks of what devices derive from their secrets: permanent, and independent of all else."""
+"""Checks that devices' derivations from secrets are permanent, and independent of all else."""
 
 import os
 from collections.abc import Iterator
@@ -25,16 +25,16 @@ from rappor_core.params import RapporParams
 
 PART: Final = "derivations"
 TWIN = "audit-twin"
-ENDS = 0.0, 0.999999  # of a stratum, between which a device shifts its threshold
-ENCODED = 600  # values whose bits are compared
-LONG = 100  # the common beginning of two strings in characters: more than a code's bits
-SERIES = 5  # reports of each device, only for the second round
+ENDS = 0.0, 0.999999  # fractions of a stratum, between which a device shifts its threshold
+ENCODED = 600  # the number of values whose bits are compared
+LONG = 100  # the length of two strings' common prefix, which exceeds a code's bits
+SERIES = 5  # reports per device, used only for the second round
 
 Asked = list[tuple[bytes, Value]]
 
 
 def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Iterator[Check]:
-    """Yield the checks of cohorts and of both rounds; several processes get the same questions.
+    """Yield the checks of cohorts and both rounds, with the same questions to several processes.
 
     Args:
         source: The client.
@@ -61,10 +61,10 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
         "version": derived(other, metric.name, first),
     }
     yield from _checks(metric, base, others)
-    strings: list[Value] = []  # values that an app may well record
+    strings: list[Value] = []  # values that an app might record
     if hashes_text(metric):
         strings = [value for pair in ODD for value in pair]
-    elif metric.rules.free_text:  # they begin alike for longer than any code
+    elif metric.rules.free_text:  # their common prefix is longer than any code
         strings = ["a" * LONG + "1", "a" * LONG + "2"]
     pool = (*values_of(metric), *strings)
     some = [(secret, pool[i % len(pool)]) for i, secret in enumerate(secrets[:ENCODED])]
@@ -92,7 +92,7 @@ def _twins(parts: tuple[Metric, ...]) -> tuple[MetricsFile, str, MetricsFile]:
 
 
 def _other(params: RapporParams) -> TwoRoundMechanism:
-    """Return a second round with one changed threshold, and so another params_id."""
+    """Return a second round with one changed threshold, and therefore a different params_id."""
     m = params.mechanism
     if params.scheme.symbols:
         return m.replace(p2=m.p2 - params.num_bits + 1, q2=m.q2 + 1)
@@ -102,7 +102,7 @@ def _other(params: RapporParams) -> TwoRoundMechanism:
 def _checks(
     metric: Metric, first: list[Derived], others: dict[str, list[Derived]]
 ) -> Iterator[Check]:
-    """Yield the checks of derivations; `others` are of the same devices, by what differs."""
+    """Yield the checks of derivations; `others` are for the same devices, by the difference."""
     name, params, total = metric.name, metric.params, len(first)
     changed = sum(a != b for a, b in zip(first, others["again"], strict=True))
     what = "cohort and permanent response are the same in another process"
@@ -169,11 +169,11 @@ def _independent(
 
 
 def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check:
-    """Check P(B'=1) for a bit that is set, and for one that is clear."""
+    """Check P(B'=1) for set bits and for clear bits."""
     after, before = _tables(params, first)
     p1, q1, _, _ = params.mechanism.rates
     p_value, findings = round_test(params, after, before, (p1, q1))
-    bit = 1 if params.scheme.symbols else 0  # of which there are more
+    bit = 1 if params.scheme.symbols else 0  # the more frequent kind
     return test(
         name, "the first round has its declared chances", PART, p_value, findings,
         bits_off((q1, p1)[bit], (before == bit).sum(axis=0), 2),
@@ -196,7 +196,7 @@ def _second_round(metric: Metric, first: list[Derived], reports: list[bytes]) ->
 def round_test(
     params: RapporParams, after: Masks, before: Masks, chances: tuple[float, float]
 ) -> tuple[float, str]:
-    """Return p-value and text for P(1 shown | bit) of a round, for bits 1 and bits 0."""
+    """Return the p-value and text for a test of P(1 shown | bit) in a round, for bits 1 and 0."""
     p_values, findings = [], []
     for chance, mask, total, ones in by_bit(params, after, before, chances):
         each = mask.sum(axis=0)

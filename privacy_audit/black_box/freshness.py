@@ -1,9 +1,9 @@
-"""A check that the second round has its full entropy, by how often reports are equal.
+"""A check that the second round has full entropy, based on how often reports are equal.
 
-Reports of one value of one device differ only by fresh noise. Two of them, or two pieces of them,
-are equal by chance as often as the declared law says. Noise from a generator with s possible seeds
-makes n^2 / 2s more equal pairs of n reports. This is tested for one opened device, and for a device
-that is reopened, for which a seed from the time would be the same.
+Reports for one value on one device differ only by fresh noise. Two reports, or two pieces of
+reports, are equal with a probability that follows from the declared noise. A noise generator with s
+possible seeds produces n^2 / 2s additional equal pairs in n reports. This is tested for a device
+that stays open, and for a device that is reopened, where a time-based seed would repeat.
 """
 
 import os
@@ -21,12 +21,12 @@ from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 
 PART: Final = "freshness"
-REPORTS = 240_000  # of one device
-OPENED = 6_000  # of them with a device reopened for each
-LIFE = 2_000  # reports of one run of a device
-PIECE = 32  # bits of a report that are compared separately
-MIN_ENTROPY = 12.0  # bits of entropy in a piece: below it, reports are equal in any case
-FOUND = 3.0  # expected equal pairs of a fault that is detected with probability .95
+REPORTS = 240_000  # the number of reports from one device
+OPENED = 6_000  # the number of these for which the device is reopened
+LIFE = 2_000  # the number of reports in one run of a device
+PIECE = 32  # the number of bits per piece, which are compared separately
+MIN_ENTROPY = 12.0  # bits of entropy in a piece, below which reports are often equal in any case
+FOUND = 3.0  # the expected equal pairs from a fault that is detected with probability .95
 
 
 def left_out(metric: Metric) -> str:
@@ -40,7 +40,7 @@ def left_out(metric: Metric) -> str:
 
 
 def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iterator[Check]:
-    """Check how many reports, or pieces of them, are equal; `reports` is for one opened device."""
+    """Check how many reports or pieces are equal; `reports` is the number for one opened device."""
     value = disjoint(metric, values_of(metric))[0]
     secret = os.urandom(32)
     event = Event(metric.name, start_days(metric, 1)[0], value)
@@ -86,10 +86,10 @@ def _equal(metric: Metric, permanent: int, lives: list[list[SeenReport]], how: s
 
 
 def at_least(pairs_equal: int, number: int, alike: float, triples: float) -> float:
-    """Return the probability of this many or more equal pairs, by a negative binomial law.
+    """Return P(at least this many equal pairs), by a negative binomial law.
 
-    It has the exact mean and variance. If some reports are likelier than others, the pairs of one
-    report depend on each other, and a Poisson law would call honest clients broken. `alike` and
+    The law has the exact mean and variance. If some reports are more likely than others, the pairs
+    of one report are dependent, and a Poisson law would reject honest clients. `alike` and
     `triples` are the probabilities that two and that three reports are equal.
     """
     pairs = number * (number - 1) / 2

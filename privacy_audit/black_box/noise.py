@@ -1,4 +1,4 @@
-"""Two-sided tests of the noise: too little breaks privacy, too much breaks accuracy."""
+"""Two-sided noise tests: too little noise breaks privacy, too much breaks accuracy."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ from privacy_audit.black_box.noise_sums import NoiseSums, chances, largest_produ
 from privacy_audit.devices import Floats
 from rappor_core.params import RapporParams
 
-MIN_EXPECTED = 5.0  # in a cell of a chi-square test
+MIN_EXPECTED = 5.0  # the minimum in a cell of a chi-square test
 _CELLS = 1e-9
 CERTAIN = 1e-7  # a bound below the level of every test
 
@@ -52,7 +52,7 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) 
 
 
 def _bits(metric: str, what: str, counts: Floats, chance: float, part: str) -> Check:
-    """Check the worst bit, corrected for the number of bits, and all bits together."""
+    """Check the worst bit (corrected for the number of bits) and all bits together."""
     ones, total = counts
     used = total > 0
     each = bounds.two_sided(ones[used], total[used], chance)
@@ -69,10 +69,10 @@ def _bits(metric: str, what: str, counts: Floats, chance: float, part: str) -> C
 
 
 def _ones(metric: str, params: RapporParams, counts: Floats, part: str) -> Check:
-    """Check the reports with the fewest and the most ones: one bare report in 100,000 is enough.
+    """Check the reports with the fewest and most ones, to detect even one bare report in 100,000.
 
-    `counts` are those of `NoiseSums`, by the number of bits that the value sets. The bound holds
-    even if reports depend on each other, like those of a device.
+    `counts` are from `NoiseSums`, by the number of bits that the value sets. The bound holds even
+    if reports are dependent, such as reports from one device.
     """
     chance, k = chances(params, permanent=False), params.num_bits
     p_value, text = 1.0, "no reports"
@@ -124,7 +124,7 @@ def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
 
 
 def _symbols(metric: str, params: RapporParams, counts: Floats, part: str) -> Check:
-    """Check that the own symbol is as frequent as declared, and all others are equally frequent."""
+    """Check that the device's symbol is as frequent as declared, others equally frequent."""
     same, other = chances(params, permanent=False)
     expected = np.array([same] + [other] * (params.num_bits - 1))
     p_value = chi_square(counts, expected * counts.sum())
@@ -139,7 +139,7 @@ def _permanence(metric: str, sums: NoiseSums, part: str) -> Check:
     number, total, squares = sums.sums["excess"]
     mean = total / number
     spread = squares / number - mean**2
-    if "declared" in sums.sums:  # a few devices may all show the same
+    if "declared" in sums.sums:  # a few devices may all show the same symbol
         spread = max(spread, float(sums.sums["declared"][0]) / number)
     error = np.sqrt(max(spread, 1e-30) / number)
     t = mean / error

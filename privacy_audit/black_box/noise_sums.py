@@ -1,4 +1,4 @@
-"""The sums over trials for the tests of the noise, small enough to leave a worker process."""
+"""The sums over trials for the noise tests, small enough to send from a worker process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privacy_audit.devices import Floats
 from rappor_core.params import RapporParams
 
 MAX_PAIRED_BITS = 256  # the number of bits whose pairs are examined
-MIN_BITS = 16  # of a report whose number of ones may show that this client did not make it
+MIN_BITS = 16  # the minimum size of a report whose number of ones can show a fault
 
 Masks = NDArray[np.uint8]
 
@@ -23,7 +23,7 @@ Masks = NDArray[np.uint8]
 class NoiseSums:
     """The sums for the noise tests, by name, to be added over chunks.
 
-    `reports` is the number per device.
+    `reports` is the number of reports per device.
     """
 
     reports: int
@@ -36,7 +36,7 @@ class NoiseSums:
 
 
 def noise_sums(params: RapporParams, trials: Observations) -> NoiseSums:
-    """Return the sums that a chunk of trials adds, for single reports or for series of a device."""
+    """Return the sums from a chunk of trials, for single reports or for series from a device."""
     masks = np.where(trials.world[:, None] == 0, trials.masks[0], trials.masks[1])
     reports = trials.reports.shape[1]
     if reports > 1:
@@ -46,7 +46,7 @@ def noise_sums(params: RapporParams, trials: Observations) -> NoiseSums:
 
 
 def _of_reports(params: RapporParams, single: Masks, masks: Masks) -> dict[str, Floats]:
-    """Return how often each bit was shown, and products of residuals of bits and of neighbors.
+    """Return how often each bit was shown, and products of residuals between bits and neighbors.
 
     Neighbors are successive devices.
     """
@@ -102,7 +102,7 @@ def residuals(
 
 
 def chances(params: RapporParams, *, permanent: bool) -> tuple[float, float]:
-    """Return P(1) for a bit of B that is set, and for one that is clear."""
+    """Return P(1) for a set bit of B and for a clear bit of B."""
     p1, q1, p2, q2 = params.mechanism.rates
     if permanent:
         return p1, q1
@@ -119,9 +119,9 @@ def product_test(
     *,
     permanent: bool,
 ) -> tuple[float, float]:
-    """Test whether two sets of residuals are independent: z and p-value of their products.
+    """Test whether two sets of residuals are independent; return z and p-value of their products.
 
-    It uses Bennett's inequality: the sum over bits that are rarely set is far from normal.
+    The test uses Bennett's inequality, because a sum over rarely set bits is far from normal.
     """
     variance = product_variance(params, first[1], second[1])
     z = float((first[0] * second[0]).sum() / np.sqrt(max(variance, 1e-12)))
@@ -143,8 +143,8 @@ def product_variance(params: RapporParams, a: Floats, b: Floats) -> float:
     """Return the variance of the sum of products of independent residuals, from both variances.
 
     The symbols of one report depend on each other: the covariance is diag(e) - e e', with the
-    chances e of the symbols, and the variance of a product is the sum of the products of the two
-    matrices' elements. They are equal if both devices have the same symbol.
+    probabilities e of the symbols, and the variance of a product is the sum of the products of the
+    two matrices' elements.
     """
     if not params.scheme.symbols:
         return float((a * b).sum())
@@ -160,7 +160,7 @@ def product_variance(params: RapporParams, a: Floats, b: Floats) -> float:
 
 
 def _of_series(params: RapporParams, trials: Observations, masks: Masks) -> dict[str, Floats]:
-    """Return how alike a device's reports are beyond the declaration.
+    """Return sums that measure how much a device's reports are more alike than declared.
 
     The result is the number, sum and sum of squares of a figure per device: the products of
     residuals of two different reports, over all bits, minus the covariance from a permanent
@@ -189,9 +189,9 @@ def _of_series(params: RapporParams, trials: Observations, masks: Masks) -> dict
 
 
 def _variance_of_alike(chance: Floats, reports: int) -> float:
-    """Return the variance of the share of equal pairs of a device's symbols (Hoeffding 1948).
+    """Return the variance of the fraction of equal pairs among a device's symbols (Hoeffding 1948).
 
-    `chance` is that of each symbol, given the permanent one.
+    `chance` is each symbol's probability, given the permanent symbol.
     """
     squares = (chance**2).sum()
     of_one, of_two = (chance**3).sum() - squares**2, squares - squares**2

@@ -1,4 +1,4 @@
-"""The reports of many trials as arrays, and the numbers that an attack uses."""
+"""The reports of many trials as arrays, and the features that attacks use."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +23,9 @@ class Observations:
     """The watched reports of n trials of one scenario."""
 
     reports: Bits  # (n, t, k); rows of zeros if fewer than t arrived
-    number: Integers  # (n,): the number of all reports
+    number: Integers  # (n,): the number of reports
     masks: Bits  # (3, n, k): the bits of the scenario's three values in the trial's cohort
-    cohorts: Integers  # (n,): of the last report, -1 if none arrived
+    cohorts: Integers  # (n,): the cohort of the last report, -1 if none arrived
     world: Integers  # (n,): 0 or 1
     moved: int  # the number of trials with more than one cohort
 
@@ -65,10 +65,10 @@ def observe(
 
 
 def features(params: RapporParams, trials: Observations) -> NDArray[np.float32]:
-    """Return the numbers that attacks use for each device, (n, features): `LIKELIHOOD`, `AVERAGE`.
+    """Return each device's features for attacks, (n, features); first `LIKELIHOOD`, `AVERAGE`.
 
-    The others are for the classifier. They also include signs of a client that does not do what it
-    declares (missing reports, bare values, equal reports, a first or last report that differs).
+    The other features are for the classifier. They include signs of a client that does not behave
+    as declared (missing reports, bare values, equal reports, a first or last report that differs).
     """
     reports, t = trials.reports, trials.reports.shape[1]
     counts = shown_counts(trials.reports)
@@ -125,7 +125,7 @@ def log_likelihood_ratio(
 
 
 def bit_evidence(params: RapporParams, reports: int) -> Floats:
-    """Return the log likelihood ratio of a set against a clear Bloom bit, by its number of ones."""
+    """Return the log likelihood ratio of a set and a clear Bloom bit, by its number of ones."""
     p1, q1, p2, q2 = params.mechanism.rates
     ones = np.arange(reports + 1)
     show = [ones * ln(p) + (reports - ones) * ln(1 - p) for p in (p2, q2)]

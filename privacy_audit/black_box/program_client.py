@@ -1,9 +1,8 @@
-"""The client under audit, behind a program, and the histories of its devices.
+"""The client under audit, which runs as a program, and the histories of its devices.
 
-The program answers each line of JSON on standard input with one line. A program that does not
-answer within `ANSWER_SECONDS` ends the audit. The protocol is in docs/porting.md, section 12. A
-device is identified by its secret; the program keeps its state in memory and opens it again for
-each command.
+The program answers each JSON line on standard input with one line. A program that does not answer
+within `ANSWER_SECONDS` ends the audit. The protocol is in docs/porting.md, section 12. A device is
+identified by its secret; the program keeps its state in memory and opens it again for each command.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS
 OWN_MODULE = "privacy_audit.sdk_program"
 OWN_PROGRAM = f"{shlex.quote(sys.executable)} -m {OWN_MODULE}"
 ANSWER_SECONDS = 60.0
-END_SECONDS = 30.0  # the time to end after its input has ended
+END_SECONDS = 30.0  # the time limit to exit after the input has ended
 
 Answer = dict[str, Any]
-Value = str | bool | float | None  # None is no data, for a number metric
+Value = str | bool | float | None  # None means no data, for a number metric
 
 
 class Event(NamedTuple):
-    """A command to open a closed device and record; `day` is since 1970-01-01, UTC."""
+    """A command to open a closed device and record a value; `day` is since 1970-01-01, UTC."""
 
     metric: str
     day: int
@@ -66,7 +65,7 @@ class SeenReport(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """The cohort and responses that a device derives for one value; bits as integers."""
+    """The cohort and responses that a device derives for one value, with bits as integers."""
 
     cohort: int
     bloom_bits: int
@@ -81,11 +80,11 @@ class ClientSource:
     command: str = OWN_PROGRAM
 
     def file(self) -> MetricsFile:
-        """Read the metrics file of these clients."""
+        """Parse the client's metrics file."""
         return read_compiled(self.metrics)
 
     def declaring(self, file: MetricsFile) -> ClientSource:
-        """Return the same program with other metrics."""
+        """Return the same program with different metrics."""
         return ClientSource(compiled_text(file), self.command)
 
     @contextmanager
@@ -99,7 +98,7 @@ class ClientSource:
             yield ProgramClient(program)
 
 
-_running: WeakSet[subprocess.Popen[str]] = WeakSet()  # to stop an audit
+_running: WeakSet[subprocess.Popen[str]] = WeakSet()  # used to stop an audit
 
 
 def end_programs() -> None:
@@ -118,8 +117,8 @@ class Program:
 
         Args:
             command: The program and its arguments, quoted as in a shell.
-            answer_seconds: How long the audit waits for one answer.
-            quiet: Whether to drop its output on standard error.
+            answer_seconds: The time limit for one answer, in seconds.
+            quiet: Whether to discard its standard error.
 
         Raises:
             AuditError: The program cannot be started.
@@ -138,7 +137,7 @@ class Program:
         self._reader.start()
 
     def ask(self, commands: list[dict[str, Any]]) -> list[Answer]:
-        """Write all commands while the answers are read.
+        """Write all commands, while a thread reads the answers.
 
         Args:
             commands: The commands, each with its name as `do`.
@@ -199,7 +198,7 @@ class Program:
     def _write(self, commands: Iterable[dict[str, Any]]) -> None:
         stdin = self._process.stdin
         assert stdin is not None  # noqa: S101 (a pipe)
-        with suppress(OSError, ValueError):  # the program has ended: the reader reports it
+        with suppress(OSError, ValueError):  # the program has ended, as the reader reports
             for command in commands:
                 stdin.write(json.dumps(command) + "\n")
             stdin.flush()
@@ -215,16 +214,16 @@ class Program:
 
 @dataclass(frozen=True)
 class ProgramClient:
-    """An audited client in a running program that has the metrics."""
+    """An audited client in a running program that has received the metrics."""
 
     _program: Program
 
     def encode(self, lives: list[Life], together: int = 1) -> list[list[SeenReport]]:
-        """Encode each event of each device: only the mechanism, without ledger and limits.
+        """Encode each event of each device with the mechanism alone, without ledger and limits.
 
         Args:
             lives: The histories of devices.
-            together: The maximum number of reports of one value between two openings of a device.
+            together: The maximum number of reports for one value between two openings of a device.
 
         Returns:
             The reports of each device, one for each event.
@@ -273,7 +272,7 @@ class ProgramClient:
             return [[next(decoded) for _ in row] for row in queued]
 
     def derive(self, metric: str, pairs: list[tuple[bytes, Value]]) -> list[Derived]:
-        """Return the derivations of devices of one metric, for pairs of secret and value."""
+        """Return what devices derive for one metric, for pairs of a secret and a value."""
         answers = self._program.ask([_encode(metric, secret, value, 1) for secret, value in pairs])
         with _readable("encode"):
             return [

@@ -1,4 +1,4 @@
-"""Checks of requests with reports, by their bytes on the wire, and of the ids of batches."""
+"""Checks of the bytes of requests with reports, and of batch ids."""
 
 import math
 import zlib
@@ -21,14 +21,14 @@ GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # no time, no system, one extra
 class Request(NamedTuple):
     """One HTTP request as its bytes on the wire."""
 
-    connection: int  # the number of the connection
+    connection: int  # the connection's number
     line: str  # method, path, version
     headers: tuple[tuple[str, str], ...]
     body: bytes  # as received, compressed
 
 
 def batch_of(body: bytes) -> GroupedBatch:
-    """Decode the batch in a body. Raises WireFormatError."""
+    """Decode the batch in a body. Raises WireFormatError if invalid."""
     try:
         return decode_binary(zlib.decompress(body, wbits=GZIP))
     except zlib.error as error:
@@ -41,9 +41,9 @@ def request_checks(
     """Yield the checks of all requests.
 
     Args:
-        devices: The requests of each device, in lists for each time that its app asked to send.
+        devices: The requests of each device, in one list per time that its app asked to send.
         part: The part of the audit.
-        pad_to: The number of bytes to a multiple of which bodies are padded.
+        pad_to: Bodies are padded to a multiple of this number of bytes.
     """
     every = [r for device in devices for some in device for r in some]
     total = len(every)
@@ -83,7 +83,7 @@ def request_checks(
 
 
 def _ids_of_one_device(table: np.ndarray, owners: np.ndarray, part: str) -> Check:
-    """Check for bytes that successive ids of a device share, at one place or shifted by a step."""
+    """Check for bytes that a device's successive ids share, at one place or in steps."""
     same = owners[1:] == owners[:-1]
     pairs = table[1:][same], table[:-1][same]
     steps = (pairs[0].astype(int) - pairs[1].astype(int)) % 256
@@ -108,7 +108,7 @@ def _in_order(batch: GroupedBatch) -> bool:
 def holds_reports_alone(body: bytes) -> bool:
     """Return whether a gzipped body has only a bare header, padding zeros and a stream of reports.
 
-    The decoder of the wire format reads the stream; it rejects anything next to reports.
+    The decoder of the wire format reads the stream; it rejects everything except reports.
     """
     size = int.from_bytes(body[10:12], "little")
     stream = zlib.decompressobj(GZIP)

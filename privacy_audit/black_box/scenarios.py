@@ -18,23 +18,23 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number import Number
 
 Part = Literal["encoder", "device"]
-Step = tuple[int, Value]  # a day since 1970-01-01, and what is recorded on it
+Step = tuple[int, Value]  # a day since 1970-01-01, and the value recorded on it
 
 PERIODS = (1, 7, 30)
 DEVICE_PERIODS = 7
-GAPS = {"day": 401, "week": 58, "month": 13}  # periods between two reports of a device
-TOGETHER = 5  # reports of a long history between two openings, which take most of the time
-MAX_FILLERS = 40  # values recorded to reach the cap
+GAPS = {"day": 401, "week": 58, "month": 13}  # the gap in periods between two reports of a device
+TOGETHER = 5  # reports in a long history between two openings, which take most of the time
+MAX_FILLERS = 40  # the maximum number of values recorded to reach the cap
 MAX_CELLS = 60
 POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
 STARTS = tuple(
     f"{chr(97 + number % 26)}{chr(97 + number // 3)}-audit.example.org" for number in range(60)
-)  # they differ in their first letters, by which a prefix code separates them
+)  # they differ in their first letters, so a prefix code separates them
 ODD = (
     ("", "long-" * 300),
     ("\u96ea \u2603 e\u0301", " \t\n"),
     ("nul\0inside", "https://user:pass@audit.example.org/" + "?q=%20" * 60),
-)  # strings that an app may well record: each gets noise like any other
+)  # strings that an app might record, which must get noise like any other
 
 
 @dataclass(frozen=True)
@@ -43,26 +43,26 @@ class Scenario:
 
     name: str
     metric: str
-    part: Part  # only the mechanism, or a device with its ledger
+    part: Part  # the mechanism alone, or a device with its ledger
     worlds: tuple[tuple[Step, ...], tuple[Step, ...]]  # the values and days of recordings
-    watched: int  # the number of last reports that are attacked
-    values: tuple[Value, Value, Value]  # those of the two worlds, and one that must not show
+    watched: int  # the attack uses this number of last reports
+    values: tuple[Value, Value, Value]  # of the two worlds, and one that must not show
     claim: float  # nats
     expected: int  # the number of reports of a device
-    noise: bool = False  # whether its reports are also used in the tests of the noise
+    noise: bool = False  # whether its reports are also used in noise tests
     together: int = 1  # the maximum number of reports between two openings of a device
     num_bits: int = 128
 
 
 def why_not(metric: Metric) -> str:
-    """Return why no scenario fits the metric; "" if some do."""
+    """Return why no scenario fits the metric; "" if any does."""
     if metric.location is not None and metric.location.pairs:
         return "there are no attacks on trips"
     return ""
 
 
 def reports_at_once(metric: Metric) -> bool:
-    """Return whether recording a value queues a report, so that the ledger can be audited."""
+    """Return whether recording a value immediately queues a report, as ledger audits require."""
     return not (metric.rules.takes_fixes or metric.location or metric.rules.collected)
 
 
@@ -111,7 +111,7 @@ def values_of(metric: Metric) -> tuple[Value, ...]:
 
 
 def hashes_text(metric: Metric) -> bool:
-    """Return whether bits of a string are hashes of all of it, not of a prefix of its code."""
+    """Return whether a string's bits are hashes of the whole string, not of a code prefix."""
     return metric.rules.free_text and metric.params.scheme.hashed
 
 
@@ -135,13 +135,13 @@ def disjoint(metric: Metric, pool: tuple[Value, ...]) -> tuple[Value, Value]:
 
 
 def start_days(metric: Metric, periods: int) -> list[int]:
-    """Return the last day of each of some periods that end before the metric expires."""
+    """Return the last days of `periods` periods that end before the metric expires."""
     last = period_number(metric.period, day_of(metric.expires)) - 1
     return [last_day(metric.period, last - back) for back in reversed(range(periods))]
 
 
 def spaced_days(metric: Metric, periods: int) -> list[int]:
-    """Return days like `start_days`, but by month, by year and after long silence."""
+    """Return days as `start_days` does, but spaced by months, years and long silences."""
     gap = GAPS[metric.period]
     return start_days(metric, 1 + (periods - 1) * gap)[::gap]
 
@@ -149,7 +149,7 @@ def spaced_days(metric: Metric, periods: int) -> list[int]:
 def _memoized(
     metric: Metric, part: Part, pair: tuple[Value, Value], periods: int, *, noise: bool = False
 ) -> Scenario:
-    """Return a scenario in which each of the two histories has one value in all periods."""
+    """Return a scenario in which each of the two histories has the same value in all periods."""
     days = spaced_days(metric, periods)
     worlds = tuple((day, pair[0]) for day in days), tuple((day, pair[1]) for day in days)
     third = metric.fallback if metric.fallback is not None else pair[0]
@@ -161,9 +161,9 @@ def _memoized(
 
 
 def _ledger(metric: Metric, pair: tuple[Value, Value]) -> Scenario:
-    """Return a scenario with one value, recorded once more per period than a period has reports.
+    """Return a scenario with one value that is recorded once more per period than the limit.
 
-    If a period has several reports, each value is recorded once: the limit is not reached.
+    If a period allows several reports, each value is recorded once, and the limit is not reached.
     """
     periods = min(DEVICE_PERIODS, metric.max_reports or DEVICE_PERIODS)
     base = replace(_memoized(metric, "device", pair, periods, noise=periods > 1), name="ledger")
@@ -174,7 +174,7 @@ def _ledger(metric: Metric, pair: tuple[Value, Value]) -> Scenario:
 
 
 def _past_cap(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
-    """Yield scenarios at the cap: past it all values look alike, and the fallback gets noise."""
+    """Yield scenarios at the cap, beyond which values look alike and the fallback is noisy."""
     full, one_left = fillers(metric, pool, 0), fillers(metric, pool, 1)
     if full is None or one_left is None:
         return
@@ -200,7 +200,7 @@ def fillers(metric: Metric, pool: tuple[Value, ...], spare: int) -> list[Value] 
     if metric.fallback is None:
         return None
     if metric.num_values is not None and not metric.params.scheme.own_bits:
-        return None  # two of few values may share bits and a place
+        return None  # with few values, two may share bits and one place
     reserved = 1 + (metric.no_data is not None)
     number = metric.max_permanent_responses - reserved - spare
     total = number + spare + DEVICE_PERIODS

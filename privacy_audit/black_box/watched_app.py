@@ -12,7 +12,7 @@ from privacy_audit.black_box.program_client import ANSWER_SECONDS, Program, Valu
 from privacy_audit.black_box.requests import Request, batch_of
 from rappor_core.errors import WireFormatError
 
-OFTEN = 5  # the number of times that each value is recorded, in a moment
+OFTEN = 5  # the number of times that each value is recorded in quick succession
 SECONDS = 60.0  # the maximum time to send the queue
 HANGS = 0.5  # seconds that an app waits for a request that hangs
 QUIET = 1.5  # seconds after a withdrawal in which a request would still arrive
@@ -24,17 +24,17 @@ class AppDevice:
 
     requests: list[Request] = field(default_factory=list)  # answered with 200
     refused: list[Request] = field(default_factory=list)  # answered with 503
-    early: int = 0  # requests before the app asked to send
-    late: int = 0  # requests that began after consent was withdrawn
-    hung: int = 0  # requests that hung at that moment
+    early: int = 0  # the number of requests before the app asked to send
+    late: int = 0  # the number of requests that began after consent was withdrawn
+    hung: int = 0  # the number of requests that hung at that moment
     running: list[bytes] = field(default_factory=list)  # all bytes of the state of a running app
-    closed: bytes = b""  # all bytes of the state after the app
+    closed: bytes = b""  # all bytes of the state after the app closed
     held: bytes = b""
     wiped: bytes = b""  # all bytes of the state after a withdrawal
 
 
 class _Collector(ThreadingHTTPServer):
-    """A collector on a free loopback port, which answers, refuses, or lets a request hang."""
+    """A collector on a free loopback port, which answers, rejects, or leaves a request hanging."""
 
     daemon_threads = True
 
@@ -42,7 +42,7 @@ class _Collector(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.seen: list[Request] = []
         self.refused: list[Request] = []
-        self.refusals = 0  # the number of refusals to come
+        self.refusals = 0  # the number of next requests to reject
         self.hanging: threading.Event | None = None  # requests wait until it is set
         self.connections = count()
 
@@ -110,7 +110,7 @@ def watch(
         metrics: The compiled metrics.
         folder: A new folder for its state.
         values: The recorded values, by metric.
-        number: The number of the device; every second device has its first request refused once.
+        number: The number of the device; every second device has its first request rejected.
 
     Raises:
         AuditError: The program cannot be run.

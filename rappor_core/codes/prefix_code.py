@@ -2,9 +2,9 @@
 
 A string is coded byte by byte, then END follows. The preceding bytes (the context) determine the
 code of each byte. A byte that the table does not list is coded as ESCAPE and its eight bits. The
-table contains only the lengths of the code words; the words are canonical, so every implementation
-derives the same ones. The table is trained once on a public list (module `training`). Its digest is
-part of the metric's meaning.
+table contains only the lengths of the code words. The words are canonical, so every implementation
+derives the same words. The table is trained once on a public list (module `training`). Its digest
+is part of the metric's meaning.
 
 Huffman 1952; canonical code words as in RFC 1951, section 3.2.2.
 """
@@ -27,7 +27,7 @@ MAX_SYMBOLS = 200
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # each digit is the length of a code word, 1 to 35
 PACKAGED = ("domains",)
 _FIELDS = {"version", "name", "order", "lower_case", "symbols", "contexts"}
-_Word = tuple[int, int]  # value and length of a code word
+_Word = tuple[int, int]  # the value and the length of a code word
 
 
 class Decoded(NamedTuple):
@@ -39,14 +39,14 @@ class Decoded(NamedTuple):
 
 
 class PrefixCode(Frozen):
-    """A public code table that gives frequent strings short codes.
+    """A public code table that assigns short codes to frequent strings.
 
-    Raises ParameterError for an incomplete prefix code.
+    Raises ParameterError if the code is incomplete.
     """
 
     name: str  # the name of the table
     order: int  # the number of preceding bytes that determine the code of a byte
-    lower_case: bool  # whether A to Z are coded as a to z
+    lower_case: bool  # whether A to Z are encoded as a to z
     symbols: bytes  # the bytes that have a code word, increasing
     # The lengths of the code words of each symbol, of END and of ESCAPE, by context. The longest
     # listed suffix of the preceding bytes applies; the empty suffix is always listed. `order` zero
@@ -131,11 +131,11 @@ class PrefixCode(Frozen):
             history = (history + bytes([byte]))[1:] if self.order else b""
 
     def folded(self, data: bytes) -> bytes:
-        """Return the bytes as they are coded: in lower case if the table says so."""
+        """Return the bytes as the code sees them: in lower case if `lower_case` is set."""
         return data.lower() if self.lower_case else data
 
     def _next(self, tree: Mapping[_Word, int], bits: int, remaining: int) -> tuple[int | None, int]:
-        """Return the index of the next symbol and the number of bits left; None if too few."""
+        """Return the next symbol's index (None if incomplete) and the number of bits left."""
         value = 0
         for size in range(1, min(remaining, len(DIGITS)) + 1):
             value = value << 1 | bits >> (remaining - size) & 1
@@ -196,7 +196,7 @@ class PrefixCode(Frozen):
 
 
 def read_code(text: str) -> PrefixCode:
-    """Read a code table from its JSON. Raises ParameterError that names the problem."""
+    """Read a code table from JSON. Raises ParameterError if it is invalid."""
     if len(text) > MAX_TABLE_CHARACTERS:
         raise ParameterError(
             f"a code table of {len(text):,} characters; the limit is {MAX_TABLE_CHARACTERS:,}"
@@ -222,7 +222,7 @@ def read_code(text: str) -> PrefixCode:
 
 
 def packaged_code(name: str) -> PrefixCode:
-    """Return a code table of the package. Raises ParameterError for an unknown name."""
+    """Load a code table of this package. Raises ParameterError if the name is unknown."""
     if name not in PACKAGED:
         raise ParameterError(f"code = {shown(name)} is not one of {', '.join(PACKAGED)}")
     data = get_data(__package__, f"tables/{name}.json")  # also works inside a zip file

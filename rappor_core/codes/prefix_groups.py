@@ -1,4 +1,4 @@
-"""Cohort groups of a `discover` metric; each group hashes a prefix of a different length."""
+"""The cohort groups of a `discover` metric, each of which hashes a prefix of a different length."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _FIELDS = {"code", "code_sha256", "code_table", "num_levels", "bits_per_level"}
 
 
 class PrefixGroups(Frozen):
-    """The division of a `discover` metric's cohorts into groups, with the code of its strings.
+    """The division of a `discover` metric's cohorts into groups, and the code for its strings.
 
-    Raises ParameterError.
+    Raises ParameterError if a field is invalid.
     """
 
     code: PrefixCode  # the code that converts a string to bits
-    # The number of groups that hash the first 1, 2, ... `num_levels` parts of the code. One more
-    # group hashes the whole code again and is only used for counting.
+    # The number of groups that hash the first 1, 2, ... `num_levels` parts of the code. One
+    # additional group hashes the whole code again and is used only for counting.
     num_levels: int = 4
     bits_per_level: int = 16  # the bits in a part; num_levels * bits_per_level is at most 64
-    packaged: bool = True  # whether the table is part of the package, not of the definition
+    packaged: bool = True  # whether the code table ships with the package and not in the definition
 
     def __post_init__(self) -> None:
         for name, lowest, most in (("num_levels", 2, 8), ("bits_per_level", 4, MAX_BITS_PER_LEVEL)):
@@ -63,7 +63,7 @@ class PrefixGroups(Frozen):
         return self.bits_per_level * min(group + 1, self.num_levels)
 
     def prefix(self, data: bytes, group: int) -> int:
-        """Compute the first bits of a string's code, up to the number that a group hashes.
+        """Return the first bits of a string's code: the prefix that a group hashes.
 
         Args:
             data: The string's bytes. Private on a device.
@@ -102,8 +102,8 @@ class PrefixGroups(Frozen):
     def from_dict(cls, fields: Mapping[str, Any]) -> PrefixGroups:
         """Read the plain values that `to_dict` returns.
 
-        Raises ParameterError, also if the installed code table differs from the one in the
-        definition.
+        Raises ParameterError if they are invalid, or if the installed code table differs from the
+        table in the definition.
         """
         if fields.keys() != _FIELDS:
             wrong = sorted(map(ascii, fields.keys() ^ _FIELDS))

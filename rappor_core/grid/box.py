@@ -9,16 +9,16 @@ from typing import Protocol
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 
-OTHER = "other"  # outside the grid, past the cap, and without data unless `no_data` is declared
-NO_DATA = "no_data"  # a slot and period without a fix, if the location declares it
-RESERVED = (OTHER, NO_DATA)  # in the order in which they follow the cells of a grid
+OTHER = "other"  # outside the grid, over the cap, or no data (if `no_data` is undeclared)
+NO_DATA = "no_data"  # no fix in a slot and period, if the location declares this value
+RESERVED = (OTHER, NO_DATA)  # in the order in which they come after the cells of a grid
 Point = tuple[float, float]  # latitude, longitude
 
 
 class Box(Frozen):
     """A rectangle in degrees, edges included; it crosses the antimeridian if `west` > `east`.
 
-    Raises ParameterError for anything that is not a box on the globe.
+    Raises ParameterError if the values are not a box on the globe.
     """
 
     south: float
@@ -54,11 +54,11 @@ class Box(Frozen):
 
 
 class CellSystem(Protocol):
-    """A rule that divides the globe into cells. A cell is an integer, unique within its level."""
+    """A scheme that divides the globe into cells. A cell is an integer, unique within its level."""
 
     @property
     def levels(self) -> range:
-        """Return the levels of the grid, coarse to fine."""
+        """Return the levels of the grid, from coarse to fine."""
         ...
 
     def cell(self, latitude: float, longitude: float, level: int) -> int:
@@ -66,7 +66,7 @@ class CellSystem(Protocol):
         ...
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Return the cell of level `coarser` <= `level` that contains a cell."""
+        """Return the cell at level `coarser` (at most `level`) that contains a cell."""
         ...
 
     def name(self, cell: int, level: int) -> str:
@@ -74,15 +74,15 @@ class CellSystem(Protocol):
         ...
 
     def parse(self, name: str) -> tuple[int, int]:
-        """Parse the text form of a cell into the cell and its level. Raises ValueRefusedError."""
+        """Parse a cell's text form into cell and level. Raises ValueRefusedError if invalid."""
         ...
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """Return the corners of a cell, counter-clockwise, the first not repeated."""
+        """Return the corners of a cell, counter-clockwise, without repeating the first."""
         ...
 
     def count_in_box(self, box: Box, level: int) -> int:
-        """Return the number of cells in `in_box`, or an upper estimate."""
+        """Return the number of cells that `in_box` yields, or an upper bound on it."""
         ...
 
     def in_box(self, box: Box, level: int) -> Iterator[int]:
@@ -91,7 +91,7 @@ class CellSystem(Protocol):
 
 
 def spans(west: int, east: int, columns: int, box: Box) -> list[range]:
-    """Return the columns that a box covers, in two runs if it crosses the antimeridian."""
+    """Return the columns that a box covers, as two ranges if it crosses the antimeridian."""
     if box.west <= box.east:
         return [range(west, east + 1)]
     if east >= west:  # both edges lie in one column, and the box wraps around the globe

@@ -1,8 +1,8 @@
-"""Locations as values: a fixed public grid over a box, and the cells of a point, box or region.
+"""Locations as values: a fixed public grid over a box, and the cells for a point, box or region.
 
-The grid and its box are part of the metric's definition and never come from data. A point outside
-the box has the value `OTHER`. A device also reports `OTHER` after it has used up its cap, and if it
-has no data, unless the metric declares `no_data`. No report distinguishes these reasons.
+The grid and its box are part of the metric's definition and are never derived from data. A point
+outside the box has the value `OTHER`. A device also reports `OTHER` after its cap is used up, and
+if it has no data and the metric does not declare `no_data`. A report never reveals the reason.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from rappor_core.grid.prefix_cells import MERCATOR_LATITUDE, Geohash, Quadkey
 
 
 class Square:
-    """A cell system of rows and columns over a box: `rows` x `columns` at level 0.
+    """A cell system of `rows` x `columns` cells over a box at level 0.
 
-    Each further level doubles both. Cells are squares in degrees, so rectangles on the ground.
-    Names are `level-row-column`, counted from the south-west.
+    Each additional level doubles both numbers. Cells are squares in degrees, so they are rectangles
+    on the ground. Names are `level-row-column`, counted from the south-west corner.
     """
 
     levels = range(13)
@@ -37,7 +37,7 @@ class Square:
         self._columns = columns
 
     def cell(self, latitude: float, longitude: float, level: int) -> int:
-        """Return the cell of a point; points outside the box belong to the nearest edge."""
+        """Return the cell of a point; a point outside the box belongs to the nearest edge cell."""
         y, x = self._indices(latitude, longitude, level)
         return y * (self._columns << level) + x
 
@@ -48,7 +48,7 @@ class Square:
         return (y >> step) * (self._columns << coarser) + (x >> step)
 
     def name(self, cell: int, level: int) -> str:
-        """Return the cell's name, `level-row-column`."""
+        """Return the name of a cell, `level-row-column`."""
         y, x = divmod(cell, self._columns << level)
         return f"{level}-{y}-{x}"
 
@@ -63,7 +63,7 @@ class Square:
         return y * (self._columns << level) + x, level
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """Return the corners of a cell's rectangle; longitudes may exceed 180 if the box does."""
+        """Return the corners of a cell's rectangle; longitudes may exceed 180 if the box's do."""
         y, x = divmod(cell, self._columns << level)
         box, rows, columns = self._box, self._rows << level, self._columns << level
         south, north = (box.south + (box.north - box.south) * row / rows for row in (y, y + 1))
@@ -89,7 +89,7 @@ class Square:
         return y, min(max(int(across * columns), 0), columns - 1)
 
     def _ranges(self, box: Box, level: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the rows and columns in which a box and the grid's box overlap."""
+        """Return the rows and columns of the overlap between a box and the grid's box."""
         edges, columns = self._box, self._columns << level
         if box.south > edges.north or box.north < edges.south:
             return (), ()
@@ -109,19 +109,19 @@ GridKind = Literal["quadkey", "geohash", "square", "h3"]
 
 PAIR_SEPARATOR = ">"
 MAX_CELLS = 1_000_000
-MAX_PAIRS = 40_000  # the maximum number of cell pairs for which a map can be made
+MAX_PAIRS = 40_000  # the maximum number of cell pairs that a map can show
 
 
 class Grid(Frozen):
-    """A cell system over a box, used at one or more levels, coarse to fine.
+    """A cell system over a box, used at one or more levels from coarse to fine.
 
-    Raises ParameterError with the bad value.
+    Raises ParameterError, which names the bad value.
     """
 
     kind: GridKind  # `h3` is an extra: pip install 'rappor-telemetry[h3]'
     box: Box  # the area that the grid covers
-    levels: tuple[int, ...]  # increasing; a point is located at the last one first
-    rows: int = 0  # the size of a `square` grid at level 0, like `columns`; 0 for other kinds
+    levels: tuple[int, ...]  # increasing; a point is located at the last (finest) level first
+    rows: int = 0  # the number of rows of a `square` grid at level 0; 0 for other kinds
     columns: int = 0
 
     def __post_init__(self) -> None:
@@ -172,11 +172,10 @@ class Grid(Frozen):
             longitude: The longitude in degrees, modulo 360. Private.
 
         Returns:
-            The code of the cell, or None outside the box. Private.
+            The code of the cell, or None if the point is outside the box. Private.
 
         Raises:
-            ValueRefusedError: The numbers are not a point on the globe, or were swapped. The
-                message
+            ValueRefusedError: The numbers are not a point on the globe, or are swapped. The message
                 never contains them.
         """
         box = self.box
@@ -188,11 +187,11 @@ class Grid(Frozen):
                 if not box.holds(latitude, longitude):
                     return None
             return self.system.cell(latitude, longitude, self.finest)
-        except (TypeError, OverflowError):  # a Decimal, a number of hundreds of digits
+        except (TypeError, OverflowError):  # a Decimal, or a number with hundreds of digits
             raise _not_a_point(latitude, longitude) from None
 
     def _wrapped(self, latitude: float, longitude: float) -> float:
-        """Return the longitude in [-180, 180], on the side of the antimeridian where the box is."""
+        """Return the longitude in [-180, 180], on the same side of the antimeridian as the box."""
         if not (math.isfinite(latitude) and math.isfinite(longitude)):
             raise ValueRefusedError("a latitude or longitude is not a finite number")
         if not -360 <= longitude <= 360:
@@ -210,7 +209,7 @@ class Grid(Frozen):
         return wrapped
 
     def value(self, cell: int | None, level: int) -> str:
-        """Return the value that is reported at a level for a finest cell.
+        """Return the value to report at a level for a cell of the finest level.
 
         Args:
             cell: The code of the finest cell, or None for a point outside the box. Private.
@@ -240,7 +239,7 @@ class Grid(Frozen):
         return self.value(self.locate(latitude, longitude), level)
 
     def cells(self, level: int) -> tuple[str, ...]:
-        """Return every value of a level except `OTHER`, sorted by code: the metric's public domain.
+        """Return the cell names at a level, sorted by code: the metric's domain without `OTHER`.
 
         Coarser levels contain the parents of the finest cells, so that the hierarchy is complete.
         Raises ParameterError if there are more than a million finest cells.
@@ -258,7 +257,7 @@ class Grid(Frozen):
             level: A level of the grid.
 
         Raises:
-            ParameterError: There are more than `MAX_CELLS`.
+            ParameterError: The box covers more than `MAX_CELLS` cells.
         """
         count = self.system.count_in_box(box, level)
         if count > MAX_CELLS:
@@ -281,7 +280,7 @@ class Grid(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Grid:
-        """Read the plain values that `to_dict` returns. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError if invalid."""
         if set(fields) != {"kind", "box", "levels", "rows", "columns"}:
             raise ParameterError(f"a grid has unknown or missing keys: {sorted(fields)}")
         return cls(
@@ -300,7 +299,7 @@ def _system(grid: Grid) -> CellSystem:
         return Geohash()
     if grid.kind == "square":
         return Square(grid.box, grid.rows, grid.columns)
-    try:  # an optional library, so it is imported only if a metric needs it
+    try:  # the library is optional, so it is imported only if a metric needs it
         module = import_module("rappor_core.grid.h3")
     except ModuleNotFoundError as error:
         raise ParameterError(

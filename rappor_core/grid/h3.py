@@ -1,8 +1,8 @@
-"""H3 cells as a grid, through the optional `h3` library; no other module may import it.
+"""H3 cells as a grid, through the optional `h3` library, which no other module may import.
 
 H3 cells do not nest exactly. Near the edge of a coarse cell, the parent of a point's fine cell can
-differ from the coarse cell of the point. So one fine cell is computed, and every coarser cell is
-derived from it.
+differ from the coarse cell of the point. So this code computes one fine cell and derives every
+coarser cell from it.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class H3:
         return int(h3.latlng_to_cell(latitude, longitude, level))
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Return the parent cell at a coarser level, as the library defines it."""
+        """Return the parent cell at a coarser level, as defined by the library."""
         return int(h3.cell_to_parent(cell, coarser)) if coarser < level else cell
 
     def name(self, cell: int, level: int) -> str:
@@ -33,7 +33,7 @@ class H3:
         return str(int_to_str(cell))
 
     def parse(self, name: str) -> tuple[int, int]:
-        """Parse hexadecimal digits; only the form that `name` returns is valid."""
+        """Parse hexadecimal digits; only the spelling that `name` returns is valid."""
         try:
             cell = int(str_to_int(name))
         except (ValueError, OverflowError):
@@ -51,7 +51,7 @@ class H3:
         return tuple(corners)
 
     def count_in_box(self, box: Box, level: int) -> int:
-        """Estimate the number of cells from the mean area of a cell, as an upper bound."""
+        """Return an upper bound on the number of cells, estimated from the mean area of a cell."""
         cell_area = h3.average_hexagon_area(level, unit="km^2")
         area = (box.north - box.south) * 111.2 * box.width * 111.2
         return int(3 * area / cell_area) + 100

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rappor_core.errors import ValueRefusedError
 from rappor_core.grid.box import Box, Point, rectangle, spans
 
-MERCATOR_LATITUDE = 85.0511287798066  # where the square of Web Mercator ends
+MERCATOR_LATITUDE = 85.0511287798066  # the northern and southern edge of Web Mercator's square
 _RADIANS = math.pi / 180
 _PER_TURN = 1 / (2 * math.pi)
 
@@ -17,10 +17,10 @@ class PrefixCells:
     A name without its last characters is the name of the parent.
     """
 
-    levels: range  # coarse to fine
-    alphabet: str  # the characters of names
-    bits: int  # the bits of a cell's number that one character represents
-    noun: str  # the name of the system in messages
+    levels: range  # from coarse to fine
+    alphabet: str  # the characters that names consist of
+    bits: int  # the number of bits in a cell's code that one character represents
+    noun: str  # the name of the cell system in messages
 
     def cell(self, latitude: float, longitude: float, level: int) -> int:
         """Return the cell of a point; the edge cells extend beyond the last row and column."""
@@ -28,7 +28,7 @@ class PrefixCells:
         return self._join(x, y, level)
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Return the containing cell of a coarser level, whose name is a prefix."""
+        """Return the cell at a coarser level that contains a cell; its name is a prefix."""
         return cell >> self.bits * (level - coarser)
 
     def name(self, cell: int, level: int) -> str:
@@ -73,7 +73,7 @@ class PrefixCells:
 
 
 class Quadkey(PrefixCells):
-    """Web Mercator tiles, levels 1 to 28; rows are counted from the north."""
+    """Web Mercator tiles at levels 1 to 28; rows are counted from the north."""
 
     levels = range(1, 29)
     alphabet = "0123"
@@ -100,7 +100,7 @@ class Quadkey(PrefixCells):
 
 
 class Geohash(PrefixCells):
-    """Geohashes, levels 1 to 12; the first bit of a geohash belongs to the longitude."""
+    """Geohashes at levels 1 to 12; the first bit of a geohash belongs to the longitude."""
 
     levels = range(1, 13)
     alphabet = "0123456789bcdefghjkmnpqrstuvwxyz"
@@ -127,7 +127,7 @@ class Geohash(PrefixCells):
         return interleave(x, y) if level % 2 else interleave(y, x)
 
 
-_SPREAD = (  # step i moves the upper half of each group of bits away from the lower
+_SPREAD = (  # step i moves the upper half of each bit group away from the lower half
     (16, 0x0000FFFF0000FFFF),
     (8, 0x00FF00FF00FF00FF),
     (4, 0x0F0F0F0F0F0F0F0F),

@@ -1,7 +1,7 @@
 """The compiled form of `metrics.toml`: JSON that a device reads without a TOML parser.
 
-`rappor metrics compile` writes it; docs/metrics.md describes it. Reading is strict: a definition
-that would be written differently, or that has another `params_id`, is rejected.
+`rappor metrics compile` writes it; docs/metrics.md describes it. Reading is strict: a definition is
+rejected if `compiled_text` would write it differently or if its `params_id` differs.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _ROW_KEYS = {"params_id", "definition"}
 def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
     """Read a `metrics.toml`, or its compiled form if the file name ends in `.json`.
 
-    Raises MetricsFileError that names the file, the metric, the key and the value.
+    Raises MetricsFileError, which names the file, the metric, the key and the value.
     """
     try:
         with open(os.fspath(path), encoding="utf-8-sig") as file:  # fspath rejects file handles
@@ -55,7 +55,7 @@ def _read(text: str, *, compiled: bool) -> MetricsFile:
 
 
 def read_compiled(text: str) -> MetricsFile:
-    """Read the text of a compiled file. Raises MetricsFileError that names the metric."""
+    """Read the text of a compiled file. Raises MetricsFileError if it is invalid."""
     if len(text) > MAX_CHARACTERS:
         raise MetricsFileError(f"{len(text):,} characters; it has {MAX_CHARACTERS:,} at most")
     try:
@@ -85,10 +85,10 @@ def read_compiled(text: str) -> MetricsFile:
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """Return the digest of a compiled document, 32 hexadecimal digits (docs/porting.md, part 9).
+    """Return the digest of a compiled document as 32 hexadecimal digits (docs/porting.md, part 9).
 
     It is half of SHAKE-256 over the budget and metrics as JSON without spaces, in UTF-8. Each
-    number is replaced by a text: the hexadecimal digits of its 8 bytes as a little-endian double.
+    number is replaced with a text: the hexadecimal digits of its 8 bytes as a little-endian double.
     """
     parts = [document["budget"], document["metrics"]]
     text = json.dumps(_with_doubles(parts), separators=(",", ":"), ensure_ascii=False)
@@ -126,7 +126,7 @@ def _metric(row: Any) -> Metric:
 
 
 def _check_parts(name: str, parts: Iterable[Metric]) -> None:
-    """Check that a declared location has each slot and level once, all with the same promises."""
+    """Check that a location has each slot and level once, with the same privacy parameters."""
     first, *others = parts
     if not others and first.location is None:
         return
@@ -166,7 +166,7 @@ def _refuse(name: str, why: str) -> NoReturn:
 
 
 def compiled(file: MetricsFile) -> dict[str, Any]:
-    """Return the compiled form of a metrics file as plain values, for `read_compiled`."""
+    """Return the compiled form of a metrics file as plain values; `read_compiled` reads it."""
     rows = [
         {"params_id": metric.params_id, "definition": metric.to_dict()}
         for metric in file.metrics.values()

@@ -1,4 +1,4 @@
-"""The metric kind `discover`: any string, to find the frequent ones without a list."""
+"""The metric kind `discover`, which finds the frequent strings without a list of candidates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULT_NUM_COHORTS = 160
 
 
 class Discover(Kind):
-    """The metric kind that finds strings without a list.
+    """The metric kind that finds frequent strings without a list of candidates.
 
     The cohort determines how many bits of a string's code are hashed.
     """
@@ -54,7 +54,7 @@ class Discover(Kind):
     )
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
-        """Return the shape of a report; it has one hash."""
+        """Return the shape of a report, with one hash."""
         return {
             "num_bits": table["num_bits"],
             "num_hashes": 1,
@@ -64,10 +64,10 @@ class Discover(Kind):
     def mechanism(
         self, table: MetricTable, num_hashes: Any, *, single_bit: bool
     ) -> TwoRoundMechanism:
-        """Return the mechanism. With `epsilon_infinity` alone, a permanent response is sent once.
+        """Return the mechanism; with `epsilon_infinity` alone, a permanent response is sent once.
 
-        It then keeps a 1 with 1/2 and turns a 0 into a 1 with 1 / (e^epsilon + 1), rounded towards
-        privacy (OUE; Wang et al. 2017).
+        It then keeps a 1 with probability 1/2 and turns a 0 into a 1 with probability 1 /
+        (e^epsilon + 1), rounded toward privacy (OUE; Wang et al. 2017).
         """
         others = {"epsilon_one", "mechanism", "prob_f", "prob_p", "prob_q"} & table.given.keys()
         if others or "epsilon_infinity" not in table:
@@ -76,7 +76,7 @@ class Discover(Kind):
         return TwoRoundMechanism(p1=once.p2, q1=once.q2, p2=PROBABILITY_SCALE, q2=0)
 
     def read_details(self, table: MetricTable) -> PrefixGroups:
-        """Read the code table, by its name or its text, and the lengths of the prefixes."""
+        """Read the code table, given as its name or its text, and the lengths of the prefixes."""
         text, code = table.get("code_table"), table["code"]
         if text is not None and not isinstance(text, str):
             raise ParameterError(
@@ -101,7 +101,7 @@ class Discover(Kind):
         return f"fewer levels (num_levels + 1 = {self.cohort_step(metric)} cohorts at least)"
 
     def check(self, metric: Metric) -> None:
-        """Require equal groups of cohorts, and one report if a second would repeat its bits."""
+        """Require equal groups of cohorts; allow one report only if a second would be equal."""
         groups, cohorts = metric.details.num_groups, metric.params.num_cohorts
         if cohorts % groups:
             raise MetricsFileError(

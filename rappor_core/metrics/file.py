@@ -1,4 +1,4 @@
-"""Reading `metrics.toml`, the one file that client, collector and decoder share."""
+"""Reading `metrics.toml`, the file that the client, the collector and the decoder share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,18 +14,18 @@ _TOP_KEYS = {"budget", "metrics"}
 
 
 def parse_metrics(text: str) -> MetricsFile:
-    """Parse the text of a `metrics.toml`. Raises MetricsFileError."""
+    """Parse the text of a `metrics.toml`. Raises MetricsFileError if it is invalid."""
     if len(text) > MAX_CHARACTERS:
         raise MetricsFileError(
             f"{len(text):,} characters; a metrics.toml has {MAX_CHARACTERS:,} at most"
         )
-    import tomllib  # imported late: it takes a tenth of the time to open a file
+    import tomllib  # imported late, because the import takes a tenth of the time to open a file
 
     try:
         document = tomllib.loads(text)
     except RecursionError:
         raise MetricsFileError("not TOML that can be read: nested too deeply") from None
-    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
+    except ValueError as error:  # TOMLDecodeError, and numbers with thousands of digits
         raise MetricsFileError(toml_problem(error, text)) from None
     refuse_unknown("the file", document, _TOP_KEYS)
     tables = document.get("metrics")
@@ -41,7 +41,7 @@ def parse_metrics(text: str) -> MetricsFile:
 def table_metrics(
     name: str, table: Any, tables: Mapping[str, Any] | None = None
 ) -> tuple[Metric, ...]:
-    """Read one table of a file: one metric, or one for each slot and level of a location.
+    """Read one table of a file as one metric, or one metric for each slot and level of a location.
 
     Args:
         name: The name of the metric.
@@ -49,7 +49,7 @@ def table_metrics(
         tables: All tables of the file, from which a pair may copy a list.
 
     Raises:
-        MetricsFileError: The message names the metric, the key, the value and what to do.
+        MetricsFileError: The table is invalid. The message names the metric, key, value and remedy.
     """
     if not isinstance(table, dict):
         raise MetricsFileError(f"metric {name!r}: {shown(table)} is not a table")

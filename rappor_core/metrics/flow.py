@@ -1,9 +1,9 @@
 """`Flow`: the settings of a metric of kind `flow`, which counts moves between usual cells.
 
-A device has a pair of usual cells, in two slots of one period (or in one slot of two periods). It
-answers one question about the pair; its cohort determines which. The two sides of a pair are
-indices: 0 to K - 1 for a cell of the fine level, K for outside the grid (`other`), and K + 1 for no
-data (`no_data`).
+A device has a pair of usual cells, either for two slots of one period or for one slot in two
+periods. It answers one question about the pair, and its cohort determines which question. The two
+sides of a pair are indices: 0 to K - 1 for a cell of the fine level, K for a place outside the grid
+(`other`), and K + 1 for no data (`no_data`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FlowMode = Literal["once", "window"]
 
 HOME, WORK, DISTANCE, ZONES, PAIR = "home", "work", "distance", "zones", "pair"
 QUESTIONS = (HOME, WORK, DISTANCE, ZONES, PAIR)
-COHORT_STEP = 10  # the number of consecutive cohorts that ask all questions, in their shares
+COHORT_STEP = 10  # any 10 consecutive cohorts cover all questions, in fixed proportions
 _ASKED = (HOME, HOME, WORK, WORK, DISTANCE, ZONES, ZONES, PAIR, PAIR, PAIR)
 
 MAX_CELLS = 200
@@ -51,29 +51,29 @@ def question_of(cohort: int) -> str:
 
 
 class Flow(Frozen):
-    """The settings by which a device's two usual cells become one of g symbols.
+    """The settings that convert a device's two usual cells to one of g symbols.
 
-    Raises ParameterError that repeats the bad value.
+    Raises ParameterError, which repeats the bad value.
     """
 
     grid: Grid  # The grid, with two levels: zones and cells. Zones are the parents of cells.
     # origin, destination: The slots of the pair, `from` and `to` in files.
     origin: Slot
     destination: Slot
-    # The upper edges of the distance bands, rising; the own cell is a separate band.
+    # The upper edges of the distance bands, increasing; pairs of equal cells are a separate band.
     bands_km: tuple[float, ...]
     # `once` (one answer over the device's lifetime) or `window` (one answer in each `window`
     # periods).
     mode: FlowMode
-    # The number of periods over which devices spread their one answer in mode `once`; each device
+    # The number of periods over which devices spread their only answer in mode `once`. Each device
     # derives its period from its secret.
     spread: int = 1
     # The number of periods in a block in mode `window`. A device answers for one period of each
     # block, drawn again for each block.
     window: int = 0
-    # The number of periods between the two periods of one slot; 0 for two slots of one period.
+    # The number of periods between both sides of a pair from one slot; 0 if there are two slots.
     lag: int = 0
-    # The longest time that one fix counts for, on the device.
+    # The maximum time that one fix counts for, on the device.
     max_gap_minutes: int = DEFAULT_GAP_MINUTES
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class Flow(Frozen):
                 raise ParameterError(f"{key} = {shown(value)}: {why}")
 
     def _check_slots(self) -> None:
-        """Require two slots without a common hour, or one slot in two periods."""
+        """Require either two slots without a common hour, or one slot and a lag."""
         origin, destination = self.origin, self.destination
         if (origin == destination) != (self.lag > 0):
             raise ParameterError(
@@ -127,7 +127,7 @@ class Flow(Frozen):
         if len(levels) != 2:
             raise ParameterError(f"levels = {list(levels)}: give two, of zones and of cells")
         about = self.grid.system.count_in_box(self.grid.box, levels[1])
-        if about > 100 * MAX_CELLS or len(self.cells) > MAX_CELLS:  # far too many are not listed
+        if about > 100 * MAX_CELLS or len(self.cells) > MAX_CELLS:  # far too many to list
             cells = about if about > 100 * MAX_CELLS else len(self.cells)
             raise ParameterError(
                 f"{cells:,} cells at level {levels[1]}, {MAX_CELLS} at most: use a smaller box or "
@@ -143,12 +143,12 @@ class Flow(Frozen):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """Return the two slots, or the only slot of a flow with a lag."""
+        """Return the two slots, or the single slot of a flow with a lag."""
         return (self.origin,) if self.lag else (self.origin, self.destination)
 
     @property
     def pairs(self) -> bool:
-        """Return False: apps never record trips; the device derives the pair from fixes."""
+        """Return False, because apps never record trips: the device derives the pair from fixes."""
         return False
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:
@@ -188,27 +188,27 @@ class Flow(Frozen):
 
     @cached_property
     def centers(self) -> tuple[Point, ...]:
-        """Return the latitude and longitude of the center of each cell, in degrees."""
+        """Return the latitude and longitude of each cell's center, in degrees."""
         system, level = self.grid.system, self.grid.finest
         return tuple(_mean(system.outline(code, level)) for code in self._codes)
 
     @cached_property
     def side_names(self) -> tuple[str, ...]:
-        """Return the names of the K + 2 values of one side: the cells, `other`, `no_data`."""
+        """Return the K + 2 possible values of one side: the cells, `other` and `no_data`."""
         return (*self.cells, *RESERVED)
 
     @cached_property
     def side_index(self) -> Mapping[str, int]:
-        """Return the index of each value of one side, by its name."""
+        """Return the index of each value that one side can have, by its name."""
         return {name: side for side, name in enumerate(self.side_names)}
 
     @property
     def num_sides(self) -> int:
-        """Return the number of values of one side, K + 2."""
+        """Return K + 2, the number of values that one side can have."""
         return len(self.cells) + 2
 
     def split(self, index: int) -> tuple[int, int]:
-        """Return the origin and destination of a pair's index, o * (K + 2) + d."""
+        """Split a pair's index, o * (K + 2) + d, into the origin o and the destination d."""
         return divmod(index, self.num_sides)
 
     def pair_text(self, origin: int, destination: int) -> str:
@@ -247,8 +247,7 @@ class Flow(Frozen):
 
         Returns:
             0 for equal cells, then the bands in order, then one band beyond the last edge. The last
-            index
-            is the band of pairs in which a side is not a cell.
+            index is for pairs in which a side is not a cell.
         """
         num_cells, bands = len(self.cells), len(self.bands_km)
         if max(origin, destination) >= num_cells:
@@ -258,16 +257,16 @@ class Flow(Frozen):
         return self.band_of(self.meters(origin, destination))
 
     def band_of(self, meters: int) -> int:
-        """Return the distance band, from 1, of two different cells at a distance in meters."""
+        """Return the distance band (1 or more) for two different cells that are `meters` apart."""
         return 1 + bisect_left(self._band_meters, meters)
 
     def zone_side(self, side: int) -> int:
-        """Return the zone of a side: 0 to Z - 1; Z for `other`, Z + 1 for `no_data`."""
+        """Return the zone index of a side: 0 to Z - 1, or Z for `other` and Z + 1 for `no_data`."""
         num_cells = len(self.cells)
         return self.zone_of[side] if side < num_cells else len(self.zones) + side - num_cells
 
     def num_classes(self, question: str) -> int:
-        """Return the number of classes into which a question of `QUESTIONS` sorts the pairs."""
+        """Return the number of classes into which a question divides the pairs."""
         sides = self.num_sides
         return {
             HOME: 2 * sides,
@@ -281,9 +280,9 @@ class Flow(Frozen):
         """Return the class of a pair under a question.
 
         Args:
-            question: The question. `home`: 2 o + (o = d).  `work`: 2 d + (o = d).  `distance`: the
-                band.
-                `zones`: the zone pair, in rows of Z + 2.  `pair`: the pair, in rows of K + 2.
+            question: The question. The class is 2 o + (o = d) for `home`, 2 d + (o = d) for `work`,
+                the band for `distance`, the row-major index of the zone pair for `zones`, and that
+                of the pair for `pair`.
             origin: The index o of a side. Private on a device.
             destination: The index d of a side. Private on a device.
 
@@ -302,7 +301,7 @@ class Flow(Frozen):
         return origin * self.num_sides + destination
 
     def symbol(self, params: RapporParams, index: int, cohort: int) -> int:
-        """Return the symbol of a pair for the question of a cohort.
+        """Return the symbol of a pair for the question that a cohort answers.
 
         Args:
             params: The parameters of the metric.
@@ -316,9 +315,9 @@ class Flow(Frozen):
         return flow_symbol(params, question, self.class_of(question, *self.split(index)), cohort)
 
     def most_reports_in(self, periods: int) -> int:
-        """Return the maximum number of reports in consecutive periods (1 or more).
+        """Return the maximum number of reports in a number of consecutive periods (1 or more).
 
-        In mode `window`, that is one report in each block that the periods can touch.
+        In mode `window`, this is one report for each block that the periods can overlap.
         """
         return 1 if self.mode == "once" else (periods - 2) // self.window + 2
 
@@ -338,7 +337,7 @@ class Flow(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Flow:
-        """Read the plain values that `to_dict` returns. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError if invalid."""
         values = dict(fields)
         if values.keys() != _KEYS:
             raise ParameterError(f"a flow has unknown or missing keys: {sorted(values)}")
@@ -353,7 +352,7 @@ _KEYS = {*Flow.field_names, "from", "to"} - {"origin", "destination"}
 
 
 def as_bands(edges: object) -> tuple[float, ...]:
-    """Return a list of kilometers as floats. Raises ParameterError for anything else."""
+    """Return a list of kilometers as floats. Raises ParameterError if it is invalid."""
     if not isinstance(edges, list) or any(type(edge) not in (int, float) for edge in edges):
         raise ParameterError(f"bands_km = {shown(edges)} is not a list of kilometers")
     return tuple(map(float, edges))
@@ -367,7 +366,7 @@ def class_text(question: str, class_index: int) -> str:
 def flow_symbol(params: RapporParams, question: str, class_index: int, cohort: int) -> int:
     """Return the symbol, 0 to g - 1, of a question's class in a cohort.
 
-    A distance band is its own symbol; other classes are hashed as encoding `symbol` does.
+    The symbol of a distance band is its index. Other classes are hashed as in encoding `symbol`.
     """
     if question == DISTANCE:
         return class_index
@@ -397,7 +396,7 @@ def _whole(number: float) -> int:
 
 
 def _mean(corners: tuple[Point, ...]) -> Point:
-    """Return the mean of corners; longitudes are measured from the first corner."""
+    """Return the mean of a cell's corners, with longitudes measured from the first corner."""
     first = corners[0][1]
     turned = [(east - first + 180) % 360 - 180 for _, east in corners]
     north = sum(corner[0] for corner in corners) / len(corners)

@@ -49,7 +49,7 @@ FLOW_KEYS = (
 class FlowKind(Kind):
     """The metric kind whose value is a pair of usual cells, as text `origin>destination`.
 
-    `other` and `no_data` can replace one side. Alone, they represent both sides.
+    `other` and `no_data` can replace one side. Without `>`, they represent both sides.
     """
 
     name = "flow"
@@ -75,16 +75,16 @@ class FlowKind(Kind):
         yield {**declared, **fixed, "params": _params(table), "details": _flow(table)}
 
     def turns(self, metric: Metric) -> int:
-        """Return the number of periods over which answers are spread."""
+        """Return the number of periods over which devices spread their answers."""
         return int(metric.details.window or metric.details.spread)
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:
-        """Return the library of the metric's grid, if there is one."""
+        """Return the library of the metric's grid, if it needs one."""
         library: str = metric.details.grid.library
         return (library,) if library else ()
 
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002
-        """Return the number that must divide `num_cohorts`, so that all questions are asked."""
+        """Return the number that must divide `num_cohorts`, so that every question is asked."""
         return COHORT_STEP
 
     def check(self, metric: Metric) -> None:
@@ -121,7 +121,7 @@ class FlowKind(Kind):
         return int(metric.details.num_sides) ** 2
 
     def index(self, metric: Metric, value: object) -> int:
-        """Return the index of a pair, o * (K + 2) + d. Raises ValueRefusedError for other text."""
+        """Return the index of a pair, o * (K + 2) + d. Raises ValueRefusedError if invalid."""
         first, separator, second = self.text(metric, value).partition(PAIR_SEPARATOR)
         flow = metric.details
         sides = flow.side_index
@@ -134,22 +134,22 @@ class FlowKind(Kind):
         return int(sides[pair[0]] * flow.num_sides + sides[pair[1]])
 
     def all_values(self, metric: Metric) -> Sequence[object]:  # noqa: ARG002
-        """Return no values: apps do not record any, and there are up to 40,804."""
+        """Return no values: apps do not record values of this kind, and there are up to 40,804."""
         return ()
 
     def examples(self, metric: Metric) -> Sequence[Hashable]:
-        """Return trips from the cells in the middle of the grid to one of them."""
+        """Return trips from several cells in the middle of the grid to one of these cells."""
         middle = middle_of(metric.details.cells)
         return [f"{cell}{PAIR_SEPARATOR}{middle[0]}" for cell in middle]
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """Return all pairs as text, by index."""
+        """Return all pairs as text, in the order of their indices."""
         flow = Flow.from_dict(definition["details"])
         sides = range(flow.num_sides)
         return [flow.pair_text(origin, destination) for origin in sides for destination in sides]
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """Return the question as text, with the little that a device reports."""
+        """Return the question as text, and which part of it a device answers."""
         flow = metric.details
         pair = f"the area where the device usually is in the hours {flow.origin}"
         if flow.lag:

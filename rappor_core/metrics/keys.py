@@ -11,7 +11,7 @@ TEXTS, WHOLES, NUMBERS = "list of text", "list of whole numbers", "list of numbe
 ALWAYS = "always"
 
 DEFAULT_MIN_REPORTS = 1_000
-DEFAULT_MIN_REPORTS_PER_COHORT = 100  # or min_reports, if that is less
+DEFAULT_MIN_REPORTS_PER_COHORT = 100  # or `min_reports`, if it is smaller
 DEFAULT_ACCEPT_DAYS = 7
 
 
@@ -22,7 +22,7 @@ class Key(Frozen):
     type: str  # the type of the value, as text
     default: object  # the value if the key is missing; None if there is no default
     meaning: str  # a sentence for the reference page; docs/metrics.md has the details
-    needed_when: str = ""  # `ALWAYS`, or the condition as text; "" if the key is optional
+    needed_when: str = ""  # `ALWAYS`, the condition as text, or "" if the key is optional
 
 
 COMMON_KEYS = (

@@ -1,7 +1,7 @@
-"""The base class `Kind`, which defines what metrics of one kind share, and the table of kinds.
+"""The base class `Kind`, which defines the common rules of a metric kind, and the table of kinds.
 
-A new kind is a subclass of `Kind`, an instance of it, and a line in `KINDS`. It chooses bit layouts
-from `rappor_core.encodings`. A kind is loaded when it is first needed.
+To add a kind, write a subclass of `Kind`, an instance of it and a line in `KINDS`. The kind chooses
+bit layouts from `rappor_core.encodings`. It is imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rappor_core.encodings import encoding_named
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError, meant, shown
 from rappor_core.params import RapporParams
 
-if TYPE_CHECKING:  # also read by tools that freeze an app, which search for imports
+if TYPE_CHECKING:  # also read by app-freezing tools, which search for imports
     from rappor_core.frozen import Frozen
     from rappor_core.mechanism import TwoRoundMechanism
     from rappor_core.metrics import discover_kind as discover_kind
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # also read by tools that freeze an app, which search for imp
     from rappor_core.metrics.metric import Metric
     from rappor_core.metrics.tables import MetricTable
 
-KINDS = {  # name: the location of its instance
+KINDS = {  # the name of each kind, and the location of its instance
     "string": "rappor_core.metrics.listed_kinds:STRING",
     "category": "rappor_core.metrics.listed_kinds:CATEGORY",
     "boolean": "rappor_core.metrics.listed_kinds:BOOLEAN",
@@ -41,21 +41,21 @@ _LOADED: dict[str, Kind] = {}
 
 
 class Kind:
-    """The rules of all metrics of one kind. Public and stateless."""
+    """The rules that all metrics of one kind share. Public and stateless."""
 
     name: str  # the name in `metrics.toml`
     encodings: tuple[str, ...]  # the encodings that the kind supports; the default is first
     keys: tuple[Key, ...]  # the keys in `metrics.toml` in addition to the common ones
     fixed_keys: tuple[str, ...] = ()  # the keys whose values follow from the kind
     located = False  # whether `Metric.location` applies
-    details: type[Frozen] | None = None  # the type of `Metric.details`, if any
+    details: type[Frozen] | None = None  # the type of `Metric.details`, or None
     reserved: tuple[str, ...] = ()  # names that cannot be values
-    # Whether the device stores recordings until the period ends and reports then. The period is
-    # then part of the meaning.
+    # Whether the device stores recordings and reports when the period ends. If so, the period is
+    # part of the metric's meaning.
     collected = False
-    takes_fixes = False  # whether a device derives its answer from the places where it was
+    takes_fixes = False  # whether a device derives its answer from its past locations
     takes_numbers = False  # whether values are numbers
-    free_text = False  # whether values are any text
+    free_text = False  # whether any text is a valid value
     in_words = ""  # the question, for the public dictionary
     # The module of the TypeScript client that implements the kind, which exports a function of the
     # same name; "" if the core implements it.
@@ -66,15 +66,15 @@ class Kind:
         return any(key.name == name for key in self.keys)
 
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002
-        """Return the number that must divide `num_cohorts`; 1 if any number is valid."""
+        """Return the number that must divide `num_cohorts`; 1 if any number of cohorts is valid."""
         return 1
 
     def fewer_cohorts(self, metric: Metric) -> str:  # noqa: ARG002
-        """Return a hint on how a metric can have fewer cohorts than `cohort_step` allows."""
+        """Return a hint on how to change a metric so that it can have fewer cohorts."""
         return "fewer cohorts"
 
     def turns(self, metric: Metric) -> int:  # noqa: ARG002
-        """Return the number of groups and periods over which the reports of devices are spread."""
+        """Return the number of groups or periods over which devices spread their reports."""
         return 1
 
     def completed(
@@ -82,7 +82,7 @@ class Kind:
         table: Mapping[str, Any],
         tables: Mapping[str, Any],  # noqa: ARG002
     ) -> Mapping[str, Any]:
-        """Copy into a table the values that it takes from other tables of the file.
+        """Return a metric's table with the values that it copies from other tables of the file.
 
         Args:
             table: The metric's table.
@@ -91,9 +91,9 @@ class Kind:
         return table
 
     def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
-        """Yield the fields of the metrics that a table declares: one, or several with their names.
+        """Yield the fields of each metric that a table declares, with names if several.
 
-        Raises MetricsFileError or ParameterError.
+        Raises MetricsFileError or ParameterError if the table is invalid.
         """
         shape, encoding = self.shape(table), self.encoding(table)
         single_bit = encoding_named(encoding).single_bit
@@ -114,7 +114,7 @@ class Kind:
         return self.encodings[0]
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
-        """Read num_bits, num_hashes, num_cohorts (and hash). Raises MetricsFileError."""
+        """Read num_bits, num_hashes, num_cohorts (and hash). Raises MetricsFileError if invalid."""
         raise NotImplementedError(f"kind {self.name!r} does not read the shape of its reports")
 
     def mechanism(
@@ -133,17 +133,17 @@ class Kind:
         return table.mechanism(num_hashes, single_bit=single_bit)
 
     def read_details(self, table: MetricTable) -> Frozen | None:  # noqa: ARG002
-        """Read `Metric.details`, the public tables of a kind, from the kind's own keys.
+        """Read `Metric.details`, the public tables of a metric, from the keys specific to its kind.
 
         The details are part of the metric's meaning; their `to_dict()` returns plain values.
         """
         return None
 
     def check(self, metric: Metric) -> None:
-        """Check the rules that are specific to this kind. Raises MetricsFileError."""
+        """Check the rules that are specific to this kind. Raises MetricsFileError if one fails."""
 
     def jittered(self, metric: Metric) -> bool:  # noqa: ARG002
-        """Return whether a secret device constant in [0, 1) affects the bits of values."""
+        """Return whether a secret per-device constant in [0, 1) affects the bits of values."""
         return False
 
     def num_values(self, metric: Metric) -> int | None:  # noqa: ARG002
@@ -158,7 +158,7 @@ class Kind:
             value: The value. Private.
 
         Returns:
-            The number, or None for no data. Private.
+            The number, or None if the value means no data. Private.
 
         Raises:
             ValueRefusedError: The metric does not accept the value.
@@ -198,7 +198,7 @@ class Kind:
         raise wrong_type(metric, value, "a value of a list, which it does not have")
 
     def all_values(self, metric: Metric) -> Sequence[object]:
-        """Return every value of a metric that lists its values and has no fallback."""
+        """Return every value of a metric; requires listed values and no fallback."""
         return metric.categories
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
@@ -206,21 +206,21 @@ class Kind:
         return self.in_words, metric.categories
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """Return the value names in a definition (`Metric.to_dict`), or none if not listed."""
+        """Return the value names in a definition (`Metric.to_dict`); empty if not listed."""
         return list(definition.get("categories", ()))
 
     def takes(self, metric: Metric) -> tuple[Sequence[object], ...]:
-        """Return the lists from which a value (or each part) is chosen; empty for any value."""
+        """Return the list of valid values, or one list per part; empty if any value is valid."""
         listed = self.all_values(metric)
         return (listed,) if listed else ()
 
     def examples(self, metric: Metric) -> Sequence[Hashable]:
-        """Return values for the devices of a simulated fleet, the most frequent first."""
+        """Return values for the devices of a simulated fleet, most frequent first."""
         listed = [value for value in self.all_values(metric) if isinstance(value, Hashable)]
         return listed or [f"{metric.base_name}-{number}" for number in range(1, 9)]
 
     def sums(self, metric: Metric) -> bool:  # noqa: ARG002
-        """Return whether an app adds to the value of a period."""
+        """Return whether recordings within a period add up to one value."""
         return False
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:  # noqa: ARG002
@@ -229,7 +229,7 @@ class Kind:
 
 
 def kind_named(name: object) -> Kind:
-    """Load the kind with a name. Raises ParameterError for an unknown name."""
+    """Load the kind that has a name. Raises ParameterError if the name is unknown."""
     if not isinstance(name, str) or name not in KINDS:
         near = meant(name, KINDS) if isinstance(name, str) else ""
         raise ParameterError(f"kind = {shown(name)} is not one of {', '.join(KINDS)}{near}")
@@ -249,5 +249,5 @@ def wrong_type(metric: Metric, value: object, expected: str) -> ValueRefusedErro
 
 
 def refuse_field(metric: Metric, key: str, why: str) -> NoReturn:
-    """Raise MetricsFileError that names the metric, the key and the value."""
+    """Raise MetricsFileError, which names the metric, the key and the value."""
     raise MetricsFileError(f"metric {metric.name!r}: {key} = {shown(getattr(metric, key))} {why}")

@@ -1,4 +1,4 @@
-"""The metric kinds `string`, `category` and `boolean`: a text, an item of a list, true or false."""
+"""The metric kinds `string`, `category` (an item from a list) and `boolean`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ONE_COHORT = NUM_COHORTS.replace(default=1, needed_when="")
 
 
 class String(Kind):
-    """The metric kind whose value is any string, in a Bloom filter."""
+    """The metric kind whose value is any string, encoded in a Bloom filter."""
 
     name = "string"
     encodings = ("bloom",)
@@ -80,7 +80,7 @@ class Category(Kind):
         return {"num_bits": len(listed), "num_hashes": 1, "num_cohorts": table["num_cohorts"]}
 
     def check(self, metric: Metric) -> None:
-        """Require two or more distinct categories, one bit each, and listed reserved values."""
+        """Require two or more distinct categories, one bit each, that include reserved values."""
         if len(metric.categories) < 2 or len(set(metric.categories)) != len(metric.categories):
             refuse_field(metric, "categories", "needs two or more different strings")
         if len(metric.categories) != metric.params.num_bits:
@@ -130,7 +130,7 @@ class Boolean(Kind):
         return {"num_bits": 1, "num_hashes": 1, "num_cohorts": table["num_cohorts"]}
 
     def check(self, metric: Metric) -> None:
-        """Require a cap of 2, for both values, and no fallback, which would never be sent."""
+        """Require a cap of 2 (one for each value) and no fallback, which would never be sent."""
         if metric.fallback is not None:
             why = "has no use: a boolean has two values, both may be memoized"
             refuse_field(metric, "fallback", why)

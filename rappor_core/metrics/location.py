@@ -1,8 +1,8 @@
 """`Location`: the settings of a metric of kind `location`. Public and immutable.
 
 A declared metric becomes one sub-metric for each slot and level, named `name/slot/level`. Each
-sub-metric has its own counters. All share the ledger, cohort and permanent responses of the
-declared name, so that a cell seen in several slots costs privacy budget once.
+sub-metric has its own counters. All sub-metrics share the ledger, cohort and permanent responses of
+the declared name, so a cell seen in several slots uses privacy budget only once.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _SLOT = re.compile(
 
 
 class Slot(Frozen):
-    """A range of hours in the local day, from `first` to `last` o'clock.
+    """A range of hours in the local day, from `first` o'clock to `last` o'clock.
 
-    It crosses midnight if last <= first: "night 22-6" is the first six hours and the last two of
-    the same local date.
+    If last <= first, the slot wraps around: "night 22-6" is the first six hours and the last two
+    hours of the same local date.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Slot(Frozen):
 
     @classmethod
     def parse(cls, text: object) -> Slot:
-        """Parse "night 22-6" or "work 9-17 weekdays". Raises ParameterError."""
+        """Parse "night 22-6" or "work 9-17 weekdays". Raises ParameterError if it is invalid."""
         match = _SLOT.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise ParameterError(
@@ -75,14 +75,14 @@ class Slot(Frozen):
 
 
 class PlaceMode(Frozen):
-    """How often a device answers for its slots, and what limits its answers. Public."""
+    """The rule for how often a device answers for its slots, and its report limit. Public."""
 
     name: str
-    memoizes: bool = False  # a cell has a repeated permanent response; otherwise reports are fresh
-    # The minimum and maximum of `window` periods, in each of which a device sends one report; the
-    # time between two reports then limits them. (0, 0): a report for every period.
+    memoizes: bool = False  # permanent responses are reused; otherwise reports are fresh
+    # The minimum and maximum for `window`. A device sends one report per `window` periods, and this
+    # spacing limits the number of reports. (0, 0) means one report for every period.
     windows: tuple[int, int] = (0, 0)
-    max_reports: int | None = None  # over the device's lifetime; None: the declared limit applies
+    max_reports: int | None = None  # over the device's lifetime; None if the declared limit applies
 
 
 _MODES = {
@@ -96,20 +96,20 @@ _MODES = {
 
 
 def mode_named(name: object) -> PlaceMode:
-    """Return the mode with a name. Raises ParameterError for an unknown name."""
+    """Return the mode that has a name. Raises ParameterError if the name is unknown."""
     if not isinstance(name, str) or name not in _MODES:
         raise ParameterError(f"mode = {shown(name)} is not one of {', '.join(_MODES)}")
     return _MODES[name]
 
 
 class Location(Frozen):
-    """The settings by which a location becomes a value.
+    """The settings that convert a location to a value.
 
-    Raises ParameterError that repeats the bad value.
+    Raises ParameterError, which repeats the bad value.
     """
 
     grid: Grid  # the grid, with every level of the metric
-    level: int  # This sub-metric's level, one of the grid's
+    level: int  # This sub-metric's level, one of the grid's levels
     slots: tuple[Slot, ...]  # all declared slots, without overlap
     slot: str  # the name of this sub-metric's slot
     # `memo` (a permanent response for each cell, reports every period), `window` (one fresh report
@@ -117,14 +117,14 @@ class Location(Frozen):
     mode: str
     window: int = 0  # the number of periods in mode `window`; 0 in other modes
     pairs: bool = False  # whether values are trips, "origin>destination"
-    # The longest time that one fix counts for, on the device.
+    # The maximum time that one fix counts for, on the device.
     max_gap_minutes: int = DEFAULT_GAP_MINUTES
-    # When the report of mode `window` is due: `fixed` draws the time once over the device's
-    # lifetime, `fresh` again in each block of `window` periods (block b begins with period b *
+    # When the report is due in mode `window`. `fixed` draws the time once in the device's lifetime.
+    # `fresh` draws it again in each block of `window` periods (block b begins with period b *
     # window).
     turn: Turn = "fixed"
-    # The maximum age, in periods, of a last known place that answers for a slot and period without
-    # a fix. With `fresh` the place must also be from the same block. 0: no data.
+    # The maximum age, in periods, of a last known place that can answer for a slot and period
+    # without a fix. With `fresh`, the place must also be from the same block. 0: no data.
     hold: int = 0
 
     def __post_init__(self) -> None:
@@ -153,7 +153,7 @@ class Location(Frozen):
             )
         if self.turn == "fresh" and not self.window:
             raise ParameterError(f"turn = 'fresh' goes with mode = 'window', not {self.mode!r}")
-        if self.window and self.hold >= self.window:  # a place must not last until the next answer
+        if self.window and self.hold >= self.window:  # a place must expire before the next answer
             raise ParameterError(
                 f"hold = {self.hold} is not shorter than window = {self.window} periods"
             )
@@ -171,20 +171,20 @@ class Location(Frozen):
 
     @property
     def rules(self) -> PlaceMode:
-        """Return the rules of the mode. Raises ParameterError for an unknown mode."""
+        """Return the rules of the mode. Raises ParameterError if the mode is unknown."""
         return mode_named(self.mode)
 
     def domain_with(self, no_data: str | None = None) -> Mapping[str, int]:
-        """Return each value of a one-hot sub-metric with its bit.
+        """Return the bit of each value of a one-hot sub-metric.
 
         Cells come first, in order, then the reserved values. `no_data` is the metric's value for no
-        data, or None if not declared.
+        data, or None if it declares none.
         """
         return _domain(self.grid, self.level, reserved_values(no_data))
 
     @property
     def every(self) -> int:
-        """Return how many pairs (period, slot) share one answer; 0 if all do, over a lifetime."""
+        """Return how many (period, slot) pairs share one answer; 0 if all pairs do."""
         if self.rules.max_reports:
             return 0
         return self.window * len(self.slots) or 1
@@ -195,9 +195,9 @@ class Location(Frozen):
         return self.every or len(self.slots)
 
     def most_reports_in(self, periods: int) -> int:
-        """Return the maximum number of reports of one slot in `periods` (0 or more) in a row.
+        """Return the maximum number of reports for one slot in consecutive periods (0 or more).
 
-        With `turn = "fresh"`, that is one report in each block that the periods can touch.
+        With `turn = "fresh"`, this is one report for each block that the periods can overlap.
         """
         if self.rules.max_reports or not periods:
             return min(periods, 1)
@@ -220,8 +220,8 @@ class Location(Frozen):
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values; `from_dict` reads them.
 
-        `turn` and `hold` are left out at their defaults, as in files written before these keys
-        existed.
+        `turn` and `hold` are omitted if they have their defaults, as in files from before these
+        keys existed.
         """
         later: dict[str, Any] = {"turn": self.turn} if self.turn == "fresh" else {}
         if self.hold:
@@ -241,14 +241,14 @@ class Location(Frozen):
     def meaning(self) -> dict[str, Any]:
         """Return the settings that change a report's meaning: all but the slot's name.
 
-        The sub-metric's name contains the slot. The slots of a metric share their parameters, and
-        so the permanent response of a cell.
+        The sub-metric's name contains the slot. The slots of a metric share their parameters, so a
+        cell has the same permanent response in all.
         """
         return {key: value for key, value in self.to_dict().items() if key != "slot"}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Location:
-        """Read the plain values that `to_dict` returns. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError if invalid."""
         values = dict(fields)
         if not _REQUIRED <= values.keys() <= set(cls.field_names):
             raise ParameterError(f"a location has unknown or missing keys: {sorted(values)}")
@@ -258,7 +258,7 @@ class Location(Frozen):
 
 
 def check_no_overlap(slots: Iterable[Slot]) -> None:
-    """Check that no hour belongs to two slots. Raises ParameterError."""
+    """Check that no hour belongs to two slots. Raises ParameterError otherwise."""
     for weekend in (False, True):
         for hour in range(24):
             both = [slot.name for slot in slots if slot.covers(hour, weekend)]
@@ -278,9 +278,9 @@ _REQUIRED = set(Location.field_names) - {"turn", "hold"}
 
 
 def reserved_values(no_data: str | None) -> tuple[str, ...]:
-    """Return the values of a location that are not places, in their order after the cells.
+    """Return the values of a location that are not places, in the order that follows the cells.
 
-    `no_data` is the metric's value for no data; without it, `other` represents no data, too.
+    `no_data` is the metric's value for no data; if None, `other` represents no data, too.
     """
     return RESERVED[:1] if no_data is None else RESERVED
 

@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
     from rappor_core.metrics.tables import MetricTable
 
-# An answer that is due once in many weeks waits until a rarely used app is opened, and its date of
-# arrival would reveal when that was: docs/location.md, "Apps that are rarely opened".
+# If an answer is due only once in many weeks, it waits until a rarely used app is opened. Its date
+# of arrival would then reveal when that was: docs/location.md, "Apps that are rarely opened".
 PATIENT_DAYS = 42
 PATIENT_PERIODS = ("week", "month")
 EXAMPLE_CELLS = 8
-_UNCAPPED = 1_000_000  # a mode without permanent responses is limited by its reports
+_UNCAPPED = 1_000_000  # in modes without permanent responses, the number of reports is the limit
 NOISE_NAMES = sorted(key.name for key in NOISE_KEYS)
 
 GRID_KEYS = (
@@ -115,7 +115,7 @@ class LocationKind(Kind):
         return [f"{cell}>{middle[0]}" for cell in middle] if location.pairs else middle
 
     def check(self, metric: Metric) -> None:
-        """Require one report per slot and period, the reserved fallback, and the mode's noise."""
+        """Require one report per slot and period, a reserved fallback, and the mode's noise."""
         location = metric.location
         if location is None:
             return
@@ -136,7 +136,7 @@ class LocationKind(Kind):
             )
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:
-        """Return the library of the metric's grid, if there is one."""
+        """Return the library of the metric's grid, if it needs one."""
         location = metric.location
         assert location is not None  # noqa: S101 (guaranteed by `check_definition`)
         return (location.grid.library,) if location.grid.library else ()
@@ -148,7 +148,7 @@ class LocationKind(Kind):
         return len(metric.location.domain_with(metric.no_data))
 
     def index(self, metric: Metric, value: object) -> int:
-        """Return the bit of a cell, or the bit of `other` for any other text."""
+        """Return the bit of a cell or reserved value, or the bit of `other` for unknown text."""
         name = self.text(metric, value)
         assert metric.location is not None  # noqa: S101 (guaranteed by `check_definition`)
         domain = metric.location.domain_with(metric.no_data)
@@ -162,7 +162,7 @@ class LocationKind(Kind):
 
 
 def _caps(table: MetricTable, mode: PlaceMode) -> dict[str, int]:
-    """Return the lifetime limit of a device, in distinct cells or reports."""
+    """Return the lifetime limit per device, as a number of distinct cells or of reports."""
     if mode.memoizes:
         if "hold" in table and table["hold"] == 0:
             table.refuse(
@@ -196,7 +196,7 @@ def _locations(table: MetricTable) -> Iterator[Location]:
 
 
 def read_grid(table: MetricTable) -> Grid:
-    """Read grid, box, levels, rows and columns. Raises MetricsFileError or ParameterError."""
+    """Read the grid settings. Raises MetricsFileError or ParameterError if invalid."""
     box, levels = table.filled_list("box"), tuple(table.filled_list("levels"))
     if len(box) != 4:
         table.refuse("box", "is not [south, west, north, east] in degrees")
@@ -221,9 +221,9 @@ def _params(table: MetricTable, location: Location) -> RapporParams:
 
 
 def _shape(table: MetricTable, location: Location, encoding: Encoding) -> dict[str, Any]:
-    """Return the numbers of bits, hashes and cohorts.
+    """Return the number of bits, hashes and cohorts.
 
-    A Bloom filter has the declared numbers, with one hash by default. Symbols have one bit each. A
+    A Bloom filter has the declared numbers, with one hash by default. Each symbol has one bit. A
     one-hot encoding has one bit for each cell and reserved value, and one cohort by default.
     """
     if not encoding.own_bits and not encoding.symbols:
@@ -248,7 +248,7 @@ def _shape(table: MetricTable, location: Location, encoding: Encoding) -> dict[s
 def _noise(
     table: MetricTable, location: Location, encoding: Encoding, shape: Mapping[str, Any]
 ) -> TwoRoundMechanism:
-    """Return the rounds of a mode: one fresh round, or two rounds if the mode memoizes."""
+    """Return the mechanism of a mode: one fresh round, or two rounds if the mode memoizes."""
     hashes = shape["num_hashes"]
     if not location.rules.memoizes:
         table.refuse_any(NOISE_NAMES, "goes with mode = 'memo'; give epsilon, of one report")

@@ -33,13 +33,13 @@ _OPTIONAL = {
     "details",
     "platforms",
     "lives",
-}  # keys that a definition may lack
+}  # keys that a definition may omit
 
 
 class Metric(Frozen):
-    """A declared metric: the data it collects, its parameters, and its limits.
+    """A declared metric, with the data that it collects, its parameters and its limits.
 
-    Raises MetricsFileError that names the metric, the key and the value.
+    Raises MetricsFileError, which names the metric, the key and the value.
     """
 
     name: str  # the name; a sub-metric of a location is `name/slot/level`
@@ -52,35 +52,35 @@ class Metric(Frozen):
     params: RapporParams
     max_memoized_values: int  # the maximum number of distinct values over the device's lifetime
     categories: tuple[str, ...] = ()
-    # The value that is encoded past the cap on memoized values; it counts in the cap.
+    # The value to encode after the cap on memoized values is reached; it counts toward the cap.
     fallback: str | None = None
-    # The maximum number of reports over the device's lifetime; None = no cap.
+    # The maximum number of reports over the device's lifetime; None if there is no cap.
     max_reports: int | None = None
     # period, max_reports_per_period: The maximum number of reports in each period.
     period: Period = "day"
     max_reports_per_period: int = 1
-    # A day with fewer reports is merged with the next before it is served.
+    # A day with fewer reports is merged with the next day before it is served.
     min_reports: int = DEFAULT_MIN_REPORTS
-    accept_days: int = DEFAULT_ACCEPT_DAYS  # the number of days for which a day accepts reports
-    keep_raw_days: int = 0  # the number of days for which raw reports are stored; 0 = never
+    accept_days: int = DEFAULT_ACCEPT_DAYS  # how many days reports for a day are accepted
+    keep_raw_days: int = 0  # the number of days for which raw reports are stored; 0 if never
     location: Location | None = None
-    # The value that a device which has used the metric sends for a period without a recording,
-    # because sending nothing would reveal it. It counts in the cap. None: nothing is sent.
+    # The value that a device sends for a period without a recording once it has used the metric,
+    # because silence would reveal it. It counts toward the cap. None if nothing is sent.
     no_data: str | None = None
-    # The same for each cohort that is not empty; None: 100, or `min_reports` if that is less (see
-    # `cohort_floor`).
+    # The minimum number of reports in each non-empty cohort. None means 100, or `min_reports` if
+    # that is smaller (see `cohort_floor`).
     min_reports_per_cohort: int | None = None
-    # The public tables of the kind, if any, immutable, with `to_dict()`; part of the meaning of
-    # reports.
+    # The metric's public tables, if its kind has any. Immutable, with `to_dict()`, and part of the
+    # meaning of reports.
     details: Any = None
     # Where the metric may run: `app` (storage lasts as long as the app is installed) or `web` (a
     # browser, which may delete its storage).
     platforms: tuple[Platform, ...] = (APP,)
-    # The number of browser storage lifetimes that the declaration covers; for `web` only.
+    # The number of browser storage lifetimes that the declaration covers; only for `web`.
     lives: int | None = None
 
     def __post_init__(self) -> None:
-        platforms: object = self.platforms  # a file has a list
+        platforms: object = self.platforms  # files contain a list
         if isinstance(platforms, list):
             object.__setattr__(self, "platforms", tuple(platforms))
         object.__setattr__(self, "categories", tuple(map(canonical, self.categories)))
@@ -94,32 +94,32 @@ class Metric(Frozen):
 
     @cached_property
     def rules(self) -> Kind:
-        """Return the rules of the metric's kind."""
+        """Return the metric's kind, which defines its rules."""
         return kind_named(self.kind)
 
     @property
     def spaced(self) -> bool:
-        """Return whether a minimum time between reports limits them (mode `window`)."""
+        """Return whether a minimum time between reports limits their number (mode `window`)."""
         return self.location is not None and self.location.window > 0
 
     @property
     def num_values(self) -> int | None:
-        """Return the number of values that the metric can have; None if not listed."""
+        """Return the number of values that the metric can have; None if values are not listed."""
         return self.rules.num_values(self)
 
     @property
     def base_name(self) -> str:
-        """Return the declared name (up to `/`), the key of ledger, cohort and responses."""
+        """Return the declared name (up to `/`), the key for its ledger, cohort and responses."""
         return self.name.partition("/")[0]
 
     @property
     def max_permanent_responses(self) -> int:
-        """Return the maximum number of permanent responses on a device; for symbols at most g."""
+        """Return the maximum number of permanent responses on a device; at most g for symbols."""
         return self.params.scheme.max_permanent_responses(self.params, self.max_memoized_values)
 
     @property
     def lifetime_epsilon(self) -> float:
-        """Return the epsilon of all reports that a device ever sends about this metric, in nats.
+        """Return the epsilon, in nats, of all reports that a device ever sends for this metric.
 
         In a browser, the bound holds for one lifetime of its storage; see `lifetime_epsilon_on`.
         """
@@ -133,7 +133,7 @@ class Metric(Frozen):
 
     @property
     def cohort_floor(self) -> int:
-        """Return the minimum number of reports in each non-empty cohort of a served block."""
+        """Return the minimum number of reports in each non-empty cohort in a served block."""
         if self.min_reports_per_cohort is None:
             return min(DEFAULT_MIN_REPORTS_PER_COHORT, self.min_reports)
         return self.min_reports_per_cohort
@@ -145,7 +145,7 @@ class Metric(Frozen):
 
     @property
     def epsilon_per_report(self) -> float:
-        """Return the nats that each of `max_reports` reports costs; `epsilon_one` if no limit."""
+        """Return the cost in nats of each of `max_reports` reports; `epsilon_one` if unlimited."""
         return self.params.epsilon_per_report(self.max_reports or 1)
 
     @property
@@ -169,7 +169,7 @@ class Metric(Frozen):
 
     @cached_property
     def params_id(self) -> str:
-        """Return the ID of the meaning: the first 32 hexadecimal digits of its SHA-256.
+        """Return the ID of the metric's meaning: the first 32 hexadecimal digits of its SHA-256.
 
         The input is `meaning` as canonical JSON: keys sorted, no spaces, ASCII with \\u escapes.
         """
@@ -209,7 +209,7 @@ class Metric(Frozen):
 
     @classmethod
     def from_dict(cls, definition: Mapping[str, Any]) -> Metric:
-        """Read the plain values that `to_dict` returns. Raises MetricsFileError."""
+        """Read the plain values that `to_dict` returns. Raises MetricsFileError if invalid."""
         expected = set(cls.field_names)
         expected -= _OPTIONAL - definition.keys()
         if definition.keys() != expected:

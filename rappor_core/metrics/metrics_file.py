@@ -1,4 +1,4 @@
-"""`MetricsFile`: all metrics of an app, and their privacy cost for a device."""
+"""`MetricsFile`: all metrics in an app, and their privacy cost per device."""
 
 from collections.abc import Mapping
 
@@ -10,20 +10,20 @@ from rappor_core.params import is_positive
 
 
 class MetricsFile(Frozen):
-    """All metrics of an app, by name, and the device-wide budget."""
+    """All metrics in an app, by name, and the privacy budget per device."""
 
     metrics: Mapping[str, Metric]  # a location appears as its sub-metrics, `name/slot/level`
-    budget: float | None = None  # nats per device over all metrics and its lifetime; None: no bound
+    budget: float | None = None  # nats per device lifetime, over all metrics; None if unlimited
 
     @property
     def lifetime_epsilon(self) -> float:
-        """Return the lifetime cost of all declared metrics, in nats, on the costlier platform."""
+        """Return the lifetime cost of all metrics, in nats, on the platform where it is higher."""
         return max(self.lifetime_epsilon_on(platform) for platform in (APP, WEB))
 
     def lifetime_epsilon_on(self, platform: Platform) -> float:
         """Return the lifetime cost, in nats, of all metrics on a platform.
 
-        For `web` it covers all declared lifetimes of the browser's storage.
+        For `web`, the cost covers all declared lifetimes of the browser's storage.
         """
         return sum(
             metric.lifetime_epsilon_on(platform)
@@ -33,7 +33,7 @@ class MetricsFile(Frozen):
 
     @property
     def declared(self) -> tuple[Metric, ...]:
-        """Return one metric per declared name; for a location, its first sub-metric."""
+        """Return one metric per declared name, which for a location is its first sub-metric."""
         first: dict[str, Metric] = {}
         for metric in self.metrics.values():
             first.setdefault(metric.base_name, metric)
@@ -46,7 +46,7 @@ class MetricsFile(Frozen):
     def parts(self, name: str) -> tuple[Metric, ...]:
         """Return the sub-metrics of a declared name, in order, or the metric itself if it has none.
 
-        Raises MetricsFileError for a name that is not declared.
+        Raises MetricsFileError if the name is not declared.
         """
         sub_metrics = tuple(m for m in self.metrics.values() if m.base_name == name)
         if not sub_metrics:
@@ -57,7 +57,7 @@ class MetricsFile(Frozen):
 
 
 def read_budget(value: object) -> float | None:
-    """Check a declared budget, in nats; None if absent. Raises MetricsFileError."""
+    """Read a declared budget in nats; None if absent. Raises MetricsFileError if invalid."""
     if value is None:
         return None
     if not is_positive(value):
@@ -66,7 +66,7 @@ def read_budget(value: object) -> float | None:
 
 
 def check_budget(file: MetricsFile) -> None:
-    """Check that the metrics cost a device no more than the budget. Raises MetricsFileError."""
+    """Check that the metrics' cost is within the budget. Raises MetricsFileError otherwise."""
     if file.budget is None or file.lifetime_epsilon <= file.budget:
         return
     on: Platform = WEB if file.lifetime_epsilon_on(WEB) > file.lifetime_epsilon_on(APP) else APP

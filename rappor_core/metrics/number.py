@@ -1,7 +1,7 @@
 """`Number`: the declared settings of a metric of kind `number`. Public and immutable.
 
-Each cohort has a public threshold, or a few, on the number line. Its devices report on which side
-of the threshold, or between which thresholds, the number of their period lies.
+Each cohort has one or a few public thresholds on the number line. Its devices report on which side
+of the threshold, or between which thresholds, their number for the period lies.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ NO_CUT = -math.inf  # the question "is there any data?", a threshold below every
 
 
 class Number(Frozen):
-    """The settings by which a number becomes one of g symbols.
+    """The settings that convert a number to one of g symbols.
 
-    Raises ParameterError that repeats the bad value.
+    Raises ParameterError, which repeats the bad value.
     """
 
-    unit: str  # the unit, for people
-    # The statistic that a device computes from the numbers it recorded in a period.
+    unit: str  # the unit, for display
+    # The statistic that a device computes from the numbers recorded in a period.
     of_period: OfPeriod
-    # The edges, rising, and whole if numbers are; for `ask = "mean"` the ends of the strata.
+    # The edges, increasing (and whole if numbers are); for `ask = "mean"`, the ends of the strata.
     edges: tuple[float, ...]
-    scale: Scale  # how the edges were declared; with `log`, a mean is one of logarithms
+    scale: Scale  # how the edges were declared; with `log`, means are means of logarithms
     whole: bool  # whether numbers are whole
-    # `edges` (each cohort compares with one of them) or `mean` (each device compares with its own
-    # constant within a stratum, which makes means exact).
+    # `edges` (each cohort compares the number with one of them) or `mean` (each device compares it
+    # with its own constant within a stratum, which makes means unbiased).
     ask: Ask
-    # How a period without data is treated: as an answer `apart`, or as the number `zero`.
+    # How a period without data counts: as a separate answer (`apart`) or as the number 0 (`zero`).
     none: NoData
-    # `memo` (two answers over the device's lifetime, a report each period) or `once` (one fresh
+    # `memo` (a report for each period, from at most two memoized answers) or `once` (one fresh
     # answer over the device's lifetime).
     mode: NumberMode
-    # The number of periods over which devices spread their one report in mode `once`; 1 for `memo`.
+    # The number of periods over which devices spread their report in mode `once`, else 1.
     spread: int = 1
 
     def __post_init__(self) -> None:
@@ -95,12 +95,12 @@ class Number(Frozen):
 
     @property
     def negative(self) -> bool:
-        """Return whether numbers below 0 are allowed, which is true if an edge is below 0."""
+        """Return whether numbers below 0 are valid, which is so if an edge is below 0."""
         return self.edges[0] < 0
 
     @property
     def questions(self) -> tuple[float, ...]:
-        """Return the thresholds, rising: NO_CUT ("any data?") if `apart`, then the edges.
+        """Return the thresholds in increasing order: NO_CUT ("any data?") if `apart`, then edges.
 
         For `ask = "mean"` these are the lower ends of the strata; the last edge is a separate
         threshold without jitter.
@@ -109,7 +109,7 @@ class Number(Frozen):
 
     @property
     def asked(self) -> tuple[float, ...]:
-        """Return `questions` without one that every device with data would answer alike.
+        """Return `questions` without the threshold that every device with data answers alike.
 
         On a scale from 0 without negative numbers, every number reaches the lowest edge.
         """
@@ -131,13 +131,13 @@ class Number(Frozen):
             num_symbols: The number of symbols g.
 
         Returns:
-            The rising indices, g - 1 of them or one less.
+            The indices in increasing order, g - 1 or g - 2 of them.
         """
         stride = self.stride(num_symbols)
         return range(cohort % stride, len(self.asked), stride)
 
     def thresholds(self, cohort: int, num_symbols: int, jitter: float = 0.0) -> list[float]:
-        """Return the thresholds with which a device of a cohort compares.
+        """Return the thresholds with which a device in a cohort compares its number.
 
         Args:
             cohort: The cohort, from 0.
@@ -145,14 +145,14 @@ class Number(Frozen):
             jitter: The device's constant, in [0, 1). Private.
 
         Returns:
-            The thresholds, rising, in the metric's unit. Private if jittered.
+            The thresholds, increasing, in the metric's unit. Private if jittered.
         """
         all_cuts = self.asked
         cuts = [all_cuts[question] for question in self.cuts(cohort, num_symbols)]
         return cuts if self.ask == "edges" else [self._jittered(cut, jitter) for cut in cuts]
 
     def _jittered(self, cut: float, jitter: float) -> float:
-        """Shift a stratum's lower end by a fraction of its width; in logarithms on a log scale."""
+        """Shift a stratum's lower end by a fraction of its width (logarithmic on a log scale)."""
         if cut in (NO_CUT, self.edges[-1]):
             return cut
         upper = self.edges[self.edges.index(cut) + 1]
@@ -187,7 +187,7 @@ class Number(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Number:
-        """Read the plain values that `to_dict` returns. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError if invalid."""
         if fields.keys() != set(cls.field_names):
             raise ParameterError(f"a number has unknown or missing keys: {sorted(fields)}")
         return cls(**{**fields, "edges": as_edges(fields["edges"])})
@@ -203,17 +203,17 @@ _CHOICES = {
 
 
 def as_edges(numbers: object) -> tuple[float, ...]:
-    """Return a list of numbers as doubles. Raises ParameterError for anything else."""
+    """Return a list of numbers as floats. Raises ParameterError if it is not such a list."""
     if not isinstance(numbers, list) or not all(type(n) in (int, float) for n in numbers):
         raise ParameterError(f"edges = {shown(numbers)} is not a list of numbers")
     try:
-        return tuple(float(number) + 0.0 for number in numbers)  # -0.0 is 0.0
+        return tuple(float(number) + 0.0 for number in numbers)  # turns -0.0 into 0.0
     except OverflowError:
         raise ParameterError(f"edges = {shown(numbers)} is not a list of doubles") from None
 
 
 def check_rising(edges: Sequence[float]) -> None:
-    """Check that edges are finite, at most 2^53 in size, and rising. Raises ParameterError."""
+    """Require edges that are finite, within +-2^53 and increasing. Raises ParameterError."""
     for edge in edges:
         if not abs(edge) <= LARGEST:
             raise ParameterError(f"edge {edge!r} is not a number of at most 2^53")

@@ -1,4 +1,4 @@
-"""The metric kind `number`: one number per period, compared with public thresholds."""
+"""The metric kind `number`: one number per period, which devices compare with public thresholds."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _OF_PERIOD = {
 
 MAX_BINS = 500
 DEFAULT_BINS = {"edges": 32, "mean": 8}
-DEFAULT_REPLICATES = 4  # cohorts for each question: two or more show the effect of memoized noise
-SYMBOLS_BY_EPSILON = ((1.5, 4), (3.0, 6), (math.inf, 8))  # mode `once`: (largest epsilon, symbols)
+DEFAULT_REPLICATES = 4  # cohorts per question; two or more reveal the effect of memoized noise
+SYMBOLS_BY_EPSILON = ((1.5, 4), (3.0, 6), (math.inf, 8))  # `once`: (maximum epsilon, symbols)
 EDGE_KEYS = {"scale", "from", "to", "bins"}
 NUMBER_KEYS = (
     Key("unit", TEXT, None, "For people: `ms`, `EUR`, `crashes`.", ALWAYS),
@@ -128,17 +128,17 @@ class NumberKind(Kind):
         return int(metric.details.stride(metric.params.num_bits))
 
     def fewer_cohorts(self, metric: Metric) -> str:
-        """Return a hint to declare fewer edges, which need fewer cohorts."""
+        """Return the advice to declare fewer edges, which need fewer cohorts."""
         what = "bins" if metric.details.scale != "list" else "edges"
         num_questions, cohorts = len(metric.details.asked), self.cohort_step(metric)
         return f"fewer {what} (its {num_questions} questions take {cohorts} cohorts)"
 
     def turns(self, metric: Metric) -> int:
-        """Return the number of periods over which devices spread their one report."""
+        """Return the number of periods over which devices spread their only report."""
         return int(metric.details.spread)
 
     def examples(self, metric: Metric) -> Sequence[Hashable]:
-        """Return the edges from the middle outwards, since most numbers lie near the middle."""
+        """Return the edges from the middle outward, because most numbers are near the middle."""
         edges = metric.details.edges
         return sorted(edges, key=lambda edge: abs(edges.index(edge) - len(edges) // 2))
 
@@ -151,11 +151,11 @@ class NumberKind(Kind):
         return bool(metric.details.ask == "mean")
 
     def num_values(self, metric: Metric) -> int | None:
-        """Return the number of symbols, which are all that a device can report."""
+        """Return the number of symbols that a device can report."""
         return metric.params.num_bits
 
     def all_values(self, metric: Metric) -> Sequence[object]:
-        """Return numbers that together produce every answer of every cohort; None is no data.
+        """Return numbers that together produce every answer in every cohort; None means no data.
 
         Return no numbers in mode `once`, which memoizes nothing.
         """
@@ -165,7 +165,7 @@ class NumberKind(Kind):
         return (None, LOWEST if number.negative else 0.0, *number.edges)
 
     def number(self, metric: Metric, value: object) -> float | None:
-        """Return a recorded value as a finite double; None for no data."""
+        """Return a recorded value as a finite double; None means no data."""
         if value is None:
             return None
         if type(value) not in (int, float):
@@ -186,7 +186,7 @@ class NumberKind(Kind):
         return number
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """Return the question as text, with the little that a device reports, and the edges."""
+        """Return the question as text, how little a device reports about it, and the edges."""
         number = metric.details
         edges = tuple(f"{edge:g}" for edge in number.edges)
         answer = (
@@ -221,7 +221,7 @@ def _number(table: MetricTable) -> Number:
 
 
 def _edges(table: MetricTable, ask: object) -> tuple[str, tuple[float, ...]]:
-    """Return the scale and the edges, from a list or a table of scale, from, to and bins."""
+    """Return the scale and the edges, declared as a list or as a table that generates them."""
     edges = table["edges"]
     if isinstance(edges, list):
         listed = as_edges(edges)

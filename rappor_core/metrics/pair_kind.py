@@ -34,7 +34,7 @@ Values = tuple[str | bool, ...]
 class Pair(Frozen):
     """The names of the two sides of a pair metric, and the values of each side. Public.
 
-    Raises ParameterError that names the problem.
+    Raises ParameterError if they are invalid.
     """
 
     of: tuple[str, str]  # the two names, in the order of the values of a pair
@@ -57,12 +57,12 @@ class Pair(Frozen):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Return the number of values of each side: rows and columns of the table."""
+        """Return the number of values of each side, which are the rows and columns of the table."""
         return len(self.values[0]), len(self.values[1])
 
     @property
     def num_pairs(self) -> int:
-        """Return the number of pairs, the cells of the table."""
+        """Return the number of pairs, which are the cells of the table."""
         return len(self.values[0]) * len(self.values[1])
 
     def side_index(self, side: int, value: object) -> int | None:
@@ -83,15 +83,15 @@ class Pair(Frozen):
         return None
 
     def labels(self, side: int) -> tuple[str, ...]:
-        """Return the values of a side as text; truth values become `true` and `false`."""
+        """Return the values of a side as text; Booleans become `true` and `false`."""
         return tuple(map(label, self.values[side]))
 
     def texts(self) -> list[str]:
-        """Return all pairs as text, `first | second`; the second side changes fastest."""
+        """Return all pairs as text, `first | second`; the second side varies fastest."""
         return [first + SEPARATOR + second for first in self.labels(0) for second in self.labels(1)]
 
     def split(self, text: str) -> tuple[int, int] | None:
-        """Return the indices of both values of a pair given as text; None if not a pair."""
+        """Return the indices of both values of a pair given as text, or None if it is invalid."""
         if len(text) > 2 * MAX_VALUE_CHARS:
             return None
         first, separator, second = canonical(text).partition(SEPARATOR)
@@ -105,7 +105,7 @@ class Pair(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Pair:
-        """Read the plain values that `to_dict` returns. Raises ParameterError."""
+        """Read the plain values that `to_dict` returns. Raises ParameterError if invalid."""
         if set(fields) != {"of", "values"}:
             raise ParameterError(f"a pair has of and values, not {sorted(map(str, fields))}")
         of, values = fields["of"], fields["values"]
@@ -140,7 +140,7 @@ def _checked(name: str, values: Any) -> Values:
     return checked
 
 
-MAX_ONE_HOT = 256  # the maximum number of pairs with one bit each; more are hashed
+MAX_ONE_HOT = 256  # the maximum number of pairs with one bit each; larger lists are hashed
 _MAX_LISTED = 12  # the maximum number of values of a side that a description lists
 _ONE_HOT, _BLOOM = "one_hot", "bloom"
 
@@ -164,7 +164,7 @@ class PairKind(Kind):
     client_part = "pairs"
 
     def completed(self, table: Mapping[str, Any], tables: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Copy each list that is missing in `values` from the file's metric of that name."""
+        """Copy each list that is missing in `values` from the metric with the side's name."""
         names, lists = table.get("of"), table.get("values", {})
         if not isinstance(names, list) or not isinstance(lists, dict):
             return table  # `read_details` reports the problem
@@ -237,7 +237,7 @@ class PairKind(Kind):
         return text
 
     def index(self, metric: Metric, value: object) -> int:
-        """Return the index of the pair; the second side changes fastest."""
+        """Return the index of the pair; the second side varies fastest."""
         first, second = self._places(metric, value)
         return first * int(metric.details.shape[1]) + second
 
@@ -268,7 +268,7 @@ class PairKind(Kind):
         return indices[0], indices[1]
 
     def takes(self, metric: Metric) -> tuple[Sequence[object], ...]:
-        """Return the lists of both sides."""
+        """Return the lists of valid values for both sides."""
         lists: tuple[Sequence[object], ...] = metric.details.values
         return lists
 
@@ -278,11 +278,11 @@ class PairKind(Kind):
         return texts
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """Return all pairs as text, by index."""
+        """Return all pairs as text, in the order of their indices."""
         return Pair.from_dict(definition["details"]).texts()
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """Return a description of the two lists of values, without the single answers."""
+        """Return a description of the two lists of values, without the individual answers."""
         pair = metric.details
         listed = [f"{len(labels)} values" if len(labels) > _MAX_LISTED else ", ".join(labels)
                   for labels in map(pair.labels, (0, 1))]  # fmt: skip
@@ -293,7 +293,7 @@ class PairKind(Kind):
 def _declared(table: Any) -> Any:
     try:
         return kind_named(table["kind"]).declared_values(table)
-    except (ParameterError, LookupError, TypeError):  # not a metric, or of an unknown kind
+    except (ParameterError, LookupError, TypeError):  # not a metric, or a metric of unknown kind
         return None
 
 

@@ -20,10 +20,10 @@ _AS_DECLARED = {key.name for key in COMMON_KEYS} | {
 
 
 class MetricTable:
-    """A table of a metric; `table[key]` is the declared value, or else the key's default.
+    """A metric's table, where `table[key]` is the declared value or else the key's default.
 
     `name` is the metric's name; `table` contains the keys and values as in the file. Raises
-    MetricsFileError for a missing key, and for a key that the kind does not have.
+    MetricsFileError if a key is missing or if the kind does not have the key.
     """
 
     def __init__(self, name: str, table: Mapping[str, Any], kind: Kind) -> None:
@@ -56,42 +56,42 @@ class MetricTable:
         return {key: value for key, value in self.given.items() if key in _AS_DECLARED}
 
     def positive(self, key: str) -> float:
-        """Read a positive number of nats. Raises MetricsFileError."""
+        """Read a positive number of nats. Raises MetricsFileError otherwise."""
         value = self[key]
         if not is_positive(value):
             self.refuse(key, "is not a positive number of nats")
         return float(value)
 
     def filled_list(self, key: str) -> list[Any]:
-        """Read a list that is not empty. Raises MetricsFileError."""
+        """Read a non-empty list. Raises MetricsFileError otherwise."""
         value = self[key]
         if not isinstance(value, list) or not value:
             self.refuse(key, "is not a list with at least one item")
         return value
 
     def refuse(self, key: str, why: str) -> NoReturn:
-        """Raise MetricsFileError that names the metric, the key and its value."""
+        """Raise MetricsFileError, which names the metric, the key and its value."""
         raise MetricsFileError(f"metric {self.name!r}: {key} = {shown(self.get(key))} {why}")
 
     def refuse_any(self, keys: Iterable[str], why: str) -> None:
-        """Raise MetricsFileError for the first of some keys that the table contains."""
+        """Raise MetricsFileError if the table contains any of the given keys."""
         for key in keys:
             if key in self.given:
                 self.refuse(key, why)
 
     def refuse_unknown_part(self, key: str, names: Set[str]) -> None:
-        """Raise MetricsFileError for an unknown key in the inline table of a key."""
+        """Raise MetricsFileError if the inline table of a key contains an unknown key."""
         refuse_unknown(f"metric {self.name!r}: {key}", self[key], names)
 
     def mechanism(self, num_hashes: Any, *, single_bit: bool) -> TwoRoundMechanism:
-        """Read both rounds from three probabilities, or solve them from two epsilons.
+        """Read both rounds from three probabilities, or derive them from two epsilons.
 
         Args:
             num_hashes: The number of hashes that share each epsilon.
-            single_bit: Whether two values differ in one bit, not two.
+            single_bit: Whether two values differ in one bit instead of two.
 
         Raises:
-            MetricsFileError: Both are given, or neither.
+            MetricsFileError: Probabilities and epsilons are both given, or both missing.
         """
         epsilons = [key for key in ("epsilon_infinity", "epsilon_one") if key in self]
         probabilities = [key for key in ("prob_f", "prob_p", "prob_q") if key in self]
@@ -117,19 +117,19 @@ class MetricTable:
         return TwoRoundMechanism.symmetric(*(value * share for value in pair))
 
     def check_hashes(self, num_hashes: Any) -> None:
-        """Reject a number of hashes that cannot share an epsilon."""
+        """Check that the number of hashes is a whole number of 1 or more."""
         if type(num_hashes) is not int or num_hashes < 1:
             self.refuse("num_hashes", "is not a whole number of 1 or more")
 
     def problem(self, error: Exception) -> MetricsFileError:
-        """Return an error that names the metric, and an epsilon that is too small."""
+        """Convert an error to one that names the metric, and the epsilon if it is too small."""
         if isinstance(error, InformationLostError):
             self.refuse_any(("epsilon_one", "epsilon"), "keeps nothing; use a larger one")
         return MetricsFileError(f"metric {self.name!r}: {error}")
 
 
 def refuse_unknown(where: str, table: Mapping[str, Any], names: Set[str]) -> None:
-    """Raise MetricsFileError for the first unknown key, with its value."""
+    """Raise MetricsFileError if a table contains an unknown key, with the key and its value."""
     for key in sorted(table.keys() - names):
         value, name = table[key], shown(key)[1:-1]
         what = f"key {name} = {shown(value)}"

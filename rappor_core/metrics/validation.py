@@ -1,4 +1,4 @@
-"""Checks of a declared metric; each message names the metric, the key and the value."""
+"""Checks for a declared metric, whose messages name the metric, the key and the value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
 
 
 def check_definition(metric: Metric) -> None:
-    """Check each key alone, then all together. Raises MetricsFileError."""
+    """Check each key alone, then all keys together. Raises MetricsFileError if invalid."""
     _check_name(metric)
     _check_choices(metric)
     _check_numbers(metric)
@@ -129,7 +129,7 @@ def _check_lifetime(metric: Metric) -> None:
         refuse_field(metric, "fallback", "is missing: say what is sent past max_memoized_values")
     reserved = {canonical(v) for v in (metric.fallback, metric.no_data) if v is not None}
     cap, params = metric.max_memoized_values, metric.params
-    all_fit = bool(params.scheme.symbols) and cap >= params.num_bits  # no symbol exceeds the cap
+    all_fit = bool(params.scheme.symbols) and cap >= params.num_bits  # the cap covers all symbols
     if params.mechanism.has_permanent_round and cap <= len(reserved) and not all_fit:
         refuse_field(
             metric,
@@ -148,12 +148,12 @@ def _check_no_data(metric: Metric) -> None:
 
 
 def _check_platforms(metric: Metric) -> None:
-    """Require a limit on reports for browsers, per storage lifetime.
+    """Require a report limit for browsers, which applies per storage lifetime.
 
-    A browser may delete the ledger, so only that limit holds, once in each lifetime of its storage.
+    A browser may delete the ledger, so only this limit holds, once per lifetime of its storage.
     """
     known = get_args(Platform)
-    platforms: object = metric.platforms  # can be anything if it comes from a file
+    platforms: object = metric.platforms  # can have any type if it comes from a file
     if type(platforms) is not tuple or not _are_different(platforms, known):
         why = f"is not a list of one or more of {', '.join(known)}, each once"
         refuse_field(metric, "platforms", why)

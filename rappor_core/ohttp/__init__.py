@@ -1,4 +1,4 @@
 """Oblivious HTTP (RFC 9458): requests that a relay forwards but cannot read.
 
-Devices and collectors use it. It needs the library `cryptography` (extra `relay`).
+Devices and collectors use this package. It needs the library `cryptography` (extra `relay`).
 """

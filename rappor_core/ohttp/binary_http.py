@@ -1,6 +1,6 @@
 """Binary HTTP messages of known length (RFC 9292), with padding.
 
-Both decoders accept the messages that the other side may send and reject everything else. Error
+Both decoders accept the messages that their peer may send and reject everything else. Error
 messages never repeat the input.
 """
 
@@ -12,16 +12,16 @@ from typing import NamedTuple
 from rappor_core.errors import EncapsulationError
 
 REQUEST, RESPONSE = 0, 1  # framing indicators
-SIZE_STEP = 1024  # devices and collectors pad messages to a multiple of this number of bytes
+SIZE_STEP = 1024  # messages are padded to a multiple of this number of bytes
 MAX_FIELDS = 32
 _BAD_IN_VALUES = (b"\0", b"\r", b"\n")
 _TCHAR = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")  # lower case only
 
-Fields = tuple[tuple[bytes, bytes], ...]  # names in lower case, values
+Fields = tuple[tuple[bytes, bytes], ...]  # pairs of a name in lower case and a value
 
 
 class BinaryRequest(NamedTuple):
-    """A request; its path includes the query, as in a request line."""
+    """An HTTP request, whose path includes the query as in a request line."""
 
     method: bytes
     scheme: bytes
@@ -32,7 +32,7 @@ class BinaryRequest(NamedTuple):
 
 
 class BinaryResponse(NamedTuple):
-    """A final response; decoding skips informational ones before it."""
+    """A final HTTP response; decoding skips any informational responses before it."""
 
     status: int
     fields: Fields = ()
@@ -44,7 +44,7 @@ def encode_request(request: BinaryRequest, pad_to: int = 0) -> bytes:
 
     Args:
         request: The request.
-        pad_to: The number of bytes to a multiple of which zeros pad the message; 0 for no padding.
+        pad_to: Zeros pad the message to a multiple of this number of bytes; 0 for no padding.
     """
     control = b"".join(map(_with_length, request[:4]))
     return _encode(REQUEST, control, request.fields, request.content, pad_to)
@@ -55,21 +55,21 @@ def encode_response(response: BinaryResponse, pad_to: int = 0) -> bytes:
 
     Args:
         response: The response.
-        pad_to: The number of bytes to a multiple of which zeros pad the message; 0 for no padding.
+        pad_to: Zeros pad the message to a multiple of this number of bytes; 0 for no padding.
     """
     control = _integer(response.status)
     return _encode(RESPONSE, control, response.fields, response.content, pad_to)
 
 
 def decode_request(data: bytes) -> BinaryRequest:
-    """Decode a request; the inverse of `encode_request`. Raises EncapsulationError."""
+    """Decode a request; the inverse of `encode_request`. Raises EncapsulationError if invalid."""
     reader = _begin(data, REQUEST)
     control = reader.part(), reader.part(), reader.part(), reader.part()
     return BinaryRequest(*control, *reader.fields_and_content())
 
 
 def decode_response(data: bytes) -> BinaryResponse:
-    """Decode a response; the inverse of `encode_response`. Raises EncapsulationError."""
+    """Decode a response; the inverse of `encode_response`. Raises EncapsulationError if invalid."""
     reader = _begin(data, RESPONSE)
     status = reader.integer()
     while 100 <= status < 200:
@@ -108,9 +108,9 @@ def _begin(data: bytes, framing: int) -> _Reader:
 
 
 class _Reader:
-    """A reader that returns the parts of a message in order.
+    """A reader for the consecutive parts of a message.
 
-    A part past the end is empty: a sender may omit trailing empty parts (RFC 9292, section 3.8).
+    A part beyond the end is empty: a sender may omit trailing empty parts (RFC 9292, 3.8).
     """
 
     def __init__(self, data: bytes) -> None:
@@ -130,7 +130,7 @@ class _Reader:
         return tuple(_fields(section))
 
     def fields_and_content(self) -> tuple[Fields, bytes]:
-        """Read the last parts of a message and check that only zero padding follows."""
+        """Read the final parts of a message and check that only zero padding follows."""
         fields = self.fields()
         content = b"" if self.is_over else self.part()
         if self.fields():
@@ -152,7 +152,7 @@ class _Reader:
 
 
 def _fields(section: bytes) -> Iterable[tuple[bytes, bytes]]:
-    """Yield the field lines of a section. Raises EncapsulationError for an invalid one."""
+    """Yield the field lines of a section. Raises EncapsulationError if invalid."""
     reader = _Reader(section)
     number = 0
     while not reader.is_over:

@@ -1,7 +1,7 @@
 """Encapsulated requests and responses (RFC 9458, section 4).
 
 Each request has one response, and no state survives the exchange. A replayed request can be opened
-again; the collector must count its batch only once.
+again, so the collector must count its batch only once.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ REQUEST_TYPE, RESPONSE_TYPE = "message/ohttp-req", "message/ohttp-res"
 _SUITE = b"".join(number.to_bytes(2, "big") for number in (KEM_ID, KDF_ID, AEAD_ID))
 _HEADER_BYTES = 1 + len(_SUITE)
 _RESPONSE_NONCE_BYTES = max(KEY_BYTES, NONCE_BYTES)
-OVERHEAD = _HEADER_BYTES + PUBLIC_KEY_BYTES + TAG_BYTES  # the bytes that encryption adds
+OVERHEAD = _HEADER_BYTES + PUBLIC_KEY_BYTES + TAG_BYTES  # the number of bytes that encryption adds
 
 
 class Exchange(NamedTuple):
-    """One request and its response, on either side; `sent` is the sender's public value."""
+    """One request and its response, for sender or receiver; `sent` is the sender's public value."""
 
     sent: bytes
     context: HpkeContext
@@ -46,7 +46,7 @@ class Exchange(NamedTuple):
     def seal_response(
         self, response: bytes, random_bytes: Callable[[int], bytes] = os.urandom
     ) -> bytes:
-        """Encapsulate the response, at the collector (RFC 9458, section 4.4).
+        """Encrypt a response on the collector (RFC 9458, section 4.4).
 
         Args:
             response: The response as binary HTTP.
@@ -56,7 +56,7 @@ class Exchange(NamedTuple):
         return nonce + aead_seal(*self._response_key(nonce), response)
 
     def open_response(self, sealed: bytes) -> bytes:
-        """Open the response, on the device. Raises EncapsulationError."""
+        """Decrypt a response on the device. Raises EncapsulationError if that fails."""
         nonce, ciphertext = sealed[:_RESPONSE_NONCE_BYTES], sealed[_RESPONSE_NONCE_BYTES:]
         return aead_open(*self._response_key(nonce), ciphertext)
 
@@ -74,16 +74,16 @@ def encapsulate(
     """Encrypt a binary request for the holder of a key (RFC 9458, section 4.3).
 
     Args:
-        config: The holder's public key and its id.
+        config: The key holder's public key and its id.
         request: The request as binary HTTP.
-        ephemeral: A function that creates a new key pair for this message; messages never share
-            one.
+        ephemeral: A function that creates a new key pair for this message; messages never share a
+            key pair.
 
     Returns:
         The encrypted request, and the exchange that opens its response.
 
     Raises:
-        EncapsulationError: No secret can be agreed with this public key.
+        EncapsulationError: No shared secret can be derived from this public key.
     """
     header = bytes([config.key_id]) + _SUITE
     sent, context = set_up_sender(config.public_key, _info(header), ephemeral())
@@ -93,7 +93,7 @@ def encapsulate(
 def key_id_of(encapsulated: bytes) -> int:
     """Return the id of the key for which a request was encrypted.
 
-    Raises EncapsulationError if the request uses another cipher suite.
+    Raises EncapsulationError if the request uses a different cipher suite.
     """
     if len(encapsulated) < OVERHEAD or encapsulated[1:_HEADER_BYTES] != _SUITE:
         raise EncapsulationError("not an encapsulated request for X25519, HKDF-SHA256, AES-128-GCM")
@@ -103,10 +103,10 @@ def key_id_of(encapsulated: bytes) -> int:
 def decapsulate(
     keys: Mapping[int, X25519PrivateKey], encapsulated: bytes
 ) -> tuple[bytes, Exchange]:
-    """Decrypt a request, at the collector.
+    """Decrypt a request on the collector.
 
     Args:
-        keys: The private keys by their id.
+        keys: The private keys, by key id.
         encapsulated: The encrypted request.
 
     Returns:
@@ -135,9 +135,9 @@ _OWN_SUITE = (KDF_ID, AEAD_ID)
 
 
 class KeyConfig(NamedTuple):
-    """A public key of a collector, with its id and cipher suites. All of it is public."""
+    """A collector's public key, with its id and cipher suites. All of it is public."""
 
-    key_id: int  # 0 to 255, unencrypted in each request
+    key_id: int  # 0 to 255; sent unencrypted in each request
     public_key: bytes  # X25519, 32 bytes
     suites: tuple[tuple[int, int], ...] = (_OWN_SUITE,)  # the accepted pairs of KDF and AEAD
 
@@ -149,7 +149,7 @@ def encode_key_config(config: KeyConfig) -> bytes:
 
 
 def encode_keys(configs: Iterable[KeyConfig]) -> bytes:
-    """Encode key configurations as `application/ohttp-keys`, the preferred one first."""
+    """Encode key configurations as `application/ohttp-keys`, the preferred configuration first."""
     encoded = map(encode_key_config, configs)
     return b"".join(_two(len(config)) + config for config in encoded)
 
@@ -157,7 +157,7 @@ def encode_keys(configs: Iterable[KeyConfig]) -> bytes:
 def decode_keys(data: bytes) -> list[KeyConfig]:
     """Return the usable key configurations of `application/ohttp-keys`, in order.
 
-    Raises EncapsulationError if none is usable, or if the bytes do not have this form.
+    Raises EncapsulationError if no configuration is usable, or if the bytes are malformed.
     """
     usable = [config for part in _parts(data) if (config := _decode(part)) is not None]
     if not usable:

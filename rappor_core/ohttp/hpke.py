@@ -1,7 +1,7 @@
 """Hybrid public key encryption in base mode (RFC 9180): X25519, HKDF-SHA256, AES-128-GCM.
 
-A context seals one message. The primitives come from `cryptography`. Its own HPKE cannot export the
-secret with which Oblivious HTTP encrypts responses, so the key schedule is implemented here.
+A context seals one message. The primitives come from `cryptography`. Its HPKE cannot export the
+secret with which Oblivious HTTP encrypts responses, so this module implements the key schedule.
 """
 
 import hmac
@@ -25,32 +25,32 @@ _SUITE = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in (KEM_ID, KDF
 
 
 class HpkeContext(NamedTuple):
-    """The secrets that both sides derive for one message (RFC 9180, section 5.1)."""
+    """The secrets that sender and receiver derive for one message (RFC 9180, section 5.1)."""
 
-    key: bytes  # of AES-128-GCM, 16 bytes
-    nonce: bytes  # for the one message, 12 bytes
+    key: bytes  # the AES-128-GCM key, 16 bytes
+    nonce: bytes  # the nonce for the single message, 12 bytes
     exporter_secret: bytes
 
     def seal(self, plaintext: bytes, associated: bytes = b"") -> bytes:
-        """Encrypt the one message, which adds TAG_BYTES; `associated` is authenticated only."""
+        """Encrypt the message, which adds TAG_BYTES; `associated` is only authenticated."""
         return aead_seal(self.key, self.nonce, plaintext, associated)
 
     def open(self, ciphertext: bytes, associated: bytes = b"") -> bytes:
-        """Decrypt the message; the inverse of `seal`. Raises EncapsulationError."""
+        """Decrypt the message; the inverse of `seal`. Raises EncapsulationError on failure."""
         return aead_open(self.key, self.nonce, ciphertext, associated)
 
     def export(self, label: bytes, length: int) -> bytes:
-        """Return a secret of `length` bytes that both sides derive (RFC 9180, section 5.3)."""
+        """Derive a secret of `length` bytes that both sides share (RFC 9180, section 5.3)."""
         return _labeled_expand(_SUITE, self.exporter_secret, b"sec", label, length)
 
 
 def set_up_sender(
     public_key: bytes, info: bytes, ephemeral: X25519PrivateKey
 ) -> tuple[bytes, HpkeContext]:
-    """Return the sender's public value, 32 bytes, and the context for the holder of a public key.
+    """Return the sender's public value (32 bytes) and the context for a recipient's public key.
 
-    `ephemeral` is a new key pair, used for this message only. Raises EncapsulationError for a
-    public key with which no secret can be agreed.
+    `ephemeral` is a new key pair, used for this message only. Raises EncapsulationError if no
+    secret can be derived from the public key.
     """
     sent = ephemeral.public_key().public_bytes_raw()
     secret = _agree(ephemeral, public_key)
@@ -58,7 +58,7 @@ def set_up_sender(
 
 
 def set_up_receiver(sent: bytes, private_key: X25519PrivateKey, info: bytes) -> HpkeContext:
-    """Return the receiver's context for a sender's public value. Raises EncapsulationError."""
+    """Return the receiver's context. Raises EncapsulationError if `sent` is invalid."""
     public = private_key.public_key().public_bytes_raw()
     return _key_schedule(_shared_secret(_agree(private_key, sent), sent + public), info)
 
@@ -79,10 +79,10 @@ def aead_seal(key: bytes, nonce: bytes, plaintext: bytes, associated: bytes = b"
 
 
 def aead_open(key: bytes, nonce: bytes, ciphertext: bytes, associated: bytes = b"") -> bytes:
-    """Decrypt the output of `aead_seal`. Raises EncapsulationError."""
+    """Decrypt the output of `aead_seal`. Raises EncapsulationError on failure."""
     try:
         return AESGCM(key).decrypt(nonce, ciphertext, associated)
-    except (InvalidTag, ValueError):  # ValueError: shorter than a tag
+    except (InvalidTag, ValueError):  # ValueError if shorter than a tag
         raise EncapsulationError("the message cannot be decrypted") from None
 
 
@@ -94,7 +94,6 @@ def _agree(private_key: X25519PrivateKey, public_key: bytes) -> bytes:
 
 
 def _shared_secret(agreed: bytes, kem_context: bytes) -> bytes:
-    """Compute ExtractAndExpand (RFC 9180, section 4.1)."""
     prk = _labeled_extract(_KEM, b"", b"eae_prk", agreed)
     return _labeled_expand(_KEM, prk, b"shared_secret", kem_context, _HASH_BYTES)
 

@@ -1,1 +1,1 @@
-"""Reports and batches: their fields, and their exact bytes in JSON and binary form."""
+"""Reports and batches: their fields, and their exact encoding in JSON and binary form."""

@@ -1,4 +1,4 @@
-"""The compact binary form of a batch, in groups of similar consecutive reports."""
+"""The compact binary form of a batch, which groups similar consecutive reports."""
 
 import struct
 from datetime import date, timedelta
@@ -29,7 +29,7 @@ _COHORT = struct.Struct(">H")
 def encode_binary(batch: Batch) -> bytes:
     """Encode a batch as bytes, in groups of reports that differ only in cohort and bits.
 
-    Raises WireFormatError for a batch that no decoder would accept.
+    Raises WireFormatError if no decoder would accept the batch.
     """
     try:
         return _packed(batch)
@@ -98,7 +98,7 @@ def _group_key(report: Report) -> tuple[str, str, date, int]:
 
 
 def day_from_number(days: int) -> date:
-    """Return the date of a day number since 1970-01-01. Raises WireFormatError."""
+    """Return the date of a day number since 1970-01-01. Raises WireFormatError if invalid."""
     try:
         return EPOCH + timedelta(days=days)
     except OverflowError:
@@ -114,14 +114,14 @@ def unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
 
 
 def byte_at(body: bytes, offset: int) -> int:
-    """Return the byte of a body at an offset. Raises WireFormatError beyond the end."""
+    """Return the byte at an offset. Raises WireFormatError if it is beyond the end."""
     if offset >= len(body):
         raise WireFormatError(f"the body ends early, at byte {len(body)}")
     return body[offset]
 
 
 def utf8(data: bytes) -> str:
-    """Decode the name of a metric. Raises WireFormatError for invalid UTF-8."""
+    """Decode the name of a metric. Raises WireFormatError if it is not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -27,7 +27,7 @@ from rappor_core.wire.report import (
 
 MAX_BASE64_CHARACTERS = 4 * -(-MAX_REPORT_BYTES // 3)
 
-# More than any batch has (6 per report): a parsed value uses up to 30 times its bytes of memory.
+# More values than any batch has (6 per report). A parsed value uses memory up to 30 times its size.
 MAX_VALUES = 10 * MAX_REPORTS
 
 _HEX_128 = re.compile(r"[0-9a-f]{32}")
@@ -55,14 +55,14 @@ def report_fields(report: Report) -> dict[str, Any]:
 
 
 def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Decode a batch in JSON form; the shared fields of consecutive reports are checked once.
+    """Decode a batch in JSON form, and check fields that consecutive reports share only once.
 
     Args:
         body: The whole body of a request.
         max_reports: The maximum number of reports.
 
     Returns:
-        The reports, in groups of consecutive ones with the same metric, parameters, day and length.
+        The reports, grouped by equal metric, parameters, day and length, in order.
 
     Raises:
         WireFormatError: The body is not exactly one valid batch.
@@ -71,13 +71,13 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
 
 
 def parse_body(body: bytes) -> Any:
-    """Parse a batch's JSON. Raises WireFormatError, also if it has more values than any batch."""
+    """Parse a batch's JSON. Raises WireFormatError if it is invalid or has too many values."""
     _check_values(body)
     return parse_strict_json(body)
 
 
 def read_json(document: Any, max_reports: int) -> GroupedBatch:
-    """Read a batch from its parsed JSON, as `decode_json` does from its bytes."""
+    """Read a batch from its parsed JSON; `decode_json` does the same from bytes."""
     check_fields("the batch", document, _BATCH_FIELDS)
     check_version(document["version"])
     batch_id = check_hex_128("batch_id", document["batch_id"])
@@ -127,7 +127,7 @@ def bits_from_text(index: int, text: Any) -> bytes:
     """Decode the bits of a report.
 
     Args:
-        index: The index of the report in its batch, for the message.
+        index: The index of the report in its batch, for the error message.
         text: The base64 of 1 to `MAX_REPORT_BYTES` bytes, as received.
 
     Raises:
@@ -138,7 +138,7 @@ def bits_from_text(index: int, text: Any) -> bytes:
             raise ValueError
         bits = binascii.a2b_base64(text, strict_mode=True)
         if binascii.b2a_base64(bits, newline=False) != text.encode("ascii"):
-            raise ValueError  # unused bits that are not zero
+            raise ValueError  # some unused bits are not zero
     except (ValueError, binascii.Error):
         raise WireFormatError(
             f"report {index}: bits {shown(text)} is not base64 of 1 to {MAX_REPORT_BYTES} bytes"
@@ -150,7 +150,7 @@ def day_from_text(where: str, text: Any) -> date:
     """Parse an ISO date that is not before 1970.
 
     Args:
-        where: The name of the field, for the message.
+        where: The name of the field, for the error message.
         text: The date `YYYY-MM-DD`, as received.
 
     Raises:
@@ -182,11 +182,11 @@ def check_hex_128(what: str, text: Any) -> str:
     """Check that a text is 32 lower-case hexadecimal digits, and return it.
 
     Args:
-        what: The name of the field, for the message.
+        what: The name of the field, for the error message.
         text: The text, as received.
 
     Raises:
-        WireFormatError: The text has another form.
+        WireFormatError: The text does not have this form.
     """
     if type(text) is not str or not _HEX_128.fullmatch(text):
         raise WireFormatError(f"{what} {shown(text)} is not 32 lower-case hexadecimal digits")

@@ -2,9 +2,9 @@
 
 A report is public by construction: its bits have been through both rounds of the mechanism. The two
 wire forms are in `wire.json` and `wire.binary`; `docs/protocol.md` describes them. Both are strict:
-anything but a batch of version 1 raises WireFormatError. The wire format does not check whether a
-metric exists, its parameters match and its day is open. The collector answers those questions for
-each report.
+anything but a batch of version 1 raises WireFormatError. The decoders do not check that a metric
+exists, that its parameters match or that its day is open. The collector checks these for each
+report.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,13 +23,13 @@ MAX_REPORTS = 10_000
 
 
 class Report(NamedTuple):
-    """One message from one device about one metric."""
+    """One message from one device for one metric."""
 
-    metric: str  # the name
+    metric: str  # the name of the metric
     params_id: str  # 32 hexadecimal digits
     cohort: int  # 0 to 65,535
     day: date  # UTC, as the device states it
-    bits: bytes  # bit i of S is bit i % 8 of byte i // 8
+    bits: bytes  # the bits S; bit i is bit i % 8 of byte i // 8
 
 
 class Batch(NamedTuple):
@@ -46,7 +46,7 @@ class ReportGroup(NamedTuple):
     params_id: str
     day: date
     num_bytes: int  # the length of the bits of each report
-    rows: Sequence[tuple[int, bytes]]  # (cohort, bits), in the order of the batch
+    rows: Sequence[tuple[int, bytes]]  # pairs of cohort and bits, in the order of the batch
 
 
 class GroupedBatch(NamedTuple):
@@ -73,10 +73,10 @@ def make_batch(batch_id: bytes, reports: Iterable[Report]) -> Batch:
 
     Args:
         batch_id: The id, 16 random bytes.
-        reports: The reports; on a device all of one metric.
+        reports: The reports; a device sends only reports for one metric together.
 
     Raises:
-        WireFormatError: The id has another number of bytes.
+        WireFormatError: The id does not have 16 bytes.
     """
     if len(batch_id) != 16:
         raise WireFormatError(f"a batch id has 16 bytes, not {len(batch_id)}")
@@ -84,7 +84,7 @@ def make_batch(batch_id: bytes, reports: Iterable[Report]) -> Batch:
 
 
 def check_metric(name: Any) -> str:
-    """Check the form of a metric's name, and return it. Raises WireFormatError."""
+    """Check the form of a metric's name, and return it. Raises WireFormatError if it is invalid."""
     if type(name) is not str or not name or len(name.encode()) > MAX_METRIC_BYTES:
         raise WireFormatError(
             f"metric {shown(name)} is not a name of 1 to {MAX_METRIC_BYTES} bytes"
@@ -93,7 +93,7 @@ def check_metric(name: Any) -> str:
 
 
 def check_version(version: Any) -> None:
-    """Raise WireFormatError for any version but this one."""
+    """Raise WireFormatError if the version is not the supported version."""
     if type(version) is not int or version != WIRE_VERSION:
         raise WireFormatError(f"version {shown(version)} is not known; this is {WIRE_VERSION}")
 

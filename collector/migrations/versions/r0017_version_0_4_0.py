@@ -41,7 +41,7 @@ def upgrade() -> None:
 
 
 def _delete_associations() -> None:
-    """Delete the second counts of linked reports; the counts of their metrics stay."""
+    """Delete the joint counts of linked reports; the counts for each metric remain."""
     op.drop_table("linked_days")
     op.execute(f"DELETE FROM block_counts WHERE {_OF_ITS_BLOCKS}")  # noqa: S608
     for table in ("blocks", "counters", "raw_reports"):
@@ -51,7 +51,7 @@ def _delete_associations() -> None:
 
 
 def _forget_shared_cohorts() -> None:
-    """Delete `cohort_with` from definitions, on which no `params_id` depends."""
+    """Delete `cohort_with` from definitions; no `params_id` depends on it."""
     metrics = sa.table("metrics", *map(sa.column, ("name", "params_id", "definition")))
     connection = op.get_bind()
     for row in connection.execute(sa.select(metrics)).all():
@@ -79,7 +79,7 @@ def _join_batches() -> None:
         "ON CONFLICT DO NOTHING"
     )
     for what in (
-        "TABLE partitioned_batches",  # and its partitions
+        "TABLE partitioned_batches",  # including its partitions
         "TABLE batch_partitions",
         "SEQUENCE batch_partition_ids",
         "TABLE rate_limits",
@@ -109,7 +109,7 @@ def _sum_shards() -> None:
 
 
 def _totals(rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Sum rows that are in the order of their cohorts."""
+    """Sum rows that are sorted by cohort."""
     for key, shards in groupby(rows, lambda row: row[:3]):
         num_reports = lanes = size = 0
         for shard in shards:
