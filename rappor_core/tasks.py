@@ -37,6 +37,7 @@ AHEAD_EACH = 4  # unfinished tasks per worker
 CONNECT_SECONDS = 10.0
 NO_WORKER_SECONDS = 120.0  # an engine without workers may start some
 _LOOK_SECONDS = 1.0
+_SAME = "install the same version of rappor-telemetry, with its extras, on all of them"
 _SPARK_THREADS = 1024  # each waits for one job
 
 
@@ -158,20 +159,16 @@ def _on_engine(call: Callable[[], R]) -> R:
     try:
         return call()
     except Exception as error:
-        name, text = type(error).__name__, str(error)
-        if isinstance(error, ImportError | AttributeError) or "ModuleNotFoundError" in text:
-            missing = re.search("No module named '[^']*'", text)
-            reason = missing[0] if missing else text.strip().partition("\n")[0]
-            problem = (
-                f"a worker cannot load the tasks ({reason}): install the same version of "
-                "rappor-telemetry, with the same extras, on all workers"
-            )
+        name, text = type(error).__name__, f"{error}\n{error.__cause__ or ''}".strip()
+        missing = re.search("No module named '[^']*'|Can't get attribute '[^']*'", text)
+        if missing is not None:
+            problem = f"a worker or scheduler cannot load the tasks ({missing[0]}): {_SAME}"
         elif name in ("KilledWorker", "BrokenProcessPool") or "exited unexpectedly" in text:
             problem = "a worker was killed, each time that it ran a task; is there enough memory?"
         elif name in ("CancelledError", "FutureCancelledError"):
             problem = "the engine dropped the tasks; is its scheduler still running?"
         else:
-            problem = f"the engine failed ({name}: {text.strip().partition(chr(10))[0]})"
+            problem = f"the engine failed ({name}: {text.partition(chr(10))[0]})"
         raise TaskError(problem) from error
 
 
@@ -188,16 +185,12 @@ class _CheckedWork:
     def __call__(self, task: Any) -> tuple[Any, Exception | None]:
         if (mine := _version()) != self.version:
             return None, TaskError(
-                f"a worker has rappor-telemetry {mine}, and the tasks are of {self.version}: "
-                "install the same version on all workers"
+                f"a worker has rappor-telemetry {mine}, the tasks are of {self.version}: {_SAME}"
             )
         try:
             return self.work(task), None
         except ModuleNotFoundError as error:
-            return None, TaskError(
-                f"a worker has no module {error.name!r}: install the same version of "
-                "rappor-telemetry, with the same extras, on all workers"
-            )
+            return None, TaskError(f"a worker has no module {error.name!r}: {_SAME}")
         except Exception as error:
             error.add_note(f"On a worker: {traceback.format_exc()}")
             return None, error
@@ -248,7 +241,7 @@ def _answer(call: Callable[[], R], scheduler: str) -> R:
 
     Thread(target=attempt, daemon=True).start()
     try:
-        return future.result(CONNECT_SECONDS + 0.5)
+        return future.result(CONNECT_SECONDS)
     except (TimeoutError, OSError) as error:
         raise TaskError(f"no {scheduler} answers within {CONNECT_SECONDS:.0f} s") from error
 
