@@ -8,6 +8,8 @@ use this module.
 import os
 import re
 import signal
+import socket
+import struct
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -223,19 +225,12 @@ def _terminate(executor: Any) -> None:
 
 
 def _dask_client(address: str) -> Any:
-    open_client = import_module("distributed").Client
-    return _answer(
-        partial(open_client, address, timeout=CONNECT_SECONDS), f"Dask scheduler at {address}"
-    )
-
-
-def _answer(call: Callable[[], R], scheduler: str) -> R:
-    """Call on a thread, because the engines' own timeouts do not cover a silent scheduler."""
-    future = Future[R]()
+    """Connect on a thread, because Dask's own timeout does not cover a silent scheduler."""
+    open_client, future = import_module("distributed").Client, Future[Any]()
 
     def attempt() -> None:
         try:
-            future.set_result(call())
+            future.set_result(open_client(address, timeout=CONNECT_SECONDS))
         except BaseException as error:
             future.set_exception(error)
 
@@ -243,7 +238,31 @@ def _answer(call: Callable[[], R], scheduler: str) -> R:
     try:
         return future.result(CONNECT_SECONDS)
     except (TimeoutError, OSError) as error:
-        raise TaskError(f"no {scheduler} answers within {CONNECT_SECONDS:.0f} s") from error
+        raise _silent(f"Dask scheduler at {address}") from error
+
+
+def _ping_spark(master: str) -> None:
+    """Ask a standalone master for a file that it does not have; Spark itself waits for a minute.
+
+    Any answer will do, and so will the end of the connection, as from a master with passwords.
+    """
+    if (match := re.fullmatch(r"spark://([^,]+):(\d+)", master)) is None:
+        return  # several masters, or another kind of cluster
+    name = b"/jars/rappor"
+    stream_request = struct.pack(">QBI", 13 + len(name), 6, len(name)) + name
+    try:
+        address = match[1].strip("[]"), int(match[2])
+        with socket.create_connection(address, CONNECT_SECONDS) as connection:
+            connection.sendall(stream_request)
+            connection.recv(1)
+    except ConnectionResetError:
+        return
+    except OSError as error:
+        raise _silent(f"Spark master at {master}") from error
+
+
+def _silent(scheduler: str) -> TaskError:
+    return TaskError(f"no {scheduler} answers within {CONNECT_SECONDS:.0f} s")
 
 
 class _SparkExecutor(ThreadPoolExecutor):
@@ -252,15 +271,13 @@ class _SparkExecutor(ThreadPoolExecutor):
     def __init__(self, master: str) -> None:
         pyspark = import_module("pyspark")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the first one in PATH
-        pyspark.SparkContext._ensure_initialized()  # starts Java, which takes seconds
         configuration = pyspark.SparkConf().setAppName("rappor")
         if master:
             configuration.setMaster(master)
         configuration.setIfMissing("spark.master", "local[*]")
-        named = configuration.get("spark.master")
-        start = partial(pyspark.SparkContext.getOrCreate, configuration)
-        self._is_cluster = not named.startswith("local")
-        self._context = _answer(start, f"Spark master at {named}") if self._is_cluster else start()
+        self._is_cluster = not configuration.get("spark.master").startswith("local")
+        _ping_spark(configuration.get("spark.master"))
+        self._context = pyspark.SparkContext.getOrCreate(configuration)
         super().__init__(_SPARK_THREADS)
 
     def num_workers(self) -> int:
