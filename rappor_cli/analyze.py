@@ -7,10 +7,11 @@ the counts, and writes and prints the results.
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
@@ -20,6 +21,8 @@ from decoder.files import replacing
 from decoder.formats.google_rappor import write_metrics_json
 from decoder.grid_cells import location_of
 from decoder.inference.multiple_testing import Correction
+from decoder.kinds.batch import decode_metrics
+from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import Question
 from decoder.kinds.run import claim, decode_counts, kind_of, write_result
 from decoder.options import (
@@ -47,6 +50,8 @@ from decoder.sources.aggregates import (
     CollectorWindow,
     GoogleTables,
     check_metric,
+    metrics_of_files,
+    served_metrics,
     window_of,
 )
 from decoder.sources.windows import Each, SplitName
@@ -57,10 +62,12 @@ from rappor_cli.options import bounded_repeats
 from rappor_cli.progress import stage_bars
 from rappor_cli.results import print_result
 from rappor_cli.store import StoredWindow, need_one
-from rappor_cli.text import print_note
+from rappor_cli.text import print_columns, print_note
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown
 from rappor_core.params import HashFamily
+from rappor_core.tasks import open_executor
+from rappor_core.text import visible
 
 MethodOption = Annotated[Method, typer.Option(help="Estimator.")]
 CorrectionOption = Annotated[Correction, typer.Option(help="Guarantee for the detected values.")]
@@ -69,7 +76,9 @@ MetricArgument = Annotated[str, typer.Argument(help="Its declared name.")]
 ParamsFile = Annotated[Path | None, typer.Option(help="google/rappor's params.csv.", exists=True)]
 CountsFile = Annotated[Path | None, typer.Option(help="google/rappor's counts.csv.", exists=True)]
 MapFile = Annotated[Path | None, typer.Option("--map", help="google/rappor map.csv.", exists=True)]
-Hash = Annotated[HashFamily, typer.Option("--hash", help="Hash of the reports behind --counts.")]
+AllMetrics = Annotated[
+    bool, typer.Option("--all-metrics", help="Decode each metric into a folder of -o DIR.")
+]
 CandidatesOption = Annotated[
     str | None,
     typer.Option(
@@ -85,7 +94,8 @@ Settings = Annotated[
         metavar="NAME=VALUE",
         help=f"level: of the intervals, {DEFAULT_LEVEL}; repeats: of a device, sum r^2 / sum r; "
         "largest_p: accept no larger one; without_cohorts: such as 3,7; weights: CSV of "
-        "value,weight, declared before the data (`,1`: others); column: of a table of candidates.",
+        "value,weight, declared before the data (`,1`: others); column: of a table of candidates; "
+        "hash: of the reports behind --counts, md5.",
     ),
 ]
 EarlierWindow = Annotated[
@@ -146,17 +156,33 @@ def decode(
     params: ParamsFile = None,
     counts: CountsFile = None,
     map_file: MapFile = None,
-    hash_name: Hash = "md5",
+    all_metrics: AllMetrics = False,
     candidates: CandidatesOption = None,
     method: MethodOption = DEFAULT_METHOD,
     correction: CorrectionOption = DEFAULT_CORRECTION,
     alpha: shared.Alpha = DEFAULT_ALPHA,
     each: EachOption = None,
     settings: Settings = None,
+    on: shared.Engine = None,
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
     """Recover frequencies from an aggregate, and write a report to share."""
+    hashes = [text for text in settings or () if text.startswith("hash=")]
+    settings = [text for text in settings or () if text not in hashes]
+    if all_metrics:
+        others = metric or params or counts or map_file or hashes
+        if others or not output or bool(aggregate) == bool(collector):
+            raise typer.BadParameter("--all-metrics goes with --collector or --aggregate, and -o")
+        if candidates and not Path(candidates).is_dir():
+            raise typer.BadParameter("--candidates with --all-metrics is a folder of METRIC.txt")
+        lists = Path(candidates) if candidates else None
+        question = _question(None, settings, None, method, correction, alpha)
+        _decode_all(_sources(aggregate, collector, first, last), question, output, lists, each, on,
+                    as_json)  # fmt: skip
+        return
+    if on:
+        raise typer.BadParameter("--on goes with --all-metrics")
     question = _question(candidates, settings, map_file, method, correction, alpha)
     if params or counts:
         if aggregate or collector or first or last:
@@ -165,9 +191,11 @@ def decode(
             )
         if not (params and counts):
             raise typer.BadParameter("--params and --counts go together")
-        tables = GoogleTables(params, counts, hash_name)
+        tables = GoogleTables(params, counts, _hash_family(hashes))
         _run(tables, question, output, each=each, as_json=as_json)
         return
+    if hashes:
+        raise typer.BadParameter("--set hash=NAME goes with --counts")
     if metric and not collector:
         raise typer.BadParameter("--metric goes with --collector")
     if not (aggregate or collector):
@@ -248,6 +276,7 @@ def density(
     ] = False,
     tiles: TilesUrl = "",
     tiles_credit: TilesCredit = "",
+    on: shared.Engine = None,
     as_json: shared.Json = False,
 ) -> None:
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
@@ -262,8 +291,9 @@ def density(
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     behind = Tiles(tiles, tiles_credit) if tiles else None
     counts = _source(metric, aggregate, collector, database, first, last, split).read(print_note)
-    question = Question(options=options, maps=maps)
-    _decode("decode", [counts], metric, question, output, as_json, "density", behind)
+    with open_executor(on, [KindDecoder.__module__]) if on else nullcontext() as executor:
+        question = Question(options=options, maps=maps, executor=executor)
+        _decode("decode", [counts], metric, question, output, as_json, "density", behind)
     if not as_json:
         from privacy_audit.findings import trackability_text  # its libraries load slowly
 
@@ -392,6 +422,34 @@ def _decode(
     return summary
 
 
+def _decode_all(
+    sources: Mapping[str, AggregateSource], question: Question, output: Path, lists: Path | None,
+    each: Each | None, on: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Decode every metric as a task; print a line for each."""
+    with open_executor(on or "local", [decode_metrics.__module__]) as run, stage_bars() as progress:
+        question = replace(question, progress=progress, note=print_note)
+        decoded, failed = decode_metrics(sources, question, output, lists, each, run)
+    if as_json:
+        print(json.dumps({"decoded": decoded, "failed": failed}))
+    else:
+        lines = decoded | {name: f"failed: {reason}" for name, reason in failed.items()}
+        rows = [[visible(name), visible(line)] for name, line in sorted(lines.items())]
+        print_columns(["metric", "result"], rows)
+    if failed:
+        raise DecodeError(f"{len(failed)} of {len(sources)} metrics failed; the others are written")
+
+
+def _sources(
+    aggregate: list[Path] | None, collector: str | None, first: str | None, last: str | None
+) -> Mapping[str, AggregateSource]:
+    if aggregate and (first or last):
+        raise typer.BadParameter("--from and --to need a collector; a file has its own window")
+    if aggregate:
+        return metrics_of_files(aggregate)
+    return served_metrics(str(collector), read_day(first), read_day(last))
+
+
 def _source(
     metric: str | None,
     aggregate: list[Path] | None,
@@ -462,8 +520,16 @@ def _candidates(text: str | None, column: str | None, map_file: Path | None) -> 
 def _setting(text: str) -> tuple[str, Any]:
     name, _, value = text.partition("=")
     if name not in _SETTINGS:
-        raise typer.BadParameter(f"--set {shown(text)}: the names are {', '.join(_SETTINGS)}")
+        raise typer.BadParameter(f"--set {shown(text)}: the names are {', '.join(_SETTINGS)}, hash")
     return name, _SETTINGS[name](value)
+
+
+def _hash_family(hashes: list[str]) -> HashFamily:
+    named = hashes[-1].partition("=")[2] if hashes else "md5"
+    for family in get_args(HashFamily):
+        if family == named:
+            return cast(HashFamily, family)
+    raise typer.BadParameter(f"hash {shown(named)}: give one of {', '.join(get_args(HashFamily))}")
 
 
 def _from_0_to_1(text: str) -> float:

@@ -114,7 +114,9 @@ def manifest_of(
         "experiment": name,
         "seed": seed,
         "settings": {
-            key: str(value) if isinstance(value, Path) else value for key, value in settings.items()
+            key: str(value) if isinstance(value, Path) else value
+            for key, value in settings.items()
+            if key != "on"  # engines give the same figures
         },
         "rows": [finite(dict(row)) for row in outcome.rows],
         "versions": versions(),

@@ -5,6 +5,7 @@ presentation. The experiments themselves are in `simulations`.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import date, timedelta
 from functools import partial
@@ -19,6 +20,7 @@ from rappor_cli.analyze import CorrectionOption, MethodOption
 from rappor_cli.experiment_runs import ExperimentRun
 from rappor_cli.numbers import read_day
 from rappor_cli.progress import progress_bar
+from rappor_core.tasks import open_executor
 from simulations import fleets
 from simulations.experiments import homepages as home
 from simulations.experiments import longitudinal as over_time
@@ -150,6 +152,7 @@ def fleet(
     correction: CorrectionOption = "bonferroni",
     alpha: shared.Alpha = DEFAULT_ALPHA,
     first: Annotated[str | None, typer.Option("--from", help="Monday of the first week.")] = None,
+    on: shared.Engine = None,
 ) -> ExperimentOutcome:
     """Simulate a fleet of any size with the exact distribution; decode 1, 2, 4, ... weeks.
 
@@ -163,8 +166,9 @@ def fleet(
     candidates, truth = fleets.listed_values(declared, shares, zipf, values, absent)
     positions = candidates.positions(declared.params)[: len(truth)]
     wanted = fleets.Fleet(declared.params, truth, positions, devices, weeks, turnover, reports)
-    with progress_bar("cohorts", declared.params.num_cohorts) as advance:
-        drawn = fleets.draw_fleet(wanted, run.seed, advance)
+    engine = open_executor(on, [fleets.__name__]) if on else nullcontext()
+    with engine as executor, progress_bar("cohorts", declared.params.num_cohorts) as advance:
+        drawn = fleets.draw_fleet(wanted, run.seed, advance, executor)
     rows = fleets.decode_rows(drawn, candidates, declared, options, start)
     return outcome_of(rows, fleets.COLUMNS, files=drawn.week_files(declared, start))
 

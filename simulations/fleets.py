@@ -7,6 +7,7 @@ and for the instantaneous bits in each period, given the permanent ones. Nothing
 The cost depends on values, cohorts, bits and periods, not on devices."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -23,6 +24,7 @@ from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from rappor_core.tasks import run_tasks
 from simulations.outcome import Columns
 from simulations.populations.draws import aggregate_of_metric, bits_set, plain_aggregate
 
@@ -116,36 +118,43 @@ def no_counts(params: RapporParams, periods: int, num_values: int) -> FleetCount
     )
 
 
-def draw_cohort(fleet: Fleet, sizes: Counts, cohort: int, seed: int, counts: FleetCounts) -> None:
-    """Add one cohort: the held values, each class's permanent bits, and each period's reports.
+@dataclass(frozen=True, eq=False)
+class CohortTask:
+    """The draw of one cohort; its number and the seed determine the random stream."""
 
-    Args:
-        fleet: The fleet that the cohort belongs to.
-        sizes: The sizes of its classes in this cohort, (T, T + 1).
-        cohort: The cohort's number, which with the seed determines the random stream.
-        seed: The seed of the fleet.
-        counts: The counts, which are changed in place.
+    params: RapporParams
+    shares: Floats
+    positions: NDArray[np.integer]  # of this cohort, (V, 1, h)
+    reports_each: int
+    sizes: Counts  # of the classes in this cohort, (T, T + 1)
+    cohort: int
+    seed: int
+
+
+def draw_cohort(task: CohortTask) -> tuple[Counts, Counts, Counts]:
+    """Draw one cohort: the held values, each class's permanent bits, and each period's reports.
+
+    Returns:
+        Reports (T,), bit counts (T, k) and devices that hold each value (T, V).
     """
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_COHORT, cohort)))
-    positions = fleet.positions[:, [cohort]]
-    p1, q1, p2, q2 = fleet.params.mechanism.rates
-    periods, bits = len(sizes), fleet.params.num_bits
+    rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(_COHORT, task.cohort)))
+    p1, q1, p2, q2 = task.params.mechanism.rates
+    periods, bits = len(task.sizes), task.params.num_bits
     devices = np.zeros(periods, dtype=np.int64)
     permanent = np.zeros((periods, bits), dtype=np.int64)
-    for came, went in np.argwhere(sizes):
-        size = sizes[came, went]
-        holders = rng.multinomial(size, fleet.shares)
-        truth = bits_set(holders[None], positions, bits)[0]
+    every_holder = np.zeros((periods, len(task.shares)), dtype=np.int64)
+    for came, went in np.argwhere(task.sizes):
+        size = task.sizes[came, went]
+        holders = rng.multinomial(size, task.shares)
+        truth = bits_set(holders[None], task.positions, bits)[0]
         set_bits = rng.binomial(truth, p1) + rng.binomial(size - truth, q1)
         devices[came:went] += size
         permanent[came:went] += set_bits
-        counts.holders[came:went] += holders
-    each = fleet.reports_each
+        every_holder[came:went] += holders
+    each = task.reports_each
     clear = devices[:, None] - permanent
-    counts.reports[:, cohort] = each * devices
-    counts.bit_counts[:, cohort] = rng.binomial(each * permanent, p2) + rng.binomial(
-        each * clear, q2
-    )
+    bit_counts = rng.binomial(each * permanent, p2) + rng.binomial(each * clear, q2)
+    return each * devices, bit_counts, every_holder
 
 
 def repetition(sizes: Counts, periods: int, reports_each: int = 1) -> float:
@@ -254,12 +263,24 @@ class Row:
     smallest: float | None  # The smallest true share detected, or None
 
 
-def draw_fleet(fleet: Fleet, seed: int, advance: Advance = lambda _: None) -> Drawn:
-    """Draw the counts of a fleet; `advance` is called with 1 after each cohort."""
+def draw_fleet(
+    fleet: Fleet,
+    seed: int,
+    advance: Advance = lambda _: None,
+    executor: Executor | None = None,
+) -> Drawn:
+    """Draw the counts of a fleet, a task a cohort. advance: called with 1 after each cohort."""
     sizes = draw_classes(fleet, seed)
     counts = no_counts(fleet.params, fleet.periods, len(fleet.shares))
-    for cohort in range(fleet.params.num_cohorts):
-        draw_cohort(fleet, sizes[:, :, cohort], cohort, seed, counts)
+    tasks = (
+        CohortTask(fleet.params, fleet.shares, fleet.positions[:, [cohort]], fleet.reports_each,
+                   sizes[:, :, cohort], cohort, seed)
+        for cohort in range(fleet.params.num_cohorts)
+    )  # fmt: skip
+    for task, (reports, bit_counts, holders) in run_tasks(draw_cohort, tasks, executor):
+        counts.reports[:, task.cohort] = reports
+        counts.bit_counts[:, task.cohort] = bit_counts
+        counts.holders[:] += holders
         advance(1)
     return Drawn(fleet, sizes, counts)
 

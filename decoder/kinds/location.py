@@ -1,7 +1,8 @@
 """The kind location: maps by slot and window, with shares of named areas, and their changes."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.risk import CROWD
 from rappor_core.sequence_risk import risk_text
+from rappor_core.tasks import run_tasks
 
 MAP, MAP_CHANGES = "map.json", "map_changes.json"  # drawn by the page's script
 PICTURE = "density.svg"
@@ -135,7 +137,8 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     options = DensityOptions(
         choices.method, alpha=levels.alpha, level=levels.level, repeats=levels.repeats
     )
-    densities, shares = _densities(groups, options, progress), list[AreaShares]()
+    densities = _densities(groups, options, progress, question.executor)
+    shares = list[AreaShares]()
     if areas:
         for aggregates, density in zip(groups.values(), densities, strict=True):
             shares.append(area_shares(aggregates, density, areas))
@@ -146,23 +149,46 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     return Maps(densities, points, base, shares, notes)
 
 
-def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> list[Density]:
+@dataclass(frozen=True)
+class SlotTask:
+    """The windows of one slot that are mapped as one series; slots are independent."""
+
+    keys: list[SlotWindow]
+    windows: list[list[Aggregate]]
+    options: DensityOptions
+    places: Places
+
+    def maps(self) -> Iterator[Density]:
+        """Map each window."""
+        return estimate_density_series(self.windows, self.options, self.places)
+
+
+def _map_slot(task: SlotTask) -> list[Density]:
+    return list(task.maps())
+
+
+def _densities(
+    groups: Groups, options: DensityOptions, progress: Progress, executor: Executor | None
+) -> list[Density]:
     """Estimate one map per slot and window, in the order of the groups.
 
-    Windows of a slot with the same levels and parameters are mapped as one series."""
+    Windows of a slot with the same levels and parameters are one series, which is one task."""
     series: dict[tuple[str, ...], list[SlotWindow]] = defaultdict(list)
     for key, aggregates in groups.items():
         series[key[0], *sorted(aggregate.params_id for aggregate in aggregates)].append(key)
     places: dict[tuple[int, ...], Places] = {}
     maps: dict[SlotWindow, Density] = {}
     progress("maps", 0, len(groups))
+    tasks = []
     for keys in series.values():
         windows = [groups[key] for key in keys]
         levels = tuple(sorted(location_of(level)[1].level for level in windows[0]))
         if levels not in places:
             places[levels] = slot_places(windows[0])
-        results = estimate_density_series(windows, options, places[levels])
-        for key, density in zip(keys, results, strict=True):
+        tasks.append(SlotTask(keys, windows, options, places[levels]))
+    work = SlotTask.maps if executor is None else _map_slot  # here, progress after each window
+    for task, densities in run_tasks(work, tasks, executor):
+        for key, density in zip(task.keys, densities, strict=True):
             maps[key] = density
             progress("maps", len(maps), len(groups))
     return [maps[key] for key in groups]

@@ -3,6 +3,7 @@
 import json
 import platform
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -37,6 +38,7 @@ class Question:
     by: str = ""  # The side of a pair that holds the arm of an experiment.
     progress: Progress = silent
     note: Note = quiet
+    executor: Executor | None = None  # runs the maps of slots; this process if None
 
 
 @dataclass(frozen=True)

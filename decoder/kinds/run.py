@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -121,13 +121,20 @@ def write_result(
         files[name] = partial(_write_json, document, None if name in result.documents else 2)
     files |= result.files
     files[PAGE] = lambda at: at.write_text(render_page(kind, stored, tiles), encoding="utf-8")
+    return replace_files(folder, files, progress)
+
+
+def replace_files(
+    folder: Path, files: Mapping[str, Callable[[Path], object]], progress: Progress
+) -> tuple[Path, ...]:
+    """Write the files of a result, and delete those of an earlier one; see `write_result`."""
     try:  # the files of an earlier result, by its manifest
         before = json.loads((folder / MANIFEST).read_bytes())["files"]
     except (OSError, ValueError, KeyError, TypeError):
         before = []
     before = {name for name in before if isinstance(name, str) and Path(name).name == name}
     paths = write_files(folder, files, progress)
-    for name in before - stored.files:
+    for name in before - set(files):
         try:
             (folder / name).unlink(missing_ok=True)
         except OSError as error:

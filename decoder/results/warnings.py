@@ -260,7 +260,7 @@ def _alike(steps: StepResults, decoding: Decoding) -> Iterator[str]:
         "lists are taken to be hashed at random, so that the rates of wrong values do not hold: "
         "in such simulations 11 to 41 % of what fdr found was wrong, and Bonferroni named a wrong "
         "value in every other list. Take the map that the devices used, or none "
-        "(--hash) where these were hashed as usual."
+        "(--set hash=NAME) where these were hashed as usual."
     )
 
 

@@ -1,6 +1,7 @@
 """Sources of counts: aggregate files, a collector, google/rappor's tables."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -89,6 +90,31 @@ def window_of(
     listed = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
     in_parts = any(str(row["name"]).startswith(f"{metric}/") for row in listed)
     return CollectorWindow(collector, metric, first, last, split if in_parts else None)
+
+
+def served_metrics(
+    collector: str, first: date | None, last: date | None
+) -> dict[str, AggregateSource]:
+    """Return a source for each metric of which a collector serves days. Raises RemoteError."""
+    listed = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
+    sources = dict[str, AggregateSource]()
+    for name in sorted(str(row["name"]) for row in listed if row["served"]):
+        metric, _, part = name.partition("/")
+        split = SplitName.WHOLE if part else None
+        sources[metric] = CollectorWindow(collector, metric, first, last, split)
+    return sources
+
+
+def metrics_of_files(paths: Iterable[Path]) -> dict[str, AggregateSource]:
+    """Group aggregate files by their metric. Raises CountsError, and DecodeError for a metric whose
+    name is unfit for a folder."""
+    groups: dict[str, list[Path]] = defaultdict(list)
+    for path in paths:
+        metric = read_aggregate_file(path).metric.partition("/")[0]
+        if not metric or Path(metric).name != metric:
+            raise DecodeError(f"{path}: metric {metric!a} cannot name a folder; decode it alone")
+        groups[metric].append(path)
+    return {metric: AggregateFiles(tuple(group)) for metric, group in sorted(groups.items())}
 
 
 @dataclass(frozen=True)

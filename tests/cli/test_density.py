@@ -52,6 +52,9 @@ def test_maps_changes_and_tracking_are_printed_together(files, tmp_path, rappor)
         "manifest.json", "map.json", "map_changes.json", "report.html", "results.json",
     ]  # fmt: skip
     assert days_of_cells(tmp_path / "out") == ["2026-11-03"] * 2 * 9
+    rappor("density", "places", *files, "-o", tmp_path / "2", "--points", points, "--on", "local:2")
+    for name in names:
+        assert (tmp_path / "2" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
 
 
 def days_of_cells(folder: Path) -> list[str]:

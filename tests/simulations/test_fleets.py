@@ -15,6 +15,7 @@ from decoder import Candidates
 from rappor_cli.simulate import app
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from rappor_core.tasks import open_executor
 from simulations.fleets import Fleet, FleetError, draw_classes, draw_fleet, repetition
 from tests.collector.support import make_metric
 
@@ -141,6 +142,9 @@ def test_devices_are_constant_and_repeats_are_theirs() -> None:
     counts = draw_fleet(fleet, 1).counts
     assert counts.reports.sum(axis=1).tolist() == [20_000] * PERIODS
     assert counts.holders.sum(axis=1).tolist() == [10_000] * PERIODS
+    with open_executor("local:2") as executor:
+        drawn = draw_fleet(fleet, 1, executor=executor).counts
+    assert all((getattr(drawn, name) == part).all() for name, part in vars(counts).items())
     lives = [(b - a, sizes[a, b].sum()) for a in range(PERIODS) for b in range(a + 1, PERIODS + 1)]
     expected = sum(n * (2 * r) ** 2 for r, n in lives) / sum(n * 2 * r for r, n in lives)
     assert repetition(sizes, PERIODS, 2) == pytest.approx(expected)

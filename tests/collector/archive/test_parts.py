@@ -23,7 +23,6 @@ from collector.archive.export import (
 )
 from collector.archive.parts import read_entries, verify_part
 from collector.archive.store import ArchiveDamagedError, NotArchivedError, open_store
-from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.tasks import TaskError
 from tests.collector.archive.killers import die
@@ -38,7 +37,6 @@ from tests.collector.archive.support import (
     summed,
 )
 from tests.collector.support import make_metric
-from tests.core.test_tasks import dask_cluster
 from tests.file_limits import files_of_at_most
 
 NEXT = DAY + timedelta(days=1)
@@ -314,13 +312,6 @@ def whole() -> object:
 
 def test_processes_sum_as_one_does(days: Path) -> None:
     assert summed(days, on="local:2") == whole()
-
-
-@pytest.mark.long
-def test_dask_sums_and_verifies_as_one_does(days: Path) -> None:
-    with dask_cluster() as (address, _):
-        assert summed(days, on=f"dask:{address}") == whole()
-        assert main(["archive", "verify", str(days), "--on", f"dask:{address}"]) == 0
 
 
 def test_a_process_that_is_killed_is_an_error(days: Path) -> None:

@@ -1,0 +1,95 @@
+"""Commands give the same bytes on Dask and Spark as in one process, and no task contains a key."""
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rappor_cli.main import main
+from tests.collector.archive.support import DAY, FakeSource, make_block
+from tests.engines import ENGINES, environment
+from tests.kinds.worlds import write_worlds
+
+KEY = "rappor_0123456789abcdef_secret"
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> dict[str, list[str]]:
+    """Commands that accept --on, by the option that names their output."""
+    from collector.archive.export import export
+    from collector.archive.store import open_store
+
+    blocks = [make_block(day=DAY + timedelta(days=number)) for number in range(3)]
+    archive, counts, lists = (str(tmp_path / name) for name in ("archive", "counts", "lists"))
+    list(export(FakeSource(blocks), open_store(archive), DAY + timedelta(days=9)))
+    write_worlds(Path(counts), Path(lists))
+    aggregates = sorted(Path(counts).iterdir())
+    files = [word for path in aggregates for word in ("--aggregate", str(path))]
+    places = [str(path) for path in aggregates if '"places/' in path.read_text()]
+    return {
+        "sum": ["archive", "sum", archive, "kept", "-o"],
+        "decode": ["decode", "--all-metrics", *files, "--candidates", lists, "-o"],
+        "density": ["density", "places", "--aggregate", places[0], "-o"],
+        "fleet": ["simulate", "fleet", "--small", "--seed", "5", "-o"],
+        "verify": ["archive", "verify", archive],
+    }
+
+
+def files_under(path: Path) -> dict[str, bytes]:
+    found = [path] if path.is_file() else sorted(path.rglob("*"))
+    return {str(one.relative_to(path)): one.read_bytes() for one in found if one.is_file()}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_command_gives_the_bytes_of_one_machine(engine, commands, tmp_path) -> None:
+    def run(name: str, on: str, output: Path) -> int:
+        words = [*commands[name], *([str(output)] if name != "verify" else []), "--on", on]
+        command = [sys.executable, "-m", "rappor_cli", *words]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode
+
+    with ENGINES[engine]() as cluster:
+        for name in commands:
+            output = tmp_path / engine / name, tmp_path / "local" / name
+            for path in output:
+                path.parent.mkdir(exist_ok=True)
+            codes = [run(name, *pair) for pair in zip((cluster.on, "local:2"), output, strict=True)]
+            assert codes == [int(name == "decode")] * 2, name  # a list is missing
+            found, expected = map(files_under, output)
+            assert found == expected, name
+            assert expected or name == "verify"
+
+
+class Recorder(Executor):
+    """An executor that keeps what would travel to a worker."""
+
+    sent: list[bytes]
+
+    def submit(self, work: Callable[..., Any], /, *tasks: Any, **_: Any) -> Future[Any]:  # type: ignore[override]
+        self.sent.append(pickle.dumps((work, tasks)))
+        future = Future[Any]()
+        future.set_result(work(*tasks))
+        return future
+
+
+def recorder() -> Executor:
+    return Recorder()
+
+
+def test_no_task_contains_a_key(commands, tmp_path, monkeypatch) -> None:
+    Recorder.sent = []
+    for name in ("RAPPOR_KEY", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, KEY)
+    for name in ("sum", "decode", "verify"):
+        output = [] if name == "verify" else [str(tmp_path / f"{name}-out")]
+        main([*commands[name], *output, "--on", f"{__name__}:recorder"])
+    assert len(Recorder.sent) >= 3 + 9 + 3
+    assert not any(KEY.encode() in sent for sent in Recorder.sent)
