@@ -183,7 +183,7 @@ def publish(
     contact: Annotated[str, typer.Option(help="A contact for questions; shown as given.")] = "",
 ) -> None:
     """Write a public page about FILE: what is collected, by whom, until when, and the epsilon."""
-    from decoder.output.dictionary import entries_of, write_site  # its templates load slowly
+    from metric_design.dictionary import entries_of, write_site  # its templates load slowly
 
     entries = entries_of(load_metrics(file).declared, datetime.now(UTC).date())
     page = write_site(entries, output, contact)

@@ -158,13 +158,13 @@ class SlotTask:
     options: DensityOptions
     places: Places
 
-    def maps(self) -> Iterator[Density]:
-        """Map each window."""
-        return estimate_density_series(self.windows, self.options, self.places)
+
+def _map_slot(task: SlotTask) -> Iterator[Density]:
+    return estimate_density_series(task.windows, task.options, task.places)
 
 
-def _map_slot(task: SlotTask) -> list[Density]:
-    return list(task.maps())
+def _listed_maps(task: SlotTask) -> list[Density]:
+    return list(_map_slot(task))
 
 
 def _densities(
@@ -186,7 +186,7 @@ def _densities(
         if levels not in places:
             places[levels] = slot_places(windows[0])
         tasks.append(SlotTask(keys, windows, options, places[levels]))
-    work = SlotTask.maps if executor is None else _map_slot  # here, progress after each window
+    work = _map_slot if executor is None else _listed_maps  # the first reports each window
     for task, densities in run_tasks(work, tasks, executor):
         for key, density in zip(task.keys, densities, strict=True):
             maps[key] = density

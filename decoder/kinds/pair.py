@@ -97,16 +97,7 @@ KIND = Pairs()
 def joint_result(
     table: JointTable, options: DecodeOptions, arms: ArmComparison | None = None
 ) -> Result:
-    """Return the result of a joint table.
-
-    Args:
-        table: The decoded table.
-        options: The options of the decoding.
-        arms: The comparison of the arms; None if the metric is not an experiment.
-
-    Returns:
-        The result, with the differences between arms first.
-    """
+    """Return the result of a joint table; the differences between arms, if any, come first."""
     test, rows, margin_rows = table.independence, _cell_rows(table), _margin_rows(table)
     tables = [CELLS.of_rows(rows), MARGINS.of_rows(margin_rows)]
     compared = [] if arms is None else [ARMS.of_rows(_arm_rows(arms), _arm_title(table, arms))]

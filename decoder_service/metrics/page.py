@@ -19,7 +19,6 @@ from decoder.kinds.interface import kinds_with
 from decoder.kinds.over_time import chart_csv
 from decoder.kinds.result import RESULTS
 from decoder.output.charts import sparkline
-from decoder.output.dictionary import DictionaryEntry, entries_of
 from decoder.output.jinja import THEMES
 from decoder.output.series_view import MAX_LINES, series_chart, values_by_share, windows_between
 from decoder_service.metrics.rules import MetricView
@@ -34,6 +33,7 @@ from decoder_service.shell.requests import (
     without_key,
 )
 from decoder_service.shell.web import HEADERS, Visit, address, environment, page_router, render
+from metric_design.dictionary import DictionaryEntry, entries_of
 from rappor_core.errors import RapporError
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import rise_text

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from decoder.output.dictionary import entries_of
+from metric_design.dictionary import entries_of
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import KINDS

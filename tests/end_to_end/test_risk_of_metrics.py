@@ -15,7 +15,7 @@ from client_sdk.inspection import inspect_state, render
 from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Ledger, check_ledger
 from client_sdk.storage.directory import StateDirectory
-from decoder.output.dictionary import entries_of, write_site
+from metric_design.dictionary import entries_of, write_site
 from metric_design.kind_design import Question
 from metric_design.plan import Plan, make_plan
 from metric_design.plan_page import render_plan
