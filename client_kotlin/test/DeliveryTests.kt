@@ -4,6 +4,27 @@ import java.net.CookieHandler
 import java.net.CookieManager
 import java.net.HttpCookie
 import java.net.URI
+import java.security.KeyStore
+import java.util.Collections
+import javax.net.ssl.HttpsURLConnection
+import javax.net.ssl.KeyManagerFactory
+import javax.net.ssl.SSLContext
+import javax.net.ssl.TrustManagerFactory
+
+/** A context with a fresh certificate of 127.0.0.1, which trusts it. */
+private fun tlsOfLoopback(): SSLContext = inFolder { file ->
+    val words = "-genkeypair -alias a -keyalg EC -dname CN=x -ext san=ip:127.0.0.1 -storepass password -storetype PKCS12 -keystore"
+    val keytool = listOf(System.getProperty("java.home") + "/bin/keytool") + words.split(" ") + file.path
+    check(ProcessBuilder(keytool).redirectErrorStream(true).start().waitFor() == 0)
+    val store = KeyStore.getInstance(file, "password".toCharArray())
+    val keys = KeyManagerFactory.getInstance("SunX509").apply { init(store, "password".toCharArray()) }
+    val certificates = KeyStore.getInstance("PKCS12").apply {
+        load(null)
+        setCertificateEntry("a", store.getCertificate("a"))
+    }
+    val trusted = TrustManagerFactory.getInstance("PKIX").apply { init(certificates) }
+    SSLContext.getInstance("TLS").apply { init(keys.keyManagers, trusted.trustManagers, null) }
+}
 
 /** How batches leave, and what answers end them. */
 internal fun deliveryTests(tests: Tests) {
@@ -22,6 +43,22 @@ internal fun deliveryTests(tests: Tests) {
             )
             same(found.toSortedMap().toString(), wanted.toSortedMap().toString())
         }
+    }
+    tests.test("nothing is sent before what it depends on would survive a loss of power") {
+        val (log, memory) = Pair(Collections.synchronizedList(ArrayList<String>()), MemoryStorage())
+        val storage = object : Storage by memory {
+            override fun write(changes: Map<String, String?>) = memory.write(changes).also { log.add("write") }
+
+            override fun sync() = memory.sync().also { log.add("sync") }
+        }
+        val client = opened(storage, transport = { log.add("send").let { throw java.io.IOException("offline") } })
+        repeat(3) {
+            check(client.record("homepage", "v$it").wait())
+            client.flush(0.1).wait()
+        }
+        val sent = log.indices.filter { log[it] == "send" }
+        check(sent.size >= 3 && sent.all { log[it - 1] == "sync" }) { log }
+        client.close()
     }
     tests.test("cookies of the app are not sent: the batch waits, and the status gives the reason") {
         Witness().use { witness ->
@@ -94,14 +131,33 @@ internal fun deliveryTests(tests: Tests) {
             client.close()
         }
     }
+    tests.test("over https a certificate that nobody vouches for gets nothing, and one that is trusted gets the batch") {
+        val tls = tlsOfLoopback()
+        val before = HttpsURLConnection.getDefaultSSLSocketFactory()
+        Witness(tls).use { witness ->
+            val client = opened(collector = witness.url)
+            check(client.record("homepage", "x").wait() && !client.flush(0.5).wait())
+            until { client.status.condition == Condition.NOT_DELIVERED }
+            check("SSLHandshakeException" in client.status.sentence) { client.status }
+            same(witness.numBytes, 0L)
+            try {
+                HttpsURLConnection.setDefaultSSLSocketFactory(tls.socketFactory)
+                check(client.flush(10.0).wait()) { client.lastError }
+            } finally {
+                HttpsURLConnection.setDefaultSSLSocketFactory(before)
+            }
+            same(witness.reports.size, 1)
+            client.close()
+        }
+    }
     tests.test("one deadline holds for a whole exchange, also where the answer drips") {
-        Witness { "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" }.use { witness ->
+        Witness { "HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n$DRIP" }.use { witness ->
             val client = opened(collector = witness.url, delivery = FAST.copy(timeout = 0.3))
             check(client.record("homepage", "x").wait())
             val begun = System.nanoTime()
             check(!client.flush(0.1).wait())
             check(System.nanoTime() - begun < 1_000_000_000L)
-            until { client.status.condition == Condition.NOT_DELIVERED }
+            until(3) { client.status.condition == Condition.NOT_DELIVERED }
             client.close()
         }
     }

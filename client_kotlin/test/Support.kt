@@ -14,6 +14,7 @@ import java.util.Collections
 import java.util.concurrent.Future
 import java.util.concurrent.TimeUnit.SECONDS
 import java.util.zip.GZIPInputStream
+import javax.net.ssl.SSLContext
 import kotlin.concurrent.thread
 
 /** A metric of strings that accepts as many reports as a test makes. */
@@ -61,17 +62,23 @@ internal class Received(val head: String, val body: ByteArray) {
 internal fun response(status: Int, text: String, type: String = "application/json", more: String = ""): String =
     "HTTP/1.1 $status X\r\nContent-Type: $type\r\n${more}Content-Length: ${text.toByteArray().size}\r\nConnection: close\r\n\r\n$text"
 
-/** A server on loopback that answers what a test wants; null: never. */
-internal class Witness(private val answer: (Received) -> String? = { it.accepted }) : AutoCloseable {
+/** What an answer ends with whose server then sends one byte after the other, for ever. */
+internal const val DRIP = "\u0001"
+
+private val LOOPBACK_ADDRESS = InetAddress.getByName("127.0.0.1")
+
+/** A server on loopback that answers what a test wants; null: never. tls: by which it encrypts. */
+internal class Witness(tls: SSLContext? = null, private val answer: (Received) -> String? = { it.accepted }) : AutoCloseable {
     val received: MutableList<Received> = Collections.synchronizedList(ArrayList())
 
     /** Bytes of requests that arrived, whole or not. */
     @Volatile var numBytes = 0L
 
     @Volatile var connections = 0
-    private val server = ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"))
+    private val server =
+        tls?.serverSocketFactory?.createServerSocket(0, 50, LOOPBACK_ADDRESS) ?: ServerSocket(0, 50, LOOPBACK_ADDRESS)
     private val open: MutableList<Socket> = Collections.synchronizedList(ArrayList())
-    val url = "http://127.0.0.1:${server.localPort}"
+    val url = "${if (tls == null) "http" else "https"}://127.0.0.1:${server.localPort}"
     val reports: List<QueuedReport> get() = synchronized(received) { received.flatMap { it.reports } }
 
     init {
@@ -97,7 +104,11 @@ internal class Witness(private val answer: (Received) -> String? = { it.accepted
         val one = Received(head.toString(), ByteArray(size) { next(input).toByte() })
         received.add(one)
         val text = answer(one)
-        if (text == null) next(input) else socket.getOutputStream().write(text.toByteArray())
+        if (text == null) next(input) else socket.getOutputStream().write(text.removeSuffix(DRIP).toByteArray())
+        while (text?.endsWith(DRIP) == true) {
+            socket.getOutputStream().write(' '.code)
+            Thread.sleep(20)
+        }
     }
 
     private fun next(input: InputStream): Int = input.read().also {

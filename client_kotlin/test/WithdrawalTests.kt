@@ -45,6 +45,24 @@ internal fun withdrawalTests(tests: Tests) {
             }
         }
     }
+    tests.test("a withdrawal while a handshake hangs has nothing of a request sent") {
+        Witness().use { silent -> // it reads, and waits for a head that never comes
+            val client = opened(collector = silent.url.replace("http:", "https:"))
+            check(client.record("homepage", "x").wait())
+            val flushed = client.flush(20.0)
+            until { silent.numBytes > 0 }
+            val begun = System.nanoTime()
+            check(client.setConsent(false).wait())
+            check(System.nanoTime() - begun < 1_500_000_000L)
+            silent.settle()
+            val (bytes, connections) = Pair(silent.numBytes, silent.connections)
+            check(!flushed.wait())
+            Thread.sleep(50)
+            same(Pair(silent.numBytes, silent.connections), Pair(bytes, connections))
+            check(bytes < 1000 && silent.received.isEmpty()) { bytes } // a greeting of TLS
+            client.close()
+        }
+    }
     tests.test("what is recorded and withdrawn again and again never leaves without consent") {
         Witness().use { witness ->
             val client = opened(collector = witness.url, delivery = FAST.copy(meanDelay = 0.0))
