@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -168,22 +168,22 @@ def decode(
     as_json: shared.Json = False,
 ) -> None:
     """Recover frequencies from an aggregate, and write a report to share."""
-    hashes = [text for text in settings or () if text.startswith("hash=")]
-    settings = [text for text in settings or () if text not in hashes]
+    choices = _settings(settings)
+    hash_name = choices.pop("hash", None) if counts else None
     if all_metrics:
-        others = metric or params or counts or map_file or hashes
+        others = metric or params or counts or map_file
         if others or not output or bool(aggregate) == bool(collector):
             raise typer.BadParameter("--all-metrics goes with --collector or --aggregate, and -o")
         if candidates and not Path(candidates).is_dir():
             raise typer.BadParameter("--candidates with --all-metrics is a folder of METRIC.txt")
         lists = Path(candidates) if candidates else None
-        question = _question(None, settings, None, method, correction, alpha)
+        question = _question(None, choices, None, method, correction, alpha)
         _decode_all(_sources(aggregate, collector, first, last), question, output, lists, each, on,
                     as_json)  # fmt: skip
         return
     if on:
         raise typer.BadParameter("--on goes with --all-metrics")
-    question = _question(candidates, settings, map_file, method, correction, alpha)
+    question = _question(candidates, choices, map_file, method, correction, alpha)
     if params or counts:
         if aggregate or collector or first or last:
             raise typer.BadParameter(
@@ -191,11 +191,9 @@ def decode(
             )
         if not (params and counts):
             raise typer.BadParameter("--params and --counts go together")
-        tables = GoogleTables(params, counts, _hash_family(hashes))
+        tables = GoogleTables(params, counts, hash_name or "md5")
         _run(tables, question, output, each=each, as_json=as_json)
         return
-    if hashes:
-        raise typer.BadParameter("--set hash=NAME goes with --counts")
     if metric and not collector:
         raise typer.BadParameter("--metric goes with --collector")
     if not (aggregate or collector):
@@ -235,7 +233,7 @@ def compare(
 
     rappor compare checkout --collector URL --by arm --from 2026-11-01 --to 2026-11-14
     """
-    question = _question(candidates, settings, None, method, correction, alpha)
+    question = _question(candidates, _settings(settings), None, method, correction, alpha)
     if by:
         if before or after:
             raise typer.BadParameter("--by compares arms within one window: use --from and --to")
@@ -491,13 +489,14 @@ def _window(metric: str, words: list[str], collector: str | None) -> AggregateSo
 
 def _question(
     candidates: str | None,
-    settings: list[str] | None,
+    choices: dict[str, Any],
     map_file: Path | None,
     method: Method,
     correction: Correction,
     alpha: float,
 ) -> Question:
-    choices = dict(map(_setting, settings or ()))
+    if "hash" in choices:
+        raise typer.BadParameter("--set hash=NAME goes with --counts")
     choice = _candidates(candidates, choices.pop("column", None), map_file)
     options = DecodeOptions(method=method, correction=correction, alpha=alpha, **choices)
     return Question(choice, options)
@@ -517,19 +516,15 @@ def _candidates(text: str | None, column: str | None, map_file: Path | None) -> 
     return CandidateChoice(numbers=tuple(map(int, text.split(":"))))
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    name, _, value = text.partition("=")
-    if name not in _SETTINGS:
-        raise typer.BadParameter(f"--set {shown(text)}: the names are {', '.join(_SETTINGS)}, hash")
-    return name, _SETTINGS[name](value)
-
-
-def _hash_family(hashes: list[str]) -> HashFamily:
-    named = hashes[-1].partition("=")[2] if hashes else "md5"
-    for family in get_args(HashFamily):
-        if family == named:
-            return cast(HashFamily, family)
-    raise typer.BadParameter(f"hash {shown(named)}: give one of {', '.join(get_args(HashFamily))}")
+def _settings(texts: list[str] | None) -> dict[str, Any]:
+    """Read the values of --set NAME=VALUE."""
+    choices = {}
+    for text in texts or ():
+        name, _, value = text.partition("=")
+        if name not in _SETTINGS:
+            raise typer.BadParameter(f"--set {shown(text)}: the names are {', '.join(_SETTINGS)}")
+        choices[name] = _SETTINGS[name](value)
+    return choices
 
 
 def _from_0_to_1(text: str) -> float:
@@ -537,6 +532,14 @@ def _from_0_to_1(text: str) -> float:
     if not 0 <= value <= 1:
         raise typer.BadParameter(f"{shown(text)} is not from 0 to 1")
     return value
+
+
+def _hash_family(text: str) -> str:
+    if text not in get_args(HashFamily):
+        raise typer.BadParameter(
+            f"hash {shown(text)}: give one of {', '.join(get_args(HashFamily))}"
+        )
+    return text
 
 
 def _cohorts(text: str) -> tuple[int, ...]:
@@ -553,6 +556,7 @@ _SETTINGS: dict[str, Callable[[str], Any]] = {
     "without_cohorts": _cohorts,
     "weights": lambda text: read_weights(Path(text)),
     "column": str,
+    "hash": _hash_family,
 }
 
 
