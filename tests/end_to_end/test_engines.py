@@ -1,6 +1,7 @@
 """Commands give the same bytes on Dask and Spark as in one process, and no task contains a key."""
 
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from rappor_cli.main import main
-from tests.collector.archive.support import DAY, FakeSource, make_block
-from tests.engines import ENGINES, environment
+from rappor_core.aggregate import Aggregate
+from tests.collector.archive.support import DAY, FakeSource, expected, make_block
+from tests.engines import ENGINES, ROOT, environment
 from tests.kinds.worlds import write_worlds
 
 KEY = "rappor_0123456789abcdef_secret"
@@ -66,6 +68,24 @@ def test_every_command_gives_the_bytes_of_one_machine(engine, commands, tmp_path
             found, expected = map(files_under, output)
             assert found == expected, name
             assert expected or name == "verify"
+
+
+@pytest.mark.parametrize(("library", "number"), [("duckdb", 0), ("chdb", 1)])
+def test_the_queries_of_the_page_give_a_window(library, number, commands, tmp_path, monkeypatch):
+    engine = pytest.importorskip(library, reason=f"{library} is not installed")
+    page = (ROOT / "docs" / "archive.md").read_text()
+    query = re.findall(r"```sql\n(.*?);\n```", page, re.DOTALL)[number]
+    for before, after in (("/srv/archive", str(tmp_path / "archive")), ("homepage", "kept"),
+                          ("2026-11-24", "2026-11-19")):  # fmt: skip
+        query = query.replace(before, after)
+    monkeypatch.chdir(tmp_path)
+    if library == "duckdb":
+        engine.sql(query)
+        text = Path("kept.json").read_bytes()
+    else:
+        text = engine.query(query, "TSVRaw").bytes()
+    blocks = [make_block(day=DAY + timedelta(days=day)) for day in range(2)]
+    assert Aggregate.from_json(text) == expected(*blocks)
 
 
 class Recorder(Executor):
