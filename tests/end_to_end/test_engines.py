@@ -1,7 +1,6 @@
 """Commands give the same bytes on Dask and Spark as in one process, and no task contains a key."""
 
 import pickle
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -70,11 +69,14 @@ def test_every_command_gives_the_bytes_of_one_machine(engine, commands, tmp_path
             assert expected or name == "verify"
 
 
-@pytest.mark.parametrize(("library", "number"), [("duckdb", 0), ("chdb", 1)])
-def test_the_queries_of_the_page_give_a_window(library, number, commands, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("library", "file"), [("duckdb", "duckdb.sql"), ("chdb", "clickhouse.sql")]
+)
+def test_the_queries_of_the_examples_give_a_window(
+    library, dialect, commands, tmp_path, monkeypatch
+):
     engine = pytest.importorskip(library, reason=f"{library} is not installed")
-    page = (ROOT / "docs" / "archive.md").read_text()
-    query = re.findall(r"```sql\n(.*?);\n```", page, re.DOTALL)[number]
+    query = (ROOT / "examples" / "sql" / f"{dialect}.sql").read_text().rstrip("\n;")
     for before, after in (("/srv/archive", str(tmp_path / "archive")), ("homepage", "kept"),
                           ("2026-11-24", "2026-11-19")):  # fmt: skip
         query = query.replace(before, after)
