@@ -1,7 +1,7 @@
-"""The vectors of a device: our code, and a second one by docs/porting.md alone, bit by bit."""
+"""The Python SDK against the vectors of a device, which all clients share."""
 
-import hashlib
 import json
+import math
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,43 +10,19 @@ import pytest
 
 from client_sdk.randomization.key_derivation import cohort_of, derive, keyed_input, secret_check
 from client_sdk.randomization.metric_encoder import CoinPair, MetricEncoder
+from client_sdk.recording.bounds import agree_budget
+from client_sdk.recording.ledger import Promise
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.sqlite import MemoryState
 from rappor_core.calendar import EPOCH_ORDINAL, period_number
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "v1"
 VECTORS = json.loads((FOLDER / "device.json").read_text())
+LIVES = VECTORS["lives"]
 METRICS = parse_metrics(json.loads((FOLDER / "metrics.json").read_text())["metrics.toml"]).metrics
-
-
-def plain_derive(secret: bytes, purpose: str, fields: list[bytes], length: int) -> bytes:
-    message = b""
-    for part in (b"rappor-telemetry v1", purpose.encode(), secret, *fields):
-        message += len(part).to_bytes(4, "big") + part
-    return hashlib.shake_256(message).digest(length)
-
-
-def bit(data: bytes, place: int) -> int:
-    return data[place // 8] >> (place % 8) & 1
-
-
-def plain_toss(if_one: int, if_zero: int, num_bits: int, bits: bytes, random: bytes) -> bytes:
-    """Each bit by itself: its 16-digit uniform number, from the words, against its threshold."""
-    used = [t for t in (if_one, if_zero) if t not in (0, 65_536)]
-    digits = 16 - min(((t & -t).bit_length() - 1 for t in used), default=16)
-    size = (num_bits + 7) // 8
-    assert len(random) == digits * size
-    result = bytearray(size)
-    for place in range(num_bits):
-        threshold = if_one if bit(bits, place) else if_zero
-        uniform = 0  # the last word holds the most significant digit
-        for word in reversed(range(digits)):
-            uniform = uniform << 1 | (1 - bit(random[word * size : (word + 1) * size], place))
-        if uniform << (16 - digits) < threshold:
-            result[place // 8] |= 1 << (place % 8)
-    return bytes(result)
 
 
 @pytest.mark.parametrize("row", VECTORS["derivations"])
@@ -55,36 +31,41 @@ def test_derivations(row: dict[str, Any]) -> None:
     purpose, output = row["purpose"], bytes.fromhex(row["output"])
     assert keyed_input(secret, purpose.encode(), *fields).hex() == row["input"]
     assert derive(secret, purpose.encode(), *fields, length=len(output)) == output
-    assert plain_derive(secret, purpose, fields, len(output)) == output
 
 
 def test_secret_checks() -> None:
     for row in VECTORS["secret_checks"]:
         secret = bytes.fromhex(row["secret"])
         assert secret_check(secret).hex() == row["check"]
-        assert plain_derive(secret, "check", [], 8).hex() == row["check"]
 
 
 def test_cohorts() -> None:
     for row in VECTORS["cohorts"]:
         secret, name, number = bytes.fromhex(row["secret"]), row["metric"], row["num_cohorts"]
         assert cohort_of(secret, name, number) == row["cohort"]
-        draw = int.from_bytes(plain_derive(secret, "cohort", [name.encode()], 8), "big")
-        assert draw * number // 2**64 == row["cohort"]
 
 
 @pytest.mark.parametrize("row", VECTORS["coins"])
 def test_coins(row: dict[str, Any]) -> None:
     bits, random = bytes.fromhex(row["bits"]), bytes.fromhex(row["random"])
     pair = CoinPair(row["if_one"], row["if_zero"], row["num_bits"])
+    assert pair.num_bytes == len(random)
     tossed = pair.toss(int.from_bytes(bits, "little"), random)
     assert tossed.to_bytes(len(bits), "little").hex() == row["result"]
-    plain = plain_toss(row["if_one"], row["if_zero"], row["num_bits"], bits, random)
-    assert plain.hex() == row["result"]
+
+
+def check_expected(file: MetricsFile, expected: dict[str, Any]) -> None:
+    """Compare the metrics of a file, in order, with their rows in a vector."""
+    assert list(file.metrics) == list(expected)
+    for name, row in expected.items():
+        metric = file.metrics[name]
+        assert json.loads(json.dumps(metric.meaning)) == row["meaning"]
+        assert metric.params_id == row["params_id"]
+        assert metric.lifetime_epsilon == pytest.approx(row["lifetime_epsilon"])
 
 
 def check_response(metric: Metric, row: dict[str, Any]) -> None:
-    """A device with a row's secret and draw has what the row says of it and of its report."""
+    """Compare a device that has a row's secret and random bytes with the row."""
     random = bytes.fromhex(row["random"])
     device = MetricEncoder(metric, bytes.fromhex(row["secret"]), lambda number: random[:number])
     bits, size = device.value_bits(row["value"]), metric.params.report_bytes
@@ -104,23 +85,6 @@ def check_response(metric: Metric, row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", VECTORS["reports"])
 def test_reports(row: dict[str, Any]) -> None:
     check_response(METRICS[row["metric"]], row)
-    assert plain_report(row) == (row["permanent_bits"], row["ledger_digest"], row["report_bits"])
-
-
-def plain_report(row: dict[str, Any]) -> tuple[str, str, str]:
-    """Both rounds and the digest, from the Bloom bits on."""
-    params = METRICS[row["metric"]].params
-    mechanism, k = params.mechanism, params.num_bits
-    bloom, secret = bytes.fromhex(row["bloom_bits"]), bytes.fromhex(row["secret"])
-    fields = [row["metric"].encode(), bytes.fromhex(row["params_id"]), bloom]
-    stream = plain_derive(secret, "permanent", fields, 16 * len(bloom))
-    used = [t for t in (mechanism.p1, mechanism.q1) if t not in (0, 65_536)]
-    digits = 16 - min(((t & -t).bit_length() - 1 for t in used), default=16)
-    permanent = plain_toss(mechanism.p1, mechanism.q1, k, bloom, stream[: digits * len(bloom)])
-    random = bytes.fromhex(row["random"])
-    report = plain_toss(mechanism.p2, mechanism.q2, k, permanent, random)
-    digest = plain_derive(secret, "ledger", fields, 16)
-    return permanent.hex(), digest.hex(), report.hex()
 
 
 def test_periods() -> None:
@@ -138,3 +102,26 @@ def test_the_ledgers_decisions() -> None:
         day = date.fromisoformat(operation["day"]).toordinal() - EPOCH_ORDINAL
         outcome = recorder.record(operation["metric"], operation["value"], day * 86_400.0)
         assert outcome == operation["outcome"], operation
+
+
+@pytest.mark.parametrize("life", LIVES["lives"], ids=lambda life: life["name"])
+def test_a_life_over_versions_of_an_app(life: dict[str, Any]) -> None:
+    state, version = MemoryState(bytes.fromhex(LIVES["secret"])), 0
+    for step in life["steps"]:
+        if "consent" in step:
+            agree_budget(state, step["consent"])
+        if "metric" not in step:
+            version = step.get("open", version)
+            metrics = parse_metrics(LIVES["versions"][version])
+            recorder = Recorder(metrics.metrics, state, budget=metrics.budget)
+        else:
+            day = date.fromisoformat(step["day"]).toordinal() - EPOCH_ORDINAL
+            outcome = recorder.record(step["metric"], step["value"], day * 86_400.0)
+            assert outcome == step["outcome"], step
+        assert recorder.budget == (math.inf if step["budget"] is None else step["budget"])
+
+
+@pytest.mark.parametrize("row", LIVES["weaker"])
+def test_which_limit_is_weaker(row: dict[str, Any]) -> None:
+    first, then = (Promise(1, 1, 1, 1, 1, 0, *row[name]) for name in ("first", "then"))
+    assert bool(then.weaker_than(first)) == row["weaker"]

@@ -1,8 +1,11 @@
 """Positions: golden vectors, and cohorts that behave as independent."""
 
+import hmac
 import json
+import struct
 from pathlib import Path
 
+import mmh3
 import pytest
 
 from rappor_core.errors import ValueRefusedError
@@ -26,6 +29,31 @@ def test_golden_positions(row: dict) -> None:
     for case in row["positions"]:
         params = make(case["hash"], case["num_bits"], case["num_hashes"])
         assert list(bloom_positions(data, case["cohort"], params)) == case["positions"]
+
+
+def test_mmh3_is_the_published_function() -> None:
+    """SMHasher's verification value of MurmurHash3_x64_128: a hash over 256 lengths and seeds."""
+    keys = bytes(range(256))
+    hashes = b"".join(mmh3.hash_bytes(keys[:n], 256 - n, True) for n in range(256))
+    assert struct.unpack("<I", mmh3.hash_bytes(hashes, 0, True)[:4]) == (0x6384BA69,)
+
+
+def test_md5_positions_reproduce_googles_published_report() -> None:
+    """client/python/rappor_test.py of google/rappor: "abc" in cohort 0 is reported as 64493.
+
+    With k = 16, h = 2, f = p = 1/2, q = 3/4, the secret "secret", and draws of 0, .6, 0, in turn:
+    coins of p then fall 1, 0, 1, ..., and coins of q always 1. The permanent response takes a byte
+    of HMAC-SHA256 for each bit: the lowest bit is the lie, used where the rest is below 64. Four of
+    the 256 pairs of positions would give this report.
+    """
+    bits = sum(1 << place for place in set(bloom_positions(b"abc", 0, make("md5", 16, 2))))
+    noise = hmac.digest(b"secret", struct.pack(">I", bits), "sha256")
+    report = 0
+    for place in range(16):
+        lies = noise[place] >> 1 < 64
+        permanent = noise[place] & 1 if lies else bits >> place & 1
+        report |= (1 if permanent else int(place % 3 != 1)) << place
+    assert report == 64493
 
 
 def test_the_published_splitmix64_stream() -> None:
