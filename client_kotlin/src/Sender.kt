@@ -32,6 +32,7 @@ internal class Permit {
     private val over = CountDownLatch(1)
     private var request: Request? = null
     private var ended = CountDownLatch(0)
+    private val atEnd = HashSet<() -> Unit>()
     val isOver: Boolean get() = over.count == 0L
 
     /** Begin an exchange; null if nothing may be sent any more. */
@@ -48,6 +49,13 @@ internal class Permit {
         ended.countDown()
     }
 
+    /** Call `act` when the permission ends, until it is removed: an exchange may hang in its answer for a while. */
+    @Synchronized
+    fun add(act: () -> Unit): Boolean = atEnd.add(act)
+
+    @Synchronized
+    fun remove(act: () -> Unit): Boolean = atEnd.remove(act)
+
     /** Begin nothing more, from now on. */
     fun stop(): Unit = over.countDown()
 
@@ -56,6 +64,7 @@ internal class Permit {
         stop()
         val exchange = synchronized(this) { request }
         exchange?.abort()
+        synchronized(this) { atEnd.toList() }.forEach { it() }
         synchronized(this) { ended }.await(PATIENCE_MILLIS, MILLISECONDS)
     }
 
@@ -142,7 +151,12 @@ internal class Sender(
     fun flush(timeout: Double, done: (Boolean) -> Unit) {
         val permit = permit
         val end = monotonic() + timeout
-        rounds.run { done(flushNow(permit, end)) }
+        val over = { done(false) }
+        permit.add(over)
+        rounds.run {
+            done(flushNow(permit, end))
+            permit.remove(over)
+        }
     }
 
     private fun flushNow(permit: Permit, end: Double): Boolean {

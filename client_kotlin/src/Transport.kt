@@ -23,22 +23,23 @@ public class Request internal constructor(
     /** Seconds for the whole exchange. */
     public val timeout: Double,
 ) {
-    private var action: () -> Unit = {}
+    private var action: (() -> Unit)? = null
 
     /** Whether nothing may leave any more: consent was withdrawn, the client was closed, or the time is over. */
     @Volatile
     public var isAborted: Boolean = false
         private set
 
-    /** Runs an action when the request is aborted, or now if it was. A later action replaces it. */
+    /** Runs an action, on a separate thread, when the request is aborted, or now if it was. A later action replaces it. */
     public fun onAbort(action: () -> Unit) {
         synchronized(this) { this.action = action }
         if (isAborted) action()
     }
 
+    /** Never waits: to disconnect may wait for a thread that reads, and that one for a server. */
     internal fun abort() {
         isAborted = true
-        synchronized(this) { action }.invoke()
+        synchronized(this) { action }?.let { act -> Thread(act, "rappor-telemetry-abort").apply { isDaemon = true }.start() }
     }
 }
 
@@ -82,7 +83,7 @@ internal class HttpTransport(private val url: URI, private val key: String?) : T
             val isGzip = connection.contentEncoding == "gzip" // from a gateway, unasked
             return Response(
                 status, connection.contentType.orEmpty(), connection.getHeaderField("Retry-After").orEmpty(),
-                stream?.use { textOf(if (isGzip) GZIPInputStream(it) else it) }.orEmpty(),
+                stream?.use { textOf(if (isGzip) GZIPInputStream(it) else it, request) }.orEmpty(),
             )
         } finally {
             connection.disconnect()
@@ -116,10 +117,11 @@ internal class HttpTransport(private val url: URI, private val key: String?) : T
     private fun millis(seconds: Double): Int = Math.min(seconds * 1000, Int.MAX_VALUE.toDouble()).toInt()
 
     /** The text of an answer; empty for more than a collector ever sends. */
-    private fun textOf(stream: InputStream): String {
+    private fun textOf(stream: InputStream, request: Request): String {
         val read = ByteArrayOutputStream()
         val piece = ByteArray(8192)
         while (true) {
+            if (request.isAborted) throw IOException("aborted") // an answer that drips never ends
             val size = stream.read(piece)
             if (size < 0) return read.toByteArray().decodeToString()
             read.write(piece, 0, size)

@@ -65,6 +65,9 @@ internal fun response(status: Int, text: String, type: String = "application/jso
 /** What an answer ends with whose server then sends one byte after the other, for ever. */
 internal const val DRIP = "\u0001"
 
+/** What an answer ends with whose server then sends nothing more, and keeps the connection. */
+internal const val HANG = "\u0002"
+
 private val LOOPBACK_ADDRESS = InetAddress.getByName("127.0.0.1")
 
 /** A server on loopback that answers what a test wants; null: never. tls: by which it encrypts. */
@@ -104,7 +107,8 @@ internal class Witness(tls: SSLContext? = null, private val answer: (Received) -
         val one = Received(head.toString(), ByteArray(size) { next(input).toByte() })
         received.add(one)
         val text = answer(one)
-        if (text == null) next(input) else socket.getOutputStream().write(text.removeSuffix(DRIP).toByteArray())
+        if (text != null) socket.getOutputStream().write(text.removeSuffix(DRIP).removeSuffix(HANG).toByteArray())
+        if (text == null || text.endsWith(HANG)) next(input)
         while (text?.endsWith(DRIP) == true) {
             socket.getOutputStream().write(' '.code)
             Thread.sleep(20)
