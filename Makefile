@@ -72,7 +72,7 @@ WITH_KOTLIN := why=; command -v npm >/dev/null || why="npm is not installed"; \
 	java -version 2>&1 | grep -Eq '"(1[7-9]|[2-9][0-9])' || why="Java 17 is not installed"; \
 	if [ -n "$$why" ]; then echo "client_kotlin: not tested: $$why"; exit 0; fi
 KOTLIN_HOME := client_kotlin/node_modules/kotlin-compiler/lib
-QUICK_JAVA := java -XX:TieredStopAtLevel=1 -Xshare:auto
+QUICK_JAVA := java -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -Xshare:auto
 # A locale and a charset that have broken other SDKs.
 TEST_KOTLIN := $(WITH_KOTLIN); $(QUICK_JAVA) $$KOTLIN_OPTIONS -Drappor.root=. -Dfile.encoding=US-ASCII -Duser.language=tr -Duser.country=TR \
 	-cp build/kotlin/classes:build/kotlin/tests:$(KOTLIN_HOME)/kotlin-stdlib.jar rappor.telemetry.RunnerKt

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "kotlin"
 STDLIB = ROOT / "client_kotlin/node_modules/kotlin-compiler/lib/kotlin-stdlib.jar"
 COMPILER = STDLIB.with_name("kotlin-compiler.jar")
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m", "-Xshare:auto")
 
 
 def missing() -> str:
