@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -50,8 +50,7 @@ from decoder.sources.aggregates import (
     CollectorWindow,
     GoogleTables,
     check_metric,
-    metrics_of_files,
-    served_metrics,
+    sources_by_metric,
     window_of,
 )
 from decoder.sources.windows import Each, SplitName
@@ -65,7 +64,6 @@ from rappor_cli.store import StoredWindow, need_one
 from rappor_cli.text import print_columns, print_note
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown
-from rappor_core.params import HashFamily
 from rappor_core.tasks import open_executor
 from rappor_core.text import visible
 
@@ -178,8 +176,9 @@ def decode(
             raise typer.BadParameter("--candidates with --all-metrics is a folder of METRIC.txt")
         lists = Path(candidates) if candidates else None
         question = _question(None, settings, None, method, correction, alpha)
-        _decode_all(_sources(aggregate, collector, first, last), question, output, lists, each, on,
-                    as_json)  # fmt: skip
+        days = read_day(first), read_day(last)
+        sources = sources_by_metric(aggregate or (), collector or "", *days)
+        _decode_all(sources, question, output, lists, each, on, as_json)
         return
     if on:
         raise typer.BadParameter("--on goes with --all-metrics")
@@ -191,7 +190,7 @@ def decode(
             )
         if not (params and counts):
             raise typer.BadParameter("--params and --counts go together")
-        tables = GoogleTables(params, counts, _hash_family(hashes))
+        tables = GoogleTables(params, counts, "".join(hashes)[5:] or "md5")
         _run(tables, question, output, each=each, as_json=as_json)
         return
     if hashes:
@@ -440,16 +439,6 @@ def _decode_all(
         raise DecodeError(f"{len(failed)} of {len(sources)} metrics failed; the others are written")
 
 
-def _sources(
-    aggregate: list[Path] | None, collector: str | None, first: str | None, last: str | None
-) -> Mapping[str, AggregateSource]:
-    if aggregate and (first or last):
-        raise typer.BadParameter("--from and --to need a collector; a file has its own window")
-    if aggregate:
-        return metrics_of_files(aggregate)
-    return served_metrics(str(collector), read_day(first), read_day(last))
-
-
 def _source(
     metric: str | None,
     aggregate: list[Path] | None,
@@ -522,14 +511,6 @@ def _setting(text: str) -> tuple[str, Any]:
     if name not in _SETTINGS:
         raise typer.BadParameter(f"--set {shown(text)}: the names are {', '.join(_SETTINGS)}, hash")
     return name, _SETTINGS[name](value)
-
-
-def _hash_family(hashes: list[str]) -> HashFamily:
-    named = hashes[-1].partition("=")[2] if hashes else "md5"
-    for family in get_args(HashFamily):
-        if family == named:
-            return cast(HashFamily, family)
-    raise typer.BadParameter(f"hash {shown(named)}: give one of {', '.join(get_args(HashFamily))}")
 
 
 def _from_0_to_1(text: str) -> float:

@@ -258,9 +258,7 @@ def of_rows(table: Floats) -> list[float]:
 
 
 # 60 % of the first arm have the first answer, 52 % of the second.
-ARMS = np.array(
-    [[0.30, 0.15, 0.05], [0.26, 0.15, 0.09]]
-)
+ARMS = np.array([[0.30, 0.15, 0.05], [0.26, 0.15, 0.09]])
 
 
 @pytest.mark.parametrize("side", [0, 1])
