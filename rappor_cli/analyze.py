@@ -50,8 +50,7 @@ from decoder.sources.aggregates import (
     CollectorWindow,
     GoogleTables,
     check_metric,
-    metrics_of_files,
-    served_metrics,
+    sources_by_metric,
     window_of,
 )
 from decoder.sources.windows import Each, SplitName
@@ -178,8 +177,9 @@ def decode(
             raise typer.BadParameter("--candidates with --all-metrics is a folder of METRIC.txt")
         lists = Path(candidates) if candidates else None
         question = _question(None, choices, None, method, correction, alpha)
-        _decode_all(_sources(aggregate, collector, first, last), question, output, lists, each, on,
-                    as_json)  # fmt: skip
+        days = read_day(first), read_day(last)
+        sources = sources_by_metric(aggregate or (), collector or "", *days)
+        _decode_all(sources, question, output, lists, each, on, as_json)
         return
     if on:
         raise typer.BadParameter("--on goes with --all-metrics")
@@ -436,16 +436,6 @@ def _decode_all(
         print_columns(["metric", "result"], rows)
     if failed:
         raise DecodeError(f"{len(failed)} of {len(sources)} metrics failed; the others are written")
-
-
-def _sources(
-    aggregate: list[Path] | None, collector: str | None, first: str | None, last: str | None
-) -> Mapping[str, AggregateSource]:
-    if aggregate and (first or last):
-        raise typer.BadParameter("--from and --to need a collector; a file has its own window")
-    if aggregate:
-        return metrics_of_files(aggregate)
-    return served_metrics(str(collector), read_day(first), read_day(last))
 
 
 def _source(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from decoder.errors import DecodeError
 from decoder.files import read_aggregate_file
@@ -92,29 +92,30 @@ def window_of(
     return CollectorWindow(collector, metric, first, last, split if in_parts else None)
 
 
-def served_metrics(
-    collector: str, first: date | None, last: date | None
+def sources_by_metric(
+    files: Iterable[Path], collector: str, first: date | None = None, last: date | None = None
 ) -> dict[str, AggregateSource]:
-    """Return a source for each metric of which a collector serves days. Raises RemoteError."""
-    listed = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
-    sources = dict[str, AggregateSource]()
+    """Return a source for each metric of aggregate files, or of which a collector serves days.
+
+    Raises:
+        CountsError: A file cannot be read.
+        DecodeError: A file has its own days, or its metric's name is unfit for a folder.
+        RemoteError: The collector does not answer.
+    """
+    sources, groups = dict[str, AggregateSource](), defaultdict[str, list[Path]](list)
+    for path in files:
+        metric = read_aggregate_file(path).metric.partition("/")[0]
+        if first or last or not metric or Path(metric).name != metric:
+            raise DecodeError(f"{path}: metric {metric!a}: a file has its own days, without --from "
+                              "and --to, and the name must be fit for a folder")  # fmt: skip
+        groups[metric].append(path)
+        sources[metric] = AggregateFiles(tuple(groups[metric]))
+    listed = ask_json(collector, "/v1/metrics", "metrics")["metrics"] if collector else ()
     for name in sorted(str(row["name"]) for row in listed if row["served"]):
         metric, _, part = name.partition("/")
         split = SplitName.WHOLE if part else None
         sources[metric] = CollectorWindow(collector, metric, first, last, split)
     return sources
-
-
-def metrics_of_files(paths: Iterable[Path]) -> dict[str, AggregateSource]:
-    """Group aggregate files by their metric. Raises CountsError, and DecodeError for a metric whose
-    name is unfit for a folder."""
-    groups: dict[str, list[Path]] = defaultdict(list)
-    for path in paths:
-        metric = read_aggregate_file(path).metric.partition("/")[0]
-        if not metric or Path(metric).name != metric:
-            raise DecodeError(f"{path}: metric {metric!a} cannot name a folder; decode it alone")
-        groups[metric].append(path)
-    return {metric: AggregateFiles(tuple(group)) for metric, group in sorted(groups.items())}
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,14 @@ class GoogleTables:
 
     params: Path
     counts: Path
-    hash_family: HashFamily
+    hash_family: str
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
         """Read params.csv and counts.csv. Raises CountsError."""
         del note
-        return [read_counts(self.counts, read_params(self.params, self.hash_family))]
+        return [
+            read_counts(self.counts, read_params(self.params, cast(HashFamily, self.hash_family)))
+        ]
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
         """Raise DecodeError, since the tables do not contain their days."""

@@ -69,9 +69,7 @@ def test_every_command_gives_the_bytes_of_one_machine(engine, commands, tmp_path
             assert expected or name == "verify"
 
 
-@pytest.mark.parametrize(
-    ("library", "file"), [("duckdb", "duckdb.sql"), ("chdb", "clickhouse.sql")]
-)
+@pytest.mark.parametrize(("library", "dialect"), [("duckdb", "duckdb"), ("chdb", "clickhouse")])
 def test_the_queries_of_the_examples_give_a_window(
     library, dialect, commands, tmp_path, monkeypatch
 ):

@@ -24,8 +24,6 @@ from collector.archive.export import (
 from collector.archive.parts import read_entries, verify_part
 from collector.archive.store import ArchiveDamagedError, NotArchivedError, open_store
 from rappor_core.aggregate import Aggregate
-from rappor_core.tasks import TaskError
-from tests.collector.archive.killers import die
 from tests.collector.archive.support import (
     DAY,
     KEPT,
@@ -312,11 +310,6 @@ def whole() -> object:
 
 def test_processes_sum_as_one_does(days: Path) -> None:
     assert summed(days, on="local:2") == whole()
-
-
-def test_a_process_that_is_killed_is_an_error(days: Path) -> None:
-    with pytest.raises(TaskError, match="was killed"):
-        summed(days, work=die, on="local:2")
 
 
 def test_damage_found_by_a_process_is_named(days: Path) -> None:
