@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from decoder.pipeline import decode
     from decoder.results.tables import Decoding, Detected
 
-_NAMES = {  # by the module that holds them
+_NAMES = {  # by the module that contains them
     "decoder.candidates.lists": "Candidates metric_candidates",
     "decoder.comparison.windows": "Series compare_windows decode_over_time",
     "decoder.density.maps": "Density DensityOptions estimate_density estimate_density_series",

@@ -1,4 +1,4 @@
-"""The description of the aggregated counts behind a decoding of any kind."""
+"""A description of the aggregated counts behind any kind of decoding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

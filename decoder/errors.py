@@ -1,4 +1,4 @@
-"""Errors of the decoder, subclasses of the product's `rappor_core.errors`."""
+"""The decoder's errors, which extend the hierarchy of `rappor_core.errors`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from rappor_core.errors import RapporError
 
 
 class RemoteError(RapporError):
-    """A collector rejects the request, fails or cannot be reached."""
+    """A collector that rejects a request, fails or is unreachable."""
 
     def __init__(self, message: str, problem: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -15,7 +15,7 @@ class RemoteError(RapporError):
 
 
 class DecodeError(RapporError, ValueError):
-    """The question cannot be answered from the given data."""
+    """A question that the given data cannot answer."""
 
 
 class CandidatesError(DecodeError):
@@ -27,24 +27,24 @@ class CountsError(DecodeError):
 
 
 class TableFileError(DecodeError):
-    """An error at a line and column of a table; the caller adds the file's name."""
+    """An error at a line and column in a table; the caller adds the file's name."""
 
 
 class MissingColumnError(TableFileError):
-    """A required column is missing from a header."""
+    """A header that lacks a required column."""
 
 
 class ConvergenceError(DecodeError):
-    """An iteration did not reach its tolerance; no estimate is returned."""
+    """An iteration that did not reach its tolerance, so that there is no estimate."""
 
 
 class ImproperError(ConvergenceError):
-    """A covariance is not positive definite."""
+    """A covariance that is not positive definite."""
 
 
 class OutputError(DecodeError):
-    """A file or folder of results cannot be created or written."""
+    """A result file or folder that cannot be created or written."""
 
 
 class PlanError(DecodeError):
-    """A plan that contradicts itself, or requires more than its numbers allow."""
+    """A plan that is contradictory or impossible with its numbers."""

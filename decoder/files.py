@@ -1,4 +1,4 @@
-"""Reading and writing of files: files are written atomically, and errors name the file."""
+"""Functions to read and write files: writes are atomic, and errors name the file."""
 
 import csv
 import importlib
@@ -55,7 +55,7 @@ def read_aggregate_file(path: Path) -> Aggregate:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder if it does not exist. Raises OutputError."""
+    """Create a folder if it does not exist. Raises OutputError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -63,7 +63,7 @@ def make_folder(folder: Path) -> None:
 
 
 def probe_folder(folder: Path) -> None:
-    """Create a folder and test that it is writable, before long work. Raises OutputError."""
+    """Create a folder and test that it is writable, before long work. Raises OutputError if not."""
     make_folder(folder)
     try:
         TemporaryFile(dir=folder).close()
@@ -72,7 +72,7 @@ def probe_folder(folder: Path) -> None:
 
 
 def claim_folder(folder: Path, names: Iterable[str], mark: str, key: str = "metric") -> None:
-    """Reject a folder in which another program's file would be replaced. Raises OutputError.
+    """Raise OutputError if a file from another program in a folder would be replaced.
 
     Args:
         folder: The folder.
@@ -89,7 +89,7 @@ def claim_folder(folder: Path, names: Iterable[str], mark: str, key: str = "metr
 
 
 def claim_file(path: Path) -> None:
-    """Reject replacing a file that is not an aggregate file. Raises OutputError."""
+    """Raise OutputError if a file exists and is not an aggregate file."""
     if path.is_file() and path.stat().st_size and not _has_key(path, "metric"):
         raise OutputError(
             f"{str(path)!r} exists and is not an aggregate, so it is not replaced; choose another"
@@ -105,7 +105,7 @@ def _has_key(path: Path, key: str) -> bool:
 
 
 def probe_file(path: Path) -> None:
-    """Check that a file can be written, unless it is a pipe or terminal. Raises OutputError."""
+    """Check that a file, unless a pipe or terminal, is writable. Raises OutputError if not."""
     there = path.exists()
     if there and not (path.is_file() or path.is_dir()):
         return
@@ -119,7 +119,7 @@ def probe_file(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Write a file through a temporary one (`rappor_core.whole_files`). Raises OutputError."""
+    """Write a file through a temporary file (`rappor_core.whole_files`). Raises OutputError."""
     try:
         with whole_files.replacing(path) as part:
             yield part
@@ -132,7 +132,7 @@ def write_files(
     files: Mapping[str, Callable[[Path], object]],
     progress: Progress = silent,
 ) -> tuple[Path, ...]:
-    """Write all files of a directory or none; return their paths. Raises OutputError.
+    """Write all files or none to a directory; return their paths. Raises OutputError on failure.
 
     The directory is created if needed. A full disk leaves existing files unchanged.
 
@@ -156,7 +156,7 @@ def write_files(
 
 
 def finite(value: Any) -> Any:
-    """Replace NaN and infinities in plain values by null, since JSON does not have them."""
+    """Replace NaN and infinities in plain values with null, because JSON does not support them."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -13,7 +13,7 @@ from rappor_core.metrics.metric import Metric
 
 
 def num_cells(grid: Grid, level: int) -> int:
-    """Return the number of cells of a level in the box; estimated if there are too many to list."""
+    """Return the number of a level's cells in the box, estimated if there are too many to list."""
     about = grid.system.count_in_box(grid.box, level)
     return len(grid.cells(level)) if about <= MAX_PAIRS else about
 
@@ -53,7 +53,7 @@ def cell_center(grid: Grid, name: str) -> Point:
 
 
 def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
-    """Return the metric and `Location` of an aggregate. Raises DecodeError for another kind."""
+    """Return the metric and `Location` of an aggregate. Raises DecodeError if the kind differs."""
     if not aggregate.definition:
         raise DecodeError(
             f"the aggregate of {aggregate.metric!r} does not carry its definition; "

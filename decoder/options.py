@@ -30,11 +30,11 @@ DEFAULT_AREA_NAME = "name"
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """The options that every decoding has. Raises DecodeError with the invalid value."""
+    """The options common to all decodings. Raises DecodeError if a value is invalid."""
 
     alpha: float = DEFAULT_ALPHA  # Level of the correction for multiplicity, in (0, 1)
     level: float = DEFAULT_LEVEL  # Level of the intervals, in (0, 1)
-    repeats: float | None = None  # rho = sum r^2 / sum r over devices; None: the allowed maximum
+    repeats: float | None = None  # rho = sum r^2 / sum r over devices; None for the allowed maximum
 
     def __post_init__(self) -> None:
         for name in ("alpha", "level"):
@@ -52,18 +52,18 @@ class Levels:
 
 @dataclass(frozen=True)
 class DecodeOptions(Levels):
-    """Options of a decoding. Raises DecodeError with the invalid value."""
+    """The options for a decoding. Raises DecodeError if a value is invalid."""
 
-    method: Method = DEFAULT_METHOD  # Not used by metrics with one bit per value
+    method: Method = DEFAULT_METHOD  # Ignored for metrics with one bit per value
     correction: Correction = DEFAULT_CORRECTION
     largest_p: float = 1.0  # The maximum p-value of a detected value
     true_shares: Mapping[str, float] | None = None  # value -> share, if known, to show alongside
-    # Let all candidates take part in the fit of method `cavity`, if affordable. Without it only the
-    # probable ones do: much faster with many bits and candidates, but errors are up to a tenth
-    # larger if many small shares fall on few bits.
+    # Whether all candidates take part in the fit of method `cavity`, if affordable. If not, only
+    # probable candidates do, which is much faster with many bits and candidates, but errors are up
+    # to 10 % larger if many small shares fall on few bits.
     full_fit: bool = True
     without_cohorts: tuple[int, ...] = ()
-    weights: Weights | None = None  # How to divide the level among candidates, set in advance
+    weights: Weights | None = None  # How to divide the level among candidates, chosen in advance
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,16 +102,16 @@ class CandidateChoice:
 
 @dataclass(frozen=True)
 class MapOptions:
-    """Options of location maps. Raises DecodeError for an unknown method."""
+    """The options for location maps. Raises DecodeError if the method is unknown."""
 
-    # `field` (smooth where the data are) or `simplex` (the nearest positive shares)
+    # `field` (smooth if the data are) or `simplex` (the nearest positive shares)
     method: MapMethod = DEFAULT_MAP_METHOD
     slots: tuple[str, ...] = ()  # The slots to map; empty for all
     region: Path | None = None  # A file of polygons whose cells are shown
     points: Path | None = None  # A file of points to draw
     base: Path | None = None  # A file of shapes to draw
     areas: Path | None = None  # A file of named areas
-    area_name: str = DEFAULT_AREA_NAME  # The property with the name of an area
+    area_name: str = DEFAULT_AREA_NAME  # The property that contains an area's name
     every_window: bool = False  # Write all windows to the GeoJSON, not only each slot's last
 
     def __post_init__(self) -> None:
@@ -120,15 +120,15 @@ class MapOptions:
 
 @dataclass(frozen=True)
 class FlowOptions:
-    """Options of the display of flows."""
+    """The options for displaying flows."""
 
-    min_km: float = DEFAULT_MIN_KM  # Minimum distance between the centers
-    top: int = DEFAULT_TOP  # The number of undetected flows to show, those with the largest guesses
+    min_km: float = DEFAULT_MIN_KM  # The minimum distance between the centers
+    top: int = DEFAULT_TOP  # The number of undetected flows to show, by largest best-fit share
     base: Path | None = None  # A file of the user's districts or stations
     known: Path | None = None  # A file of a known matrix
 
 
 def check_map_method(method: str) -> None:
-    """Raise DecodeError for an unknown map method."""
+    """Raise DecodeError if the map method is unknown."""
     if method not in get_args(MapMethod):
         raise DecodeError(f"method = {method!r} is not one of {get_args(MapMethod)}")

@@ -1,4 +1,4 @@
-"""`decode`: a decoding from an aggregate and a list of candidates, step by step as in the paper."""
+"""`decode`, which decodes an aggregate with a candidate list, step by step as in the paper."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,8 +39,8 @@ def decode(
 ) -> Decoding:
     """Estimate the share of each candidate among the reports, and test which are present.
 
-    The result is deterministic to the last bit, whatever the number of threads. Cohorts whose
-    counts clearly differ from the others' are left out, and the first warning names them.
+    The result is deterministic to the last bit, regardless of the number of threads. Cohorts whose
+    counts clearly differ from the others' are excluded, and the first warning names them.
 
     Args:
         aggregate: The aggregate of a window.
@@ -48,8 +48,8 @@ def decode(
         options: The method, correction, level and other options.
         progress: A callback, called with (stage, done, total).
         warm_starts: One object for many windows of the same candidates. Each fit then starts from
-            that of a similar window, which is faster and moves most scores by less than a tenth of
-            their standard errors.
+            the fit of a similar window, which is faster and moves most scores by less than a tenth
+            of their standard errors.
 
     Raises:
         DecodeError: The counts cannot answer. Detecting nothing is a result, not an error.
@@ -119,8 +119,8 @@ def _fitted(
     if candidates.direct(aggregate.params):
         return by_bit(observed, options.level)
     if observed.positions.shape[1:] == (1, 1) and not candidates.complete:
-        # The bits do not show the share of unlisted strings, so neither intervals nor tests keep
-        # their level. Lists of all values are not affected.
+        # The bits do not reveal the share of unlisted strings, so intervals and tests do not keep
+        # their level. Complete lists are not affected.
         raise DecodeError(
             f"the reports of {aggregate.metric!r} are in one cohort and set one bit each: "
             "shares of strings cannot be told apart from those of unlisted strings; collect "
@@ -135,7 +135,7 @@ def _fitted(
 def _with_repetition(
     observed: Observed, fit: Callable[[Observed], Estimate], options: DecodeOptions
 ) -> tuple[Observed, Estimate]:
-    """Fit, and fit once more if the data show another repetition of the reports."""
+    """Fit, and fit once more if the data indicate a different repetition of the reports."""
     estimate = fit(observed)
     if options.repeats is not None:
         return observed, estimate

@@ -1,4 +1,4 @@
-"""Callbacks for progress and remarks of a long job; an exception in either ends the job."""
+"""Callbacks for the progress and remarks of a long job; an exception in one ends the job."""
 
 from collections.abc import Callable
 from typing import TypeAlias

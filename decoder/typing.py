@@ -1,4 +1,4 @@
-"""Type aliases of the decoder's arrays; shapes are documented where they are used."""
+"""Type aliases for the decoder's arrays; shapes are documented at each use."""
 
 from typing import TypeAlias
 

@@ -1,10 +1,10 @@
-"""Errors of publication, subclasses of the product's `rappor_core.errors`."""
+"""The errors of publication, which extend the hierarchy of `rappor_core.errors`."""
 
 from rappor_core.errors import RapporError
 
 
 class PublicationError(RapporError, ValueError):
-    """The data cannot be published, or evaluated, as requested."""
+    """Data that cannot be published or evaluated as requested."""
 
 
 class DomainError(PublicationError):
@@ -16,7 +16,7 @@ class TableError(PublicationError):
 
 
 class BudgetError(PublicationError):
-    """A privacy budget that does not suffice."""
+    """An insufficient privacy budget."""
 
 
 class PolicyError(PublicationError):

@@ -1,4 +1,4 @@
-"""Files of publications: folders written atomically, CSV, and page templates."""
+"""Files for publications: folders that are written atomically, CSV, and page templates."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ from rappor_core.text import safe_cell, visible
 T = TypeVar("T")
 MAX_TEXT = 200  # characters of a value
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)  # for files that people write
-LENIENT = ConfigDict(strict=True)  # for files of programs, of this version or a later one
+LENIENT = ConfigDict(strict=True)  # for files from programs, of this version or a later version
 _MAX_PROBLEMS = 3  # problems of a file named in one message
 
 
@@ -88,7 +88,7 @@ def naming(file: Path) -> Iterator[None]:
 
 
 def read_text(file: Path, refusal: type[PublicationError]) -> str:
-    """Read a UTF-8 file, with or without a byte order mark. Raises `refusal`."""
+    """Read a UTF-8 file, with or without a byte order mark. Raises `refusal` on failure."""
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -151,7 +151,7 @@ def read_json(file: Path, kind: type[T]) -> T:
 
 
 def _problem(item: Mapping[str, Any]) -> str:
-    """Describe what is wrong with a value in one line that names it."""
+    """Describe a validation error in one line that names the value."""
     cause, place = item.get("ctx", {}).get("error"), ".".join(map(str, item["loc"]))[:MAX_TEXT]
     if isinstance(cause, PublicationError):
         return str(cause)
@@ -190,7 +190,7 @@ def reading() -> Iterator[None]:
 def write_csv(
     file: Path, header: Iterable[str], rows: Iterable[Iterable[object]], *, guarded: bool = False
 ) -> None:
-    """Write a CSV file with a header, in UTF-8 with lines that end in LF.
+    """Write a CSV file with a header, in UTF-8 with LF line ends.
 
     Args:
         file: The file, which is overwritten if it exists.

@@ -13,12 +13,12 @@ from rappor_core.risk import rise_text, risk_of
 from rappor_core.sequence_risk import risk_text
 from rappor_core.text import visible
 
-MAX_LISTED = 12  # answers that are named individually
+MAX_LISTED = 12  # the maximum number of answers that are listed individually
 
 
 @dataclass(frozen=True)
 class DictionaryEntry:
-    """A metric as text, with the epsilon of a report, of one value, and of everything ever sent."""
+    """A metric as text, with the epsilon of one report, one value, and everything ever sent."""
 
     name: str
     description: str
@@ -56,7 +56,7 @@ def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -
 
 
 def _entry(name: str, metric: Metric, today: date) -> DictionaryEntry:
-    """Return a metric as text; a long list of answers that it does not declare is only counted."""
+    """Return a metric as text; long lists of undeclared answers are only counted."""
     risk, kind = risk_of(metric), kind_named(metric.kind)
     what, answers = kind.described(metric)
     if not what:

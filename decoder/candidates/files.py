@@ -28,8 +28,8 @@ def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
     """Yield the entries of a candidate file in order, as text or bytes.
 
     Args:
-        path: A `.csv[.gz]`, `.parquet[.gz]` or `.json[.gz]` file (a list of strings, which are not
-            changed). Any other name is read as text with one value per line, LF or CRLF.
+        path: A `.csv[.gz]`, `.parquet[.gz]` or `.json[.gz]` file (a list of strings, which are used
+            unchanged). Any other name is read as text with one value per line, LF or CRLF.
         column: The column's name in a table of several columns, or its number in a CSV without a
             header.
 
@@ -68,7 +68,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 def _check(value: str, place: str) -> None:
     problem = text_problem(value)
-    if problem and problem != NOT_UTF8:  # the caller counts those
+    if problem and problem != NOT_UTF8:  # the caller counts these problems
         raise CandidatesError(
             f"{place}: {shown(value)} {problem}, or give a JSON list of strings if devices record "
             "it so"
@@ -112,7 +112,7 @@ def _parquet(path: Path, column: str | None) -> Iterator[str | bytes]:
         value_type = kind.value_type if types.is_dictionary(kind) else kind
         texts = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
         if not any(is_type(value_type) for is_type in (*texts, types.is_integer, types.is_date)):
-            raise CandidatesError(  # a value of another type can be written in several ways
+            raise CandidatesError(  # a value of a different type has several text forms
                 f"column {column!r} is of type {value_type}, not text: write its values as text, "
                 "as devices record them"
             )
@@ -151,7 +151,7 @@ class Weights:
     def among(self, values: Sequence[bytes], group: Indices) -> Floats:
         """Return one weight per group (G,) of candidates that set the same bits, scaled to mean 1.
 
-        The largest weight in a group counts. Raises CandidatesError for a value without a weight.
+        The largest weight in a group counts. Raises CandidatesError if a value has no weight.
 
         Args:
             values: The candidates, (M,).
@@ -179,7 +179,7 @@ class Weights:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of `to_csv`, encoded as UTF-8."""
+        """The SHA-256 digest of `to_csv` in UTF-8."""
         return sha256(self.to_csv().encode()).hexdigest()
 
 

@@ -87,7 +87,7 @@ MAX_GENERATED = 10_000_000
 
 @dataclass(frozen=True)
 class ReadNotes:
-    """Counts of all entries read from a list, and of those left out for each reason."""
+    """Counts of all entries in a list, and of the entries that were skipped, by reason."""
 
     read: int = 0
     empty: int = 0
@@ -102,12 +102,12 @@ class ReadNotes:
 
 @dataclass(frozen=True)
 class Candidates:
-    """A list of candidates: distinct values (normalized bytes), in the order given."""
+    """A list of candidates: distinct values (normalized bytes), in the given order."""
 
     values: Sequence[bytes]
     notes: ReadNotes = field(default_factory=ReadNotes)
-    tensor: Positions | None = None  # The bit positions if they are given (a map file)
-    complete: bool = False  # No other value can occur, as with the cells of a grid
+    tensor: Positions | None = None  # The bit positions, if given (in a map file)
+    complete: bool = False  # Whether no other value can occur, as with the cells of a grid
     own_bits: bool = False  # Each value sets one bit that no other value sets (a map file)
     reserved: int = 0  # The number of values at the end that are tested separately (`other`)
 
@@ -175,7 +175,7 @@ class Candidates:
 
         Args:
             first: The first number.
-            last: The last number, included.
+            last: The last number, inclusive.
             step: The distance between two numbers, 1 or more.
 
         Returns:
@@ -192,7 +192,7 @@ class Candidates:
 
     @classmethod
     def dates(cls, first: date, last: date) -> Candidates:
-        """List the days between two dates, both included, as YYYY-MM-DD.
+        """List the days between two dates (inclusive) as YYYY-MM-DD.
 
         Args:
             first: The first day.
@@ -233,7 +233,7 @@ class Candidates:
             return bit_positions(self.values, params, progress)
         _check_fit(len(self.values), params)
         shape = (len(self.values), params.num_cohorts, params.num_hashes)
-        positions = np.full(shape, k, dtype=position_type(k))  # k where fewer bits are set
+        positions = np.full(shape, k, dtype=position_type(k))  # k if fewer bits are set
         for cohort in range(1 if scheme.own_bits else params.num_cohorts):
             for index in range(len(self.values)):
                 bits = sorted(set(scheme.index_positions(params, index, cohort)))

@@ -1,1 +1,1 @@
-"""Differences between windows (of shares, maps and numbers) and the tests of change."""
+"""Differences between windows (in shares, maps and numbers), and tests for change."""

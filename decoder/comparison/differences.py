@@ -27,7 +27,7 @@ class Differences:
     std_error: Floats
     low: Floats  # Interval that agrees with the decision: contains 0 if no change is detected
     high: Floats
-    p_value: Floats  # Two-sided p-value of no change
+    p_value: Floats  # Two-sided p-value for no change
     p_adjusted: Floats  # Corrected, except for values that are tested separately
     detected: Flags
     freedom: Floats  # Degrees of freedom of the t distribution
@@ -45,7 +45,7 @@ def differences(
     freedom: float = np.inf,
     apart: Flags | None = None,
 ) -> Differences:
-    """Compute an interval and a test of each difference (n,), corrected by Benjamini-Hochberg.
+    """Compute an interval and a test for each difference (n,), with Benjamini-Hochberg correction.
 
     Args:
         difference: The differences, later minus earlier.
@@ -86,13 +86,13 @@ def decided(
 def independent(
     before: tuple[Floats, Floats], after: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """Return differences and standard errors (n,) of two independent unbiased estimates.
+    """Return differences (n,) and standard errors for two independent unbiased estimates.
 
     If devices repeat permanent answers in both windows, the true errors are smaller, never larger.
 
     Args:
         before: The estimates and standard errors of the earlier window.
-        after: Those of the later window.
+        after: The estimates and standard errors of the later window.
     """
     return after[0] - before[0], np.hypot(before[1], after[1])
 

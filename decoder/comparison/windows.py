@@ -1,9 +1,9 @@
 """Shares over time: a series for each detected value, and tests for change between two windows.
 
-Values are detected once, in all windows together. In each window their shares are then fitted by
-weighted least squares; everything else counts as unlisted. The change between two windows is fitted
-on the difference of their bit shares, and its variance is estimated from that difference, so it
-need not be known how devices repeat their permanent bits (docs/method.md, "Over time"). Gains and
+Values are detected once, in all windows together. In each window, their shares are then fitted by
+weighted least squares; all other values count as unlisted. The change between two windows is fitted
+to the difference of their bit shares, and its variance is estimated from that difference, so it
+does not matter how devices repeat their permanent bits (docs/method.md, "Over time"). Gains and
 losses of unlisted values remain in the residual, which provides the null distribution of a score.
 """
 
@@ -45,7 +45,7 @@ from decoder.results.tables import Decoding
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
-LOUDER = 3  # maximum number of corrections of the repetition by the noise of a difference
+LOUDER = 3  # the maximum number of times that a difference's noise corrects the repetition
 WORTH_TESTING = 0.1  # above this p-value by Student's t, the null distribution is not computed
 MIN_LEFT = 0.01  # minimum part of a value's variance in a cohort not due to its own sampling
 NODES, _density = np.polynomial.hermite_e.hermegauss(41)
@@ -60,7 +60,7 @@ def compare_windows(
 
     Args:
         before: The earlier window.
-        after: The later one, with the same parameters.
+        after: The later window, with the same parameters.
         candidates: The list; differences are in its order.
         repeats: The reports per device in a window; None for the metric's own bound.
 
@@ -128,7 +128,7 @@ def change(before: Window, after: Window) -> Differences:
         shares, errors = independent(_direct(first), _direct(second))
         return differences(shares[before.found], errors[before.found])
     fitted = _fit(first, second)
-    for _ in range(LOUDER):  # noisier than each window alone implies: reports repeat more often
+    for _ in range(LOUDER):  # noisier than each window implies, so reports repeat more often
         if fitted.balance.ratio <= 1:
             break
         repeats = first.noise.repetition_of(fitted.balance.ratio)
@@ -140,7 +140,7 @@ def change(before: Window, after: Window) -> Differences:
     shares = fitted.means / without
     errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance) / without)
     p = 2 * stdtr(freedom, -np.abs(shares / errors))
-    for i in np.flatnonzero(p < WORTH_TESTING):  # p-values no smaller than the null distribution's
+    for i in np.flatnonzero(p < WORTH_TESTING):  # at least the p-values of the null distribution
         exact = 2 * _tail_without(fitted, int(i), first.noise.random)
         if exact > p[i]:
             deviate = -float(stdtrit(freedom, min(exact, 1.0) / 2))
@@ -225,7 +225,7 @@ class Series:
 
     Changes are between neighboring windows, and from the first to the last."""
 
-    whole: Decoding  # The decoding of all windows together, which detected the values
+    whole: Decoding  # The decoding of all windows together, in which the values were detected
     values: tuple[str, ...]
     windows: tuple[Aggregate, ...]
     shares: Floats
@@ -241,7 +241,7 @@ def decode_over_time(
     options: DecodeOptions | None = None,
     progress: Progress = silent,
 ) -> Series:
-    """Decode windows of one metric and test which values changed.
+    """Decode several windows of one metric, and test which values changed.
 
     Args:
         aggregates: Two or more windows, oldest first.

@@ -1,1 +1,1 @@
-"""Maps of places with intervals, from the aggregates of location metrics."""
+"""Maps with intervals, estimated from aggregates of location metrics."""

@@ -32,14 +32,14 @@ class Areas:
 
     names: tuple[str, ...]
     weights: Any  # Part of each finest cell's surface in the area: sparse (G, cells), in [0, 1]
-    covered: Floats  # The part of the area's surface that the cells cover
+    covered: Floats  # The fraction of the area's surface that the cells cover
     overlapping: tuple[tuple[str, str], ...]
     geometries: tuple[Mapping[str, Any], ...]  # The GeoJSON geometries, as given
 
 
 @dataclass(frozen=True)
 class AreaShares:
-    """Shares of areas among all answers of a map, (G,) each, with intervals at the map's level."""
+    """The share of each area (G,) among all answers in a map, with intervals at the map's level."""
 
     areas: Areas
     map_share: Floats
@@ -47,7 +47,7 @@ class AreaShares:
     std_error: Floats
     low: Floats
     high: Floats
-    detected: Flags  # Above zero, with a Bonferroni correction over the areas
+    detected: Flags  # Significantly above 0, with a Bonferroni correction over the areas
 
 
 def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas) -> AreaShares:
@@ -55,12 +55,12 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
 
     Args:
         aggregates: The aggregates of one slot and window, one for each level.
-        density: Their map, with all cells.
+        density: The map of these aggregates, with all cells.
         areas: The areas, over the map's cells.
 
     Raises:
-        DecodeError: The map is of pairs of places, or there are too few numbers to tell the areas
-            apart.
+        DecodeError: The map shows pairs of places, or there is too little data to distinguish the
+            areas.
     """
     if density.places.pairs:
         raise DecodeError("trips are not in an area; leave the areas out")
@@ -108,7 +108,7 @@ def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
 def _of_shared_bits(
     aggregates: Sequence[Aggregate], density: Density, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """Estimate shares and errors (G,) by least squares on all cells, or on blocks of cells."""
+    """Estimate shares and errors (G,) by least squares over all cells or over blocks of cells."""
     design, target, freedom = _whitened(aggregates, density)
     size = density.shares.size
     even = np.full(size, 1 / size)
@@ -121,7 +121,7 @@ def _of_shared_bits(
     values, vectors = linalg.eigh(fitted.T @ fitted)
     large = values > _NEGLIGIBLE * values[-1]
     root = vectors[:, large] / np.sqrt(values[large])
-    covariance = root @ root.T  # of the shares, at noise of variance 1
+    covariance = root @ root.T  # of the shares, for noise with variance 1
     shares = covariance @ (fitted.T @ data)
     rest = freedom - int(large.sum())
     if rest < 1:

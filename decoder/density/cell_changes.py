@@ -19,20 +19,20 @@ from decoder.density.field_prior import Graph, Prior
 from decoder.density.space_time_model import Deviations, Modes, modes_of, patterns
 from decoder.typing import Floats
 
-MAX_PAIRED = 14  # windows: 91 pairs. In a longer series each is compared with the first only
-OWN = 2.0  # standard errors by which a window itself must differ to count as changed
+MAX_PAIRED = 14  # windows, or 91 pairs; in a longer series, each is compared only with the first
+OWN = 2.0  # the standard errors by which a window itself must differ to count as changed
 _STEPS = 80
 _MIN_SIZE, _MAX_SIZE = 1e-4, 1e7  # bounds of tau^2 times a direction's mean information
 _NOISES = 12
-_AS_LIKELY = 0.2  # nats: the largest of the noise levels whose likelihoods are this close is used
+_AS_LIKELY = 0.2  # nats; the largest noise level whose likelihood is this close to the best is used
 
 
 class WindowChanges(NamedTuple):
-    """Changes of the cells of one window, (n,) each, with standard errors."""
+    """Changes in the cells of one window, (n,) each, with standard errors."""
 
-    from_others: tuple[Floats, Floats]  # From the mean of the other windows
-    p_adjusted: Floats  # P-value of no change from the others (`corrected_changes`)
-    since: tuple[tuple[Floats, Floats], ...]  # From each window in `bases_of`
+    from_others: tuple[Floats, Floats]  # Changes from the mean of the other windows
+    p_adjusted: Floats  # P-value for no change from the others (`corrected_changes`)
+    since: tuple[tuple[Floats, Floats], ...]  # Changes from each window in `bases_of`
 
 
 def series_changes(
@@ -43,8 +43,8 @@ def series_changes(
     Args:
         deviations: The deviations of the fitted windows.
         laplacian: The graph Laplacian of neighboring cells (n, n); None for no graph.
-        repeated: The maximum part of a row's variance that devices repeat in every window, in [0,
-            1).
+        repeated: The maximum fraction of a row's variance that devices repeat in every window, in
+            [0, 1).
     """
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("alike", "neighbors")
     models = [_model(deviations, graph, laplacian) for graph in graphs]
@@ -82,7 +82,7 @@ def corrected_changes(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
     one, and so on. A p-value is multiplied by the number of all cells and patterns, and is at least
     as large as those chosen before it. A window gets the p-value of the first chosen pattern that
     contains it and has its sign, or 1 without such a pattern. The window itself must differ by OWN
-    standard errors, since in a steady trend a window in the middle is near the mean of the others.
+    standard errors, because in a steady trend, the middle window is near the mean of the others.
     Two windows have a single contrast, which is corrected as a change since the first.
 
     Args:

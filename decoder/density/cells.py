@@ -1,4 +1,4 @@
-"""The cells and levels of a slot's aggregates, the values of each level, and their equations."""
+"""The cells and levels in a slot's aggregates, the values at each level, and their equations."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -23,7 +23,7 @@ from rappor_core.hashing import normalize
 from rappor_core.metrics.location import Location, reserved_values
 from rappor_core.params import RapporParams
 
-_PER_DEGREE = 1e6  # corners within a millionth of a degree (a tenth of a meter) are the same
+_PER_DEGREE = 1e6  # corners within a millionth of a degree (0.1 m) are the same
 
 
 def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
@@ -54,7 +54,7 @@ class Places:
     levels: tuple[int, ...]
     values: tuple[tuple[str, ...], ...]
     parents: tuple[Indices, ...]  # Index of each value's parent, for each level but the first
-    laplacian: Any | None  # Of the neighbor graph at the finest level; None for pairs of cells
+    laplacian: Any | None  # The neighbor graph at the finest level; None for pairs of cells
     listed: Indices | None = None  # Indices of the finest values to show, ascending; None for all
     _known: dict[tuple[int, RapporParams], tuple[Candidates, Any]] = field(
         default_factory=dict, compare=False, repr=False
@@ -98,7 +98,7 @@ class Places:
         return [list(cell_outline(self.grid, cell)) for cell in self.shown_cells]
 
     def ancestors(self, index: int) -> Indices:
-        """Return for each finest value the index of the value at level `index` that contains it."""
+        """Return, for each finest value, the index of its containing value at level `index`."""
         indices = np.arange(len(self.finest), dtype=np.intp)
         for parent in reversed(self.parents[index:]):
             indices = parent[indices]
@@ -145,7 +145,7 @@ def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,))
     for above, below, level in zip(values, values[1:], levels, strict=False):
         index = {value: position for position, value in enumerate(above)}
 
-        def parent(value: str, level: int = level) -> str:  # a reserved value is its own
+        def parent(value: str, level: int = level) -> str:  # a reserved value is its own parent
             ends = [] if value in RESERVED else value.split(PAIR_SEPARATOR)
             return PAIR_SEPARATOR.join(parent_cell(grid, end, level) for end in ends) or value
 
@@ -173,7 +173,7 @@ def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
 
 
 def slot_places(aggregates: Sequence[Aggregate]) -> Places:
-    """List the cells that a slot's aggregates report on."""
+    """List the values in a slot's aggregates."""
     metrics, locations = zip(*map(location_of, in_order(aggregates)), strict=True)
     return places_of(locations, reserved_values(metrics[0].no_data))
 
@@ -185,7 +185,7 @@ def slot_readings(
     *,
     keep_empty: bool = False,
 ) -> list[LevelEquations]:
-    """Build the equations of each level.
+    """Build the linear equations for each level.
 
     Args:
         aggregates: The aggregates of one slot, coarse to fine.
@@ -205,7 +205,7 @@ def slot_readings(
 
 
 def missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
-    """Return a warning that names the declared levels of the slot without reports, if any."""
+    """Return a warning that names the slot's declared levels without reports, if there are any."""
     metric, location = location_of(aggregates[-1])
     levels = {location_of(aggregate)[1].level for aggregate in aggregates}
     declared = location.grid.levels

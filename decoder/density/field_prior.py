@@ -21,7 +21,7 @@ from decoder.typing import Floats
 Graph = Literal["neighbors", "alike"]
 
 RESERVED_PRECISION = 1e-3  # a standard deviation of 32 nats
-_SLOPES = 0.3  # the weight of slopes, relative to that of bends
+_SLOPES = 0.3  # the weight of slopes, relative to the weight of bends
 _ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
 
 
@@ -40,17 +40,17 @@ class Belief:
 
 @dataclass(frozen=True)
 class Prior:
-    """The priors of one graph of cells at any strength."""
+    """The priors for one cell graph, at any strength."""
 
     structure: Any  # (n, n), sparse; the rows of reserved values are 0
     reserved: int  # The number of reserved values at the end
 
     @classmethod
     def of(cls, graph: Graph, laplacian: Any | None, size: int, reserved: int = 0) -> Self:
-        """Build the priors of a graph.
+        """Build the priors for a graph.
 
         Args:
-            graph: The graph: neighbors are alike, or all cells are.
+            graph: The kind of graph: neighbors are alike, or all cells are alike.
             laplacian: The graph Laplacian (n, n); None for no graph.
             size: The number of values n.
             reserved: The number of reserved values at the end.
@@ -88,7 +88,7 @@ class Prior:
 
 
 def softmax(field: Floats) -> Floats:
-    """Return positive shares of sum 1 from log shares (n,)."""
+    """Convert log shares (n,) to positive shares that sum to 1."""
     weights = np.exp(field - field.max())
     return np.asarray(weights / weights.sum())
 
@@ -130,9 +130,9 @@ def log_evidence(
 ) -> float:
     """Return the log marginal likelihood at a maximum of the posterior, up to a constant.
 
-    It is at most -loss. It is computed with both curvatures, and the smaller evidence is returned.
-    The expected curvature (Gauss-Newton) lacks the contribution of the residuals: with a weak prior
-    it rates spikes of noise tens of nats more probable than the truth. The posterior's own
+    The result is at most -loss. The evidence is computed with two curvatures, and the smaller
+    evidence is returned. The expected curvature (Gauss-Newton) ignores the residuals: with a weak
+    prior, it rates noise spikes tens of nats more probable than the truth. The posterior's own
     curvature is too small where a maximum is about to split.
 
     Args:
@@ -141,7 +141,7 @@ def log_evidence(
         slope: The gradient of the misfit in the shares, (n,).
         information: The information of the misfit about the shares, (n, n).
         prior: The precision of the log shares, sparse, (n, n).
-        to_beat: A threshold; -inf is returned for a lower evidence.
+        to_beat: A threshold; -inf is returned if the evidence is lower.
     """
     if -loss < to_beat:
         return -np.inf

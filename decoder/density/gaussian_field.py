@@ -40,15 +40,15 @@ from decoder.typing import Floats
 
 STRENGTHS = (20.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 MAX_CELLS_FOR_EVIDENCE = 4_500  # the evidence needs a dense matrix of the cells
-_TOLERANCE = 1e-4  # nats that a further step would gain
+_TOLERANCE = 1e-4  # nats that an additional step would gain
 _MIDDLE = STRENGTHS.index(0.1)
 _ENOUGH = 2  # stop after this number of consecutive worse strengths
-_NEGLIGIBLE = 4.0  # nats: e^4 times less probable
-_SAME = 0.05  # nats: fits closer than this have reached the same maximum
+_NEGLIGIBLE = 4.0  # nats; e^4 times less probable
+_SAME = 0.05  # nats; fits closer than this have reached the same maximum
 _LOOSER = 0.3  # the factor from one strength of the smoother to the next
 _LOOSEST = 1e-8
-_MIN_SHARE = 0.1  # the smoother's minimum share, as a part of an even share
-_EVEN_FIRST = 3.0  # nats: the prior probability of an even map is twenty times as high
+_MIN_SHARE = 0.1  # the smoother's minimum share, as a fraction of an even share
+_EVEN_FIRST = 3.0  # nats; an even map is a priori twenty times as probable
 _STEPS = 40  # steps of the descent before its metric is recomputed
 _ROUNDS = 25
 
@@ -61,11 +61,11 @@ class Field:
     log_shares: Floats
     belief: Belief
     loss: float
-    gain: float | None = None  # Nats of evidence over equal cells; None for a given belief
+    gain: float | None = None  # Nats of evidence over equal cells; None if the belief was given
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """The warning that noise alone might have produced the map, if it applies."""
+        """A warning if noise alone might have produced the map."""
         # the best of n cells gains z^2 / 2 at p = 1 / n by noise alone
         if self.gain is None or self.gain > np.log(len(self.shares)):
             return ()
@@ -89,8 +89,7 @@ def fit_field(
     Args:
         readings: The equations of each level.
         laplacian: The graph Laplacian of neighbors (n, n); None for no graph.
-        belief: The prior; None to choose it by the evidence (up to 4,500 cells, else by
-            prediction).
+        belief: The prior; None to choose it by the evidence (by prediction above 4,500 cells).
         near: Positive shares (n,) at which a fit with a given belief starts.
         reserved: The number of reserved values among the shares; they are last.
 
@@ -108,7 +107,7 @@ def fit_field(
             belief, gain = _most_predictive(readings, laplacian, even, reserved)
         prior = Prior.of(belief.graph, laplacian, size, reserved)
         first = replace(_highest(flat, prior, belief, even, near), gain=gain)
-    if first.doubts:  # an average has no summit to be refined
+    if first.doubts:  # an average has no maximum to refine
         return first
     prior = Prior.of(first.belief.graph, laplacian, size, reserved)
     field = _fit(Misfit(readings, first.shares), first.belief, prior, first.log_shares)
@@ -118,7 +117,7 @@ def fit_field(
 def _highest(
     misfit: Misfit, prior: Prior, belief: Belief, even: Floats, near: Floats | None
 ) -> Field:
-    """Return the fit of the lowest loss; stop at the first that explains the data."""
+    """Return the fit with the lowest loss; stop at the first fit that explains the data."""
 
     def starts() -> Iterator[Floats]:  # lazy: each start is expensive
         if near is not None:
@@ -205,8 +204,8 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
         )
     if not best.doubts:
         return best
-    # the evidence is weak, and no single map is right: average them, weighted by evidence; the
-    # even map is included, so that a map with almost no gain is almost even
+    # the evidence is weak, and no single map is right, so average all maps, weighted by evidence;
+    # the even map is included, so that a map with almost no gain is almost even
     weights = np.exp([gain - (best.gain or 0.0) for gain, _ in weighed])
     shares = weights @ np.array([candidate for _, candidate in weighed]) / weights.sum()
     return replace(best, shares=shares, log_shares=np.log(shares))

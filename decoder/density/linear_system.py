@@ -39,7 +39,7 @@ class LevelEquations:
 
     @property
     def freedom(self) -> int:
-        """The number of independent rows; a cohort's symbol counts sum to its reports."""
+        """The number of independent rows; a cohort's symbol counts sum to its number of reports."""
         rows = int((self.reports > 0).sum())
         return rows - rows // self.symbols if self.symbols else rows
 
@@ -57,13 +57,13 @@ class LevelEquations:
         return np.asarray(self.reports / variance)
 
 
-WindowReadings = Sequence[Sequence[LevelEquations]]  # of each window, one reading for each level
+WindowReadings = Sequence[Sequence[LevelEquations]]  # one reading per window and level
 
 
 def read_aggregate(
     aggregate: Aggregate, design: Any, repetition: float, *, keep_empty: bool = False
 ) -> LevelEquations:
-    """Build the equations of an aggregate.
+    """Build the equations for an aggregate.
 
     Args:
         aggregate: The aggregate of a level.
@@ -137,7 +137,7 @@ class Misfit:
         return np.asarray(sum(part.toarray() for part in parts))
 
     def reserved_shares(self, shares: Floats, reserved: int) -> tuple[Floats, Floats]:
-        """Estimate the shares of the r reserved values by weighted least squares.
+        """Estimate the r reserved values' shares by weighted least squares.
 
         Returns the shares (r,) and the inverse of their covariance (r, r). The last `reserved`
         entries of `shares` (n,) are used only if the equations contain no information about them.
@@ -168,7 +168,7 @@ def _within_bounds(information: Floats, products: Floats) -> Floats:
         return free
     fixed = MIN_RESERVED * np.eye(2)
     lines = [(fixed[0], np.eye(2)[1]), (fixed[1], np.eye(2)[0])]  # one share is at its minimum
-    lines.append((np.array([0.0, most]), np.array([1.0, -1.0])))  # or the cells' rest is
+    lines.append((np.array([0.0, most]), np.array([1.0, -1.0])))  # or the cells' remainder is
     edges = []
     for start, way in lines:
         curvature = max(float(way @ information @ way), 1e-300)
@@ -223,7 +223,7 @@ class MapCheck:
     freedom: int
     misfit: float  # The chi-square of all rows of the reports
     misfit_freedom: int
-    dispersion: float = 1.0  # The rows' variance, relative to the declared one
+    dispersion: float = 1.0  # The rows' variance, relative to the declared variance
 
     @property
     def p_value(self) -> float:
@@ -246,9 +246,9 @@ def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int)
     pairs = list(zip(roots, readings, strict=True))
     residual = np.concatenate([root * (part.target - part.design @ shares) for root, part in pairs])
     design = sparse.vstack([sparse.diags_array(root) @ part.design for root, part in pairs]).tocsr()
-    # moves (n, blocks + reserved) of mass, evenly from all cells and evenly to a block's cells.
-    # They ignore the shape of the map, which was fitted to these very reports: along it, any
-    # shrinkage by the prior would look like a disagreement
+    # moves (n, blocks + reserved) of mass, evenly from all cells to the cells of a block. They
+    # ignore the shape of the map, which was fitted to the same reports: along it, any shrinkage by
+    # the prior would look like a disagreement
     cells = len(shares) - reserved
     blocks = min(BLOCKS, cells)
     block = np.append(np.arange(cells) * blocks // max(cells, 1), blocks + np.arange(reserved))

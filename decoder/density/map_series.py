@@ -36,14 +36,14 @@ from rappor_core.errors import AggregateError
 
 Source = Literal["field", "series", "whole", "alone", "projection", "simplex"]
 
-MAX_CELLS_POOLED = 2_500  # cells or blocks: their deviations need an eigendecomposition
-MAX_NUMBERS_POOLED = 2.5e7  # rows times blocks: two gigabytes
+MAX_CELLS_POOLED = 2_500  # cells or blocks, because their deviations need an eigendecomposition
+MAX_NUMBERS_POOLED = 2.5e7  # rows times blocks, for two gigabytes of memory
 WEAKER = 3  # weaker priors to try if the reports reject the map of the likeliest prior
 
 
 @dataclass(frozen=True)
 class WindowMap:
-    """The map (n,) of one window, its source, its check by its reports, and warnings."""
+    """The map (n,) of one window, with its source, its check against the reports, and warnings."""
 
     shares: Floats
     source: Source
@@ -56,7 +56,7 @@ class WindowMap:
 def window_maps(
     windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
 ) -> Iterator[WindowMap]:
-    """Map the windows of one slot, yielding each map when it is computed.
+    """Yield the map of each window of one slot.
 
     Args:
         windows: The aggregates of each window, coarse to fine.
@@ -174,7 +174,7 @@ def _instead(
     readings: Sequence[LevelEquations],
     places: Places,
 ) -> WindowMap:
-    """Return the map of all windows if the window's reports agree with it, else a separate fit."""
+    """Return the map of all windows if the window's reports agree, or else a separate fit."""
     instead = _of_whole(whole, readings, len(places.reserved))
     remark = "the map of all windows is shown"
     if not instead.check.agrees:
@@ -219,9 +219,9 @@ class Blocks:
 
     Each reserved value is a separate block; these are last."""
 
-    within: Any  # Sparse (n, b): each cell's part of the share of its block
+    within: Any  # Sparse (n, b): each cell's fraction of its block's share
     of_cell: Indices  # The block of each cell, (n,)
-    laplacian: Any | None  # Of the graph of touching blocks (b, b); None for no graph
+    laplacian: Any | None  # Graph Laplacian of adjacent blocks (b, b); None for no graph
 
     @classmethod
     def of(cls, shared: Floats, laplacian: Any | None, most: int, reserved: int) -> Self:
@@ -255,7 +255,7 @@ class Blocks:
         return [[of(level) for level in window] for window in windows]
 
     def summed(self, shares: Floats) -> Floats:
-        """Return the shares (b,) of the blocks in a map (n,)."""
+        """Return the blocks' shares (b,) in a map (n,)."""
         return np.bincount(self.of_cell, shares).astype(np.float64)
 
     def precision(self, precision: Any) -> Any:
@@ -280,7 +280,7 @@ def _blocks_of(shares: Floats, laplacian: Any | None, most: int) -> Indices:
     def lightest() -> int:
         while True:
             entry = heappop(queue)
-            if entry is entries[entry[1]]:  # not from before a merger
+            if entry is entries[entry[1]]:  # skip entries from before a merge
                 return entry[1]
 
     for _ in range(size - most):

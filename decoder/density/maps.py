@@ -44,9 +44,9 @@ from rappor_core.metrics.metric import Metric
 
 _COLUMNS = ("shares", "estimate", "std_error", "low", "high", "detected")
 MIN_IN_BOX = 1e-9  # the share in the box is a divisor, so it is never 0
-HEAVY = 3  # heavy cells that the cohorts must be able to tell from all others
-MAX_NUMBERS = 192  # observed numbers; with more, one fit is enough (docs/method.md)
-MAX_WORK = 1e9  # multiplications in one step of a fit of all cells: some tenths of a second
+HEAVY = 3  # the number of heavy cells that the cohorts must be able to distinguish from all others
+MAX_NUMBERS = 192  # observed numbers, above which one fit is enough (docs/method.md)
+MAX_WORK = 1e9  # multiplications per step in a fit of all cells (a few tenths of a second)
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class Density:
     warnings: tuple[str, ...]
     unlisted: float = 0.0
     source: Source = "field"  # `whole`: the map of all windows; `projection`: of the estimates
-    check: MapCheck | None = None  # The test of the map by its own reports
+    check: MapCheck | None = None  # The test of the map against its own reports
     changes: Differences | None = None  # From the mean share in the other windows; NaN if reserved
-    # From each window in `bases_of`, first window first, by Benjamini-Hochberg over the cells
+    # Changes from each window in `bases_of`, in order, with Benjamini-Hochberg over the cells
     since: tuple[Differences, ...] = ()
 
     @property
@@ -171,7 +171,7 @@ def estimate_density_series(
     options: DensityOptions | None = None,
     places: Places | None = None,
 ) -> Iterator[Density]:
-    """Estimate the map of each window of one slot in turn.
+    """Estimate the maps of one slot's windows, in order.
 
     With method `field`, the windows are pooled (`map_series`): they share one map, and each has its
     own reserved values, small deviations, and tested changes of cells. Estimates and intervals use
@@ -180,7 +180,7 @@ def estimate_density_series(
     Args:
         windows: The windows, oldest first, each as `estimate_density` accepts it.
         options: The options of the maps; None for the defaults.
-        places: The values of the slot; None for those of the first window.
+        places: The values of the slot; None to use the values of the first window.
 
     Yields:
         The map of each window.
@@ -227,7 +227,7 @@ def _window_map(
     places: Places,
     options: DensityOptions,
 ) -> WindowMap:
-    """Return a window's field, or a projection if there is no field or its reports reject it."""
+    """Return a window's field, or a projection if there is no field or the reports reject it."""
     if field and field.check.agrees:
         return field
     shares = project_simplex(decoding.candidates.estimate)
@@ -279,7 +279,7 @@ def _assemble(
 
 
 class CellEstimates(NamedTuple):
-    """Unbiased estimates of single cells with intervals in [0, 1], (n,) each, and warnings."""
+    """Unbiased estimates for single cells with intervals in [0, 1], (n,) each, and warnings."""
 
     estimate: Floats
     std_error: Floats

@@ -1,4 +1,4 @@
-"""Named areas over the cells of a map: the part of each cell inside an area, by shapely."""
+"""Named areas over a map's cells: the fraction of each cell inside an area, by shapely."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Outline:
 
     name: str
     geometry: Any  # A valid Polygon or MultiPolygon
-    repaired: bool = False  # The geometry in the file was not valid
+    repaired: bool = False  # Whether the geometry in the file was invalid and was repaired
 
 
 def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Outline]:
@@ -130,13 +130,13 @@ def _place(point: Any) -> str:
 def areas_of(
     grid: Grid, cells: Sequence[str], outlines: Sequence[Outline]
 ) -> tuple[Areas, tuple[str, ...]]:
-    """Weigh the cells of one level by the part of their surface inside each area.
+    """Compute the fraction of each cell's surface inside each area, for one level.
 
     Returns:
-        The areas that meet a cell, and notes for readers of their shares.
+        The areas that overlap a cell, and notes for readers of their shares.
 
     Raises:
-        ParameterError: No area meets a cell.
+        ParameterError: No area overlaps a cell.
     """
     polygons = _cell_polygons(grid, cells)
     tree, surfaces = shapely.STRtree(polygons), surface(polygons)

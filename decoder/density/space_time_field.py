@@ -28,7 +28,7 @@ from decoder.density.space_time_model import (
 )
 from decoder.typing import Floats
 
-_MIN_PART = 1e-3  # the part of its shared share that a cell keeps if a change removes all
+_MIN_PART = 1e-3  # the fraction of its shared share that a cell keeps if a change removes all of it
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class SpaceTimeField:
     The freedoms are effective numbers of parameters: the nats by which fitting noise improves the
     fit."""
 
-    shares: Floats  # (T, n), positive, each row of sum 1; the r reserved values are last
-    shared_freedom: Floats  # (T,), each window's part of the shared map's freedom
-    own_freedom: Floats  # (T,), of each window's deviations
+    shares: Floats  # (T, n), positive, each row sums to 1; the r reserved values are last
+    shared_freedom: Floats  # (T,), each window's fraction of the shared map's freedom
+    own_freedom: Floats  # (T,), the freedom of each window's deviations
     deviations: Deviations
     graph: Graph
     strengths: Strengths
@@ -104,7 +104,7 @@ def fit_space_time(
 
 
 def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
-    """Bound the part of a row's variance that devices which stay put repeat in every window.
+    """Bound the fraction of a row's variance that stationary devices repeat in every window.
 
     This is the variance of what they draw once per device lifetime, and of who is in a cohort.
 
@@ -124,7 +124,7 @@ def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
 
 
 def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
-    """Estimate the reserved shares (T, r), given the shares (T, n) among those in a cell."""
+    """Estimate the reserved shares (T, r), given the shares (T, n) among devices in a cell."""
     rows = []
     for readings, inside in zip(windows, cells, strict=True):
         size = len(inside)
@@ -142,7 +142,7 @@ def _maps(cells: Floats, deviations: Floats, changes: Released, weights: Floats)
     maps /= maps.sum(axis=0)
     for cell, pattern, size in zip(changes.cells, changes.patterns, changes.shrunk, strict=True):
         amount = size * (tried[pattern] - tried[pattern] @ weights)
-        maps *= 1 - amount  # what goes to a cell comes from all in proportion
+        maps *= 1 - amount  # the share that moves to a cell comes from all cells in proportion
         maps[cell] += amount
     maps = np.maximum(maps, _MIN_PART * cells[:, None])
     return np.asarray((maps / maps.sum(axis=0)).T)

@@ -29,7 +29,7 @@ from decoder.density.linear_system import LevelEquations
 from decoder.typing import Floats, Indices
 
 PHIS = (0.0, 0.5, 0.8, 0.95)
-MAX_VARIANCE = 0.3  # of differences of log shares: above it, one linear step is too inaccurate
+MAX_VARIANCE = 0.3  # for differences of log shares; above it, one linear step is too inaccurate
 MAX_RELEASED = 40
 _MIN_VARIANCE = 1e-6
 _USUAL_VARIANCE = 0.05
@@ -47,7 +47,7 @@ class Deviations:
     residuals: Floats  # (rows, T), from the shared map; reserved values are projected out
     scale: Floats  # (T,), visibility of a deviation, from u_t and reports; 1 on average
     shares: Floats  # s (n,), of the cells alone, of sum 1
-    freedom: int  # Of the rows
+    freedom: int  # The degrees of freedom of the rows
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Contrasts:
 def learn_strengths(
     modes: Modes, scale: Floats, inside: Floats, most_repeated: float, *, independent: bool
 ) -> Strengths:
-    """Find the strengths with the highest restricted posterior.
+    """Estimate the strengths by maximizing the restricted posterior.
 
     Args:
         modes: The data.
@@ -229,7 +229,7 @@ def _for_phi(
 
 @dataclass(frozen=True)
 class Released:
-    """Detected changes of single cells, m of them."""
+    """The m detected changes of single cells."""
 
     cells: Indices  # Indices, (m,)
     patterns: Indices  # Indices, (m,)
@@ -239,7 +239,7 @@ class Released:
 
     @property
     def shrunk(self) -> Floats:
-        """The sizes times 1 - 1 / z^2, to correct for selecting the largest of many."""
+        """The sizes times 1 - 1 / z^2, to correct for having selected the largest of many."""
         z = self.sizes / self.errors
         return np.asarray(self.sizes * np.maximum(1 - 1 / z**2, 0.0))
 
@@ -251,8 +251,8 @@ def released_changes(
 
     A deviation is proportional to the share of its cell, so it cannot show a new crowd in an empty
     cell. Every cell is tested for a change of each pattern in `patterns`, by its score under the
-    model of noise and deviations. The largest score beyond the Bonferroni limit of all tests (.05)
-    is added; all added changes are refitted together, and the rest is tested again, at most 40
+    model of noise and deviations. The largest score above the Bonferroni limit for all tests (.05)
+    is added. All added changes are refitted together, and the remainder is tested again, up to 40
     times.
 
     Args:

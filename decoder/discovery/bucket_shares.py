@@ -161,7 +161,7 @@ def best_extensions(
         num_bits: The length of the extended prefixes.
         more: The number of bits in an extension.
         cohorts: The numbers of the cohorts, (m,).
-        scores: The amount that a bucket adds to the score of a prefix in it, (m, k).
+        scores: The amount that each bucket adds to the score of its prefixes, (m, k).
         least: The minimum score. At most the best 512 to 1,024 extensions of a prefix are kept.
         half_least: The minimum score over the first half of the cohorts.
 
@@ -181,15 +181,15 @@ def best_extensions(
 
 
 CLIP = 2.5  # standard deviations of one bucket
-STRONG = 6.0  # standard errors; the reports of a stronger prefix make its buckets noisier
-ENTERS = 3.5  # the minimum score of a prefix that enters the fit of a pursuit
+STRONG = 6.0  # standard errors, above which a prefix makes its buckets noisier
+ENTERS = 3.5  # the minimum score of a prefix that enters a pursuit's fit
 MEDIAN_SQUARE = 0.4549364  # the median of the square of a standard normal variable
 _RIDGE = 1e-9  # relative to the diagonal; prefixes that share every bucket are indistinguishable
 
 
 @dataclass(frozen=True)
 class GroupShares:
-    """The bucket shares (m, k) of the cohorts with reports of one group."""
+    """The bucket shares (m, k) of one group's cohorts with reports."""
 
     cohorts: Indices
     reports: Floats
@@ -209,7 +209,7 @@ class GroupShares:
 
     @cached_property
     def _spread(self) -> float:
-        """Estimate the standard deviation of a bucket share of one report from the median."""
+        """Estimate the standard deviation of one report's bucket share from the median."""
         squares = (self.shares - 1 / self.shares.shape[1]) ** 2 * self.reports[:, None]
         return float(np.sqrt(np.median(squares) / MEDIAN_SQUARE))
 
@@ -218,8 +218,8 @@ class GroupShares:
     ) -> Fit:
         """Fit distinct prefixes and all other strings together by weighted least squares.
 
-        Variances are estimated from the residuals. A bucket of a strong prefix varies more than
-        others: a second fit allows for that.
+        Variances are estimated from the residuals. A strong prefix's bucket varies more than
+        others; a second fit allows for that.
 
         Args:
             prefixes: The prefixes, (P,).
@@ -247,7 +247,7 @@ class GroupShares:
             sampled = noise.mechanism_variance(mass, repetition) + repetition * mass * (1 - mass)
             empty = noise.mechanism_variance(np.zeros(1), repetition)
             shares, others, variance, third = solved(plain / (sampled / empty))
-            # if no one had a strong prefix, its buckets would vary like others
+            # if no one had a strong prefix, its buckets would vary like the others
             inverse = np.where(strong, inverse, others)
         total = float(self.reports.sum())
         skewness = third * float((self.reports**1.5).sum()) / total**1.5
@@ -288,7 +288,7 @@ class GroupShares:
         return sparse.csr_array((np.ones(len(columns)), *rows), shape=shape)
 
     def _equations(self, design: sparse.csr_array, weights: Floats) -> tuple[Floats, Floats]:
-        """Return the normal matrix and right side of a fit of prefixes, other strings last."""
+        """Return the normal matrix and right-hand side of a fit; the other strings are last."""
         size, values = self.shares.shape[1], self.shares.ravel()
         weighted = design.copy()
         weighted.data *= weights[design.indices]

@@ -30,7 +30,7 @@ from rappor_core.hashing import normalize
 from rappor_core.metrics.metric import Metric
 
 FOUND_AT = (12.0, 14.0)  # standard errors at which half and nearly all strings are detected
-NEARLY_ALL = 0.95  # the part of estimates that exceed the minimum crowd
+NEARLY_ALL = 0.95  # the fraction of estimates that exceed the minimum crowd
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class DiscoverOptions(Levels):
 
     alpha is the chance that any string of the result is wrong."""
 
-    crowd: int = DEFAULT_CROWD  # The minimum number of estimated reports of a named string
+    crowd: int = DEFAULT_CROWD  # The minimum estimated number of reports for a named string
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,17 +51,17 @@ class DiscoverOptions(Levels):
 class FoundString:
     """A detected string. Shares are fractions of the reports."""
 
-    string: str  # Text chosen by devices: do not trust or publish it before a person has read it
+    string: str  # Text chosen by devices; a person must read it before it is trusted or published
     whole: bool  # False if the code is longer than the hashed part: any string with this prefix
     estimate: float
     std_error: float
-    low: float  # Start of an interval that allows for the selection
+    low: float  # Lower end of an interval that is corrected for selection
     high: float
-    p_value: float  # Of the test that no one has the string
+    p_value: float  # For the hypothesis that no one has the string
     p_adjusted: float
     declared: str = ""  # `fallback` or `no_data` if the metric itself sends the string
     code: str = ""  # The hashed bits of its code, in hexadecimal
-    rest: str = ""  # Bytes that begin one more character, in hexadecimal
+    rest: str = ""  # The first bytes of an incomplete character, in hexadecimal
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Discovery(DecodedWindow):
     """The detected strings, largest share first, and how far they can be trusted."""
 
     options: DiscoverOptions
-    num_tested: int  # The number of strings at which the search ended
-    num_below_crowd: int  # Detected, but with too few reports to be named
+    num_tested: int  # The number of strings that the search tested
+    num_below_crowd: int  # The number of detected strings with too few reports to be named
     half_found: float  # The share at which half of the strings are named
     most_found: float  # The share at which nearly all strings are named
-    half_by_noise: float  # The share at which half are detected, whatever the crowd
+    half_by_noise: float  # The share at which half are detected, regardless of the crowd
     found: tuple[FoundString, ...] = field(default=())
 
 
@@ -88,7 +88,7 @@ def discover(
         progress: A callback, called for each level of the search.
 
     Raises:
-        DecodeError: The metric is of another kind, or a group of cohorts has no reports.
+        DecodeError: The metric is of a different kind, or a group of cohorts has no reports.
     """
     options = options or DiscoverOptions()
     if not aggregate.definition:
@@ -130,7 +130,7 @@ def named_shares(
     num_reports: float,
     repeats: float = 1.0,
 ) -> NamedShares:
-    """Predict the shares at which strings are named: detectable, and reported by a crowd.
+    """Predict the shares at which strings are named: detectable and reported by enough devices.
 
     Args:
         noise: The noise of a report's bits.
@@ -144,14 +144,14 @@ def named_shares(
     crowd = min(1.0, options.crowd / num_reports)
     crowd_noise = noise.mechanism_variance(np.array([crowd]), repeats)
     variance = float(crowd_noise[0]) + repeats * crowd * (1 - crowd)
-    # the error of a string counted by the last group alone, like most that are found late
+    # the error of a string that only the last group counts, as for most strings found late
     error = math.sqrt(variance * groups.num_groups / num_reports)
     most_of_crowd = min(1.0, crowd + float(ndtri(NEARLY_ALL)) * error)
     return NamedShares(max(by_noise, crowd), max(most_by_noise, most_of_crowd), by_noise)
 
 
 def declared_groups(metric: Metric) -> PrefixGroups:
-    """Return the prefix groups of a `discover` metric. Raises DecodeError for another kind."""
+    """Return the prefix groups of a `discover` metric. Raises DecodeError if the kind differs."""
     if not isinstance(metric.details, PrefixGroups):
         raise DecodeError(
             f"metric {metric.name!r} is not declared to find strings; use rappor decode with a "
@@ -163,7 +163,7 @@ def declared_groups(metric: Metric) -> PrefixGroups:
 def group_shares(
     aggregate: Aggregate, groups: PrefixGroups, noise: BitNoise
 ) -> tuple[GroupShares, ...]:
-    """Compute unbiased bucket shares of each group. Raises DecodeError for one without reports."""
+    """Compute unbiased bucket shares of each group. Raises DecodeError if one has no reports."""
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     cohorts = np.arange(len(reports))
@@ -197,8 +197,8 @@ def _named(
     accepted = np.flatnonzero(decision.detected)
     crowd = counted.shares * num_reports >= options.crowd
     named = accepted[crowd[accepted]]
-    # These intervals are conditional on passing the test and the crowd. A lower end is not further
-    # from the estimate than the test's margin or that of a plain interval.
+    # These intervals are conditional on passing the test and the crowd. A lower end is at most as
+    # far from the estimate as the test's margin or a plain interval's end.
     shares, errors = counted.shares[named], counted.std_errors[named]
     by_test = -ndtri(decision.bounds[named]) * counted.null_errors[named]
     cutoffs = np.maximum(by_test, options.crowd / num_reports)

@@ -34,15 +34,15 @@ def text_of(data: bytes, *, whole: bool) -> str | None:
 
 
 STAGE = "extending prefixes"
-BEAM = 96  # prefixes that are extended at each level
-FITTED = 3 * BEAM  # prefixes in the pursuit from which the beam is chosen
+BEAM = 96  # the number of prefixes that are extended at each level
+FITTED = 3 * BEAM  # the number of prefixes in the pursuit from which the beam is chosen
 MIN_SCORE = 2.8
 SCORE_STEP = 0.4
 MAX_SCORED = 100_000
 HALF_SCORE = 0.35
 MIN_Z = 2.0
 PARENT_WEIGHT = 0.5
-PARENT_LEAD = 1.5  # the parents' mean score counts at most this far above the prefix's own
+PARENT_LEAD = 1.5  # the parents' mean score is capped at this much above the prefix's own score
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class CompletedString:
     """A string that the search found."""
 
     bits: int  # Its whole code, with zeros after END
-    data: bytes  # Its bytes, as far as the bits determine them
-    whole: bool  # END was read
-    level: int  # The last group that took part in choosing it
+    data: bytes  # The string's bytes, as far as the bits determine them
+    whole: bool  # Whether END was read
+    level: int  # The last group that was used to choose the string
 
 
 def search(
@@ -103,7 +103,7 @@ def _extended(
         ahead = np.minimum(parents[origins], z_scores + PARENT_LEAD)
         return z_scores + PARENT_WEIGHT * ahead if level else z_scores
 
-    chosen: list[int] = []  # the best whose bits some string has
+    chosen: list[int] = []  # the best prefixes whose bits a string can have
     for place in np.argsort(-rank(values)).tolist():
         decoded = groups.code.decode(int(bits[place]), group.num_bits)
         if decoded.valid and text_of(decoded.data, whole=decoded.ended) is not None:
@@ -124,21 +124,21 @@ class LevelDecision(NamedTuple):
 
     detected: Flags
     adjusted: Floats
-    bounds: Floats  # The p-value at which a string is detected whatever the others are
+    bounds: Floats  # The p-value at which a string is detected regardless of the others
 
 
 def decide_by_level(
     p_values: Floats, levels: Indices, num_levels: int, alpha: float
 ) -> LevelDecision:
-    """Decide so that the chance of detecting any string that no one has is at most alpha.
+    """Decide so that the probability of detecting any string that no one has is at most alpha.
 
-    Level l uses the part c_l of alpha. Given the groups up to l, Holm's rule at c_l alpha errs at
-    most with that chance; the parts sum to at most 1. c_l = r_l T_l / (T_l + BEAM), where T_l
-    strings ended at l and r_l is left by earlier levels; the last level uses the rest.
+    Level l uses the fraction c_l of alpha. Given the groups up to l, Holm's rule at c_l alpha errs
+    with at most that probability. The fractions sum to at most 1. c_l = r_l T_l / (T_l + BEAM),
+    where T_l strings ended at l and r_l is left by earlier levels; the last level uses the rest.
 
     Args:
-        p_values: The p-values (M,), from groups that had no part in choosing the string.
-        levels: The last group (M,) that took part in choosing each string, below num_levels.
+        p_values: The p-values (M,), from groups that were not used to choose the string.
+        levels: The last group (M,) that was used to choose each string, below num_levels.
         num_levels: The number of levels of the search.
         alpha: The error level, in (0, 1).
     """
@@ -175,12 +175,12 @@ class CountedStrings:
 
     shares: Floats
     null_errors: Floats  # Standard errors if no one has the string
-    std_errors: Floats  # Standard errors at its share
+    std_errors: Floats  # Standard errors at the string's estimated share
     skewness: Floats  # Of the estimate if no one has the string
 
     @property
     def p_values(self) -> Floats:
-        """The chance of so high an estimate if no one has the string; rare bits make it skewed."""
+        """P(an estimate at least this high if no one has the string), allowing for skewness."""
         return upper_tail(self.shares / self.null_errors, self.skewness)
 
 
@@ -191,11 +191,11 @@ def count(
     noise: BitNoise,
     repetition: float,
 ) -> CountedStrings:
-    """Estimate the share of each string from the groups after the last one that chose it.
+    """Estimate the share of each string from the groups after the last group that chose it.
 
-    A group is fitted with the strings that it did not choose, and with those of the others that
-    later groups show to be present. A heavy string left out would lift all prefixes in its buckets;
-    a wrong string that the group itself chose would take from prefixes in its buckets.
+    A group is fitted with the strings that it did not choose, and with chosen strings that later
+    groups confirm. Without a heavy string, all prefixes in its buckets would be overestimated; with
+    a wrong string that the group itself chose, they would be underestimated.
 
     Args:
         groups: The prefix groups of the metric.

@@ -34,39 +34,39 @@ from decoder.typing import Floats, Indices
 
 MAX_ITERATIONS = 60
 MIN_ITERATIONS = 9
-TOLERANCE = 0.03  # the largest change of a z-score at convergence
+TOLERANCE = 0.03  # the maximum change of a z-score at convergence
 MIN_LEFT = 1e-9  # the minimum of 1 - s^2 d; a smaller value is rounding
 REFRESH_NOISE = frozenset({3, 6})
 REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
 MAX_LAGGING = 5  # consecutive rounds that reuse the covariance of an earlier one
-LAST_LAGGING = 10  # the last round that may reuse one: heavy sites that still move would oscillate
+LAST_LAGGING = 10  # the last round that may reuse a covariance; later, heavy sites would oscillate
 MAX_UNLIKE = 2.0  # the maximum ratio of noise between windows for a warm start
 WARM_START_STEPS = 200  # EM steps of a warm start: the scores are almost final
-MAX_SURE = 10.0  # the maximum precision of a site at a warm start, relative to its cavity's
-NEAR = 4  # the number of the first round after a warm start
+MAX_SURE = 10.0  # the maximum precision of a site at a warm start, relative to its cavity
+NEAR = 4  # the round number with which a warm start begins
 FREEZE_ACTIVE_AFTER = 14
 WORK_OF_BIT = 20.0  # the work of a gathered sum, in multiplications of a matrix product
 WORK_OF_CANDIDATE = 5e3  # the work of a candidate in the prior
-FEW_ROWS = 128  # up to this size, the others are fitted again without each such candidate
+FEW_ROWS = 128  # up to this size, each such candidate is left out and the others are fitted again
 FEW_CANDIDATES = 256  # up to this number, that takes seconds
 STAGE = "rounds of the fit"
 
 
 @dataclass(frozen=True)
 class FitProblem:
-    """The data and options of a fit by expectation propagation."""
+    """The data and options for a fit by expectation propagation."""
 
     centered: Floats  # y - a, (m, k)
     positions: Positions
     random: RandomString
     noise_of: Callable[[Floats], Floats]  # Shares (M,) -> covariance of each cohort (m, k, k)
-    may_be_full: bool = True  # All candidates may take part
-    damping: float = DAMPING  # The part of a step that is taken
-    others: Indices | None = None  # The included candidates (L,), if some are left out
+    may_be_full: bool = True  # Whether all candidates may take part
+    damping: float = DAMPING  # The fraction of a step that is taken
+    others: Indices | None = None  # The included candidates (L,), if some are excluded
 
     @property
     def number(self) -> int:
-        """The number of candidates in the fit, L or M."""
+        """The number of candidates in the fit (L or M)."""
         return len(self.positions if self.others is None else self.others)
 
     @property
@@ -82,7 +82,7 @@ class FitProblem:
 
     @property
     def full(self) -> bool:
-        """Whether all candidates take part in the fit, or only the probable ones."""
+        """Whether all candidates take part in the fit, not only probable candidates."""
         shape = self.centered.shape[0], self.centered.shape[1]
         return self.may_be_full and all_may_take_part(self.number, shape, self.positions.shape[2])
 
@@ -108,7 +108,7 @@ class FitProblem:
 
 @dataclass(frozen=True)
 class EpIteration:
-    """Sites, the solution with them, and the new scores and prior."""
+    """The sites, their solution, and the new scores and prior."""
 
     sites: Sites
     noise: Floats
@@ -137,7 +137,7 @@ def run_ep(
 
     From a warm start `near`, most iterations reuse an earlier covariance, the costly part."""
     start, now = (NEAR, near) if near else (2, None)
-    if now is None:  # start with a fit in which no candidate takes part
+    if now is None:  # start with a fit without any candidates
         nothing = np.zeros(problem.number)
         sites = Sites(nothing, nothing, nothing > 0, nothing)
         noise = problem.noise_of(sites.shrunken)
@@ -184,7 +184,7 @@ def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
 def _next(
     problem: FitProblem, now: EpIteration, iteration: int, *, refresh_noise: bool, lag: bool
 ) -> EpIteration:
-    """Compute the next iteration; `lag` reuses the covariance of an earlier one."""
+    """Compute the next iteration; `lag` reuses the covariance of an earlier iteration."""
     limit, frozen = most_active(problem.centered.size), iteration > FREEZE_ACTIVE_AFTER
     noise = now.noise
     for least in (MIN_PRECISION, CUT_OFF):  # positive sites only if the posterior is improper
@@ -217,7 +217,7 @@ def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
 
 
 def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
-    """Solve in the space of the rows or of the candidates; tau starts at its last value."""
+    """Solve in the space of rows or of candidates; tau starts at its previous value."""
     members, variance = problem.members(sites), sites.variance[sites.active]
     in_rows = len(members) > problem.centered.size // 2
     make, steps = (solver_in_rows, 2) if in_rows else (candidate_solver, 4)
@@ -232,7 +232,7 @@ def _target(problem: FitProblem, sites: Sites) -> Floats:
 
 
 def _information(fitted: Balance, sites: Sites) -> Floats:
-    """Return d_i (M,); for a candidate outside the fit, its mean over random positions."""
+    """Return d_i (M,); for candidates outside the fit, the mean over random positions."""
     information = np.full(len(sites.mean), fitted.solution.expected)
     information[sites.active] = fitted.solution.information
     return information
@@ -255,6 +255,6 @@ def _leave_one_out(problem: FitProblem, fitted: Balance, sites: Sites, cavity: F
 
 
 def free_part(variance: Floats, information: Floats) -> Floats:
-    """Return the factor 1 - s_i^2 d_i of each candidate (B,), which is kept above 0."""
+    """Return the factor 1 - s_i^2 d_i for each candidate (B,), clipped to positive values."""
     part = 1 - variance * information
     return np.where(variance < 0, part, np.maximum(part, MIN_LEFT))

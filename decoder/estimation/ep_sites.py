@@ -20,10 +20,10 @@ from decoder.model.share_prior import (
 )
 from decoder.typing import Flags, Floats, Indices
 
-FULL_FIT_PER_ROW = 4  # candidates per row, above which a fit of all would follow the noise
-MAX_WORK = 5e9  # multiplications in a round: about a second; some twenty rounds are usual
+FULL_FIT_PER_ROW = 4  # candidates per row, above which a fit of all would overfit the noise
+MAX_WORK = 5e9  # multiplications per round, for about a second; about twenty rounds are usual
 DAMPING = 0.6
-MIN_PRECISION = -0.5  # of a site, relative to its cavity's; negative sites widen the cavity
+MIN_PRECISION = -0.5  # of a site, relative to its cavity; negative sites widen the cavity
 CUT_OFF = 0.02  # the minimum if precisions must be positive, and the minimum distance from 0
 ACTIVE_LOCAL_FDR = 0.2
 EM_STEPS = 20
@@ -35,7 +35,7 @@ _SUMMARIZE = 30_000  # with more candidates, z-scores are summarized
 
 
 class Scores(NamedTuple):
-    """The cavity estimates of all shares and their standard errors, (M,)."""
+    """The cavity estimates (M,) of all shares, and their standard errors."""
 
     estimates: Floats
     std_errors: Floats
@@ -74,10 +74,10 @@ class Sites:
             scores: The cavity estimates.
             prior: The prior of the shares.
             limit: The maximum number of active candidates, unless `full`.
-            full: Whether all candidates take part; else the most probable ones do.
-            frozen: Whether the active candidates stay the same.
+            full: Whether all candidates take part; otherwise only the most probable candidates do.
+            frozen: Whether to keep the set of active candidates.
             least: The minimum precision of a site, relative to its cavity's.
-            damping: The part of the step that is taken, in (0, 1].
+            damping: The fraction of the step to take, in (0, 1].
         """
         z = scores.z
         outside = np.where(self.active, -np.inf, z)  # of equal errors, so the largest may enter
@@ -112,7 +112,7 @@ class Sites:
         shift[old] = damping * shift[old] + (1 - damping) * old_shift
         damped, precision = precision, np.maximum(precision, least * cavity)
         precision = np.copysign(np.maximum(np.abs(precision), CUT_OFF * cavity), precision)
-        # where the damped precision is clipped, cavity and site keep the posterior's mean
+        # if the damped precision is clipped, cavity and site keep the posterior's mean
         matched = posterior.mean * (cavity + precision) - near.estimates * cavity
         shift = np.where(precision == damped, shift, matched)
         mean, variance, active, shrunken = np.zeros((4, len(self.mean)))
@@ -130,13 +130,13 @@ def refit_prior(
     null_z: Floats | None = None,
     steps: int = EM_STEPS,
 ) -> SharePrior:
-    """Re-estimate the weights of the prior from all scores; rebuild its bumps if errors changed.
+    """Re-estimate the prior's weights from all scores; rebuild its components if errors changed.
 
     Args:
-        prior: The last prior; None to build one.
+        prior: The previous prior; None to build a new prior.
         scores: The estimates and errors.
         active: Flags of the candidates in the fit.
-        may_rebuild: Whether the bumps may be rebuilt.
+        may_rebuild: Whether the components may be rebuilt.
         null_z: The normal deviates of the scores under a share of 0, (M,); None for the z-scores.
         steps: The number of EM steps.
     """

@@ -38,9 +38,9 @@ from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 
 _PRIOR_STEPS = 80  # EM steps for the prior of final scores
-_FEW = 20  # fewer values are too few to learn a prior from
+_FEW = 20  # with fewer values, no prior can be learned
 
-Directions: TypeAlias = Callable[[Indices], Floats]  # from candidates (B,) to (n, B)
+Directions: TypeAlias = Callable[[Indices], Floats]  # maps candidates (B,) to (n, B)
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,17 @@ class Estimate:
     shares: Floats  # Unbiased
     std_errors: Floats
     z: Floats
-    low: Floats  # Start of an interval without allowance for selection, not clipped to [0, 1]
+    low: Floats  # Lower end of an interval without correction for selection, not clipped to [0, 1]
     high: Floats
     shrunken: Floats  # Posterior means
     local_fdr: Floats
     prior: SharePrior | None
     fitted: Floats  # The bit shares that the fit explains, (m, k)
-    unfitted: float  # The part of the rows' freedom that the fit left over, in [0, 1]
+    unfitted: float  # The fraction of the rows' freedom that the fit left unused, in [0, 1]
     tail: NullTail = NORMAL_TAIL  # The null distribution of the scores
     missing: float = 0.0  # tau, the variance of unlisted strings
     missing_error: float = 0.0
-    ratio: float = 1.0  # The noise, relative to the model's
+    ratio: float = 1.0  # The noise, relative to the model's noise
     excess: float = 1.0  # kappa, at least 1
     freedom: float = np.inf  # Degrees of freedom of the t distribution of the scores
     iterations: int = 1
@@ -77,7 +77,7 @@ class Estimate:
 
     @cached_property
     def p_values(self) -> Floats:
-        """P-values of the hypothesis that no one has the candidate, (M,); 1 without convergence."""
+        """P-values (M,) for the hypothesis that no one has the candidate; 1 without convergence."""
         return self._upper_tail(self.deviates)
 
     @property
@@ -88,7 +88,7 @@ class Estimate:
 
     @property
     def has_few_cohorts(self) -> bool:
-        """Whether `cavity` fitted so few cohorts that too few p-values may be near 1."""
+        """Whether `cavity` fitted so few cohorts that p-values near 1 may be too rare."""
         return self.method == "cavity" and len(self.fitted) <= FEW_COHORTS
 
     def _upper_tail(self, deviates: Floats) -> Floats:
@@ -111,7 +111,7 @@ def by_cavity(
         level: The level of the intervals.
         progress: A callback for progress.
         full: Whether all candidates may take part in the fit.
-        warm_starts: Fits of similar windows.
+        warm_starts: The fits of similar windows, as starting points.
         weights: The weights (M,) of the decision rule.
     """
     repeated = observed.noise.repetition > 1
@@ -191,7 +191,7 @@ def fit_direct(
     clipped = np.clip(estimates, 0.0, 1.0)
     variance = (constant + linear * clipped + square * clipped**2) / total
     z = np.asarray(estimates / np.sqrt(constant / total))
-    if repetition <= 1:  # use the binomial tail, which is heavier if few lies are expected
+    if repetition <= 1:  # use the binomial tail, which is heavier if few ones are expected by noise
         ones, chance = np.rint(total * (noise.p_star + noise.gap * estimates)), noise.p_star
         if noise.gap < 0:
             ones, chance = total - ones, 1 - chance
@@ -249,7 +249,7 @@ def by_boolean(observed: Observed, level: float) -> Estimate:
 
 
 def _direct_estimate(fit: DirectFit, fitted: Floats, directions: Directions) -> Estimate:
-    """Build the estimate from direct fits; with few values, no prior is learned."""
+    """Build the estimate from direct fits; if there are few values, no prior is learned."""
     scores = Scores(fit.estimates, fit.std_errors)
     shrunken, prior = np.clip(fit.estimates, 0, 1), None
     local_fdr = np.asarray(expit(-(np.maximum(fit.z, 0.0) ** 2) / 2))  # its bound at even odds

@@ -35,8 +35,8 @@ from decoder.typing import Floats, Indices
 
 SHORT_LIST_FACTOR = 0.5  # times the Bonferroni quantile; measured in docs/evaluation/lists.md
 LONG_LIST_FACTOR = 0.7
-_MIN_QUANTILE = 1.0  # normal quantile; a lower penalty has no effect, whatever the level
-_MAX_ENTERING = 512  # columns added between two checks of all; most leave again
+_MIN_QUANTILE = 1.0  # normal quantile; a lower penalty has no effect, regardless of the level
+_MAX_ENTERING = 512  # columns added between two checks of all columns; most are removed again
 _MAX_ROUNDS = 200
 _TOLERANCE = 1e-14  # the duality gap at which a fit ends, relative to the squares of the data
 _SLACK = 1e-7  # the allowed violation by a column outside the fit, relative to the penalty
@@ -61,15 +61,15 @@ def noise_penalty(
     *,
     strict: bool = False,
 ) -> float:
-    """Return the LASSO penalty, a fraction of the Bonferroni quantile of an absent string's score.
+    """Return the LASSO penalty as a fraction of the Bonferroni quantile for absent strings' scores.
 
     Args:
         weights: The inverse variance of each row, (m, k).
         random: The distribution of a random string.
         num_candidates: The number of candidates.
         alpha: The error level.
-        strict: Whether to use the whole quantile if there are more candidates than rows, so that
-            hardly any wrong string is selected.
+        strict: Whether to use the full quantile if there are more candidates than rows, so that
+            wrong strings are rarely selected.
     """
     sigma = float(np.sqrt(random.variance * weights.sum()))  # standard deviation of z_i' W noise
     quantile = max(-float(ndtri(alpha / num_candidates)), _MIN_QUANTILE)
@@ -98,7 +98,7 @@ def fit_lasso(
         random: The distribution of a random string, with the mean a of a column.
         penalty: The penalty, > 0.
         start: Indices and shares near the solution.
-        left_out: A candidate to leave out.
+        left_out: A candidate to exclude.
 
     Raises:
         ConvergenceError: The LASSO does not converge.
@@ -158,12 +158,12 @@ STAGE = "rounds of the LASSO"
 LEFT_OUT_STAGE = "selections without a candidate"
 _SELECTIONS = 10  # maximum rounds of the LASSO, while its penalty falls
 _MISSING_TOLERANCE = 0.05  # smaller changes of tau, relative to a row's variance, do not matter
-_DEPENDENT = 1e-8  # a column with a smaller remainder (of its squares) depends on the others
+_DEPENDENT = 1e-8  # a column with a smaller remainder (in sum of squares) depends on the others
 _MAX_P = 0.15  # the maximum p-value of a candidate that is worth a fit without it
-_MARGIN = 10.0  # factor above the p-value at which a rule accepts all selected candidates
+_MARGIN = 10.0  # a factor on the p-value at which a rule accepts all selected candidates
 _SHARE_STEPS = 3
 _SHARE_TOLERANCE = 0.1  # standard errors
-_PROBED = 2.0  # standard errors by which a share is moved to measure how far its score follows
+_PROBED = 2.0  # the shift of a share, in standard errors, to measure the response of its score
 _MAX_WIDENED = 8.0  # the maximum factor on an error if others take over nearly all of a share
 _PROBES = 16  # the maximum number of unselected candidates probed for their response
 _MIN_RESPONSE = 0.25  # the lowest measured response is .62
@@ -211,16 +211,16 @@ def left_out(
     progress: Progress = silent,
     weights: Floats | None = None,
 ) -> tuple[Scores, Floats]:
-    """Test each selected candidate in a selection without it, and estimate its share there.
+    """Test each selected candidate against a selection without it, and estimate its share.
 
     Returns shares with errors, and scores, (M,) each. A score is converted to the scale of the null
-    tail `first`, at the same tail probability as in its own. The shares and errors of unselected
-    candidates are divided by `_response`.
+    tail in `first`, at equal tail probability. The shares and errors of unselected candidates are
+    divided by `_response`.
 
     Args:
         problem: The problem.
         selected: The selection.
-        first: Shares, scores and null tail against the refit of all, (M,) each.
+        first: Shares, scores and null tail from the refit with all candidates, (M,) each.
         alpha: The error level.
         progress: A callback for progress.
         weights: The divisors (M,) of the p-values in the decision rule.
@@ -240,7 +240,7 @@ def left_out(
         if deviate[0] > leasts[i]:
             try:
                 estimates[i], errors[i] = without.share(float(estimates[i]), float(errors[i]))
-            except ConvergenceError:  # too little data: the selection changes with every move
+            except ConvergenceError:  # with too little data, the selection keeps changing
                 errors[i] *= _MAX_WIDENED
         progress(LEFT_OUT_STAGE, done, len(worth))
     others = np.setdiff1d(np.arange(len(z)), chosen)
@@ -277,7 +277,7 @@ def _response(
 
 @dataclass(frozen=True)
 class _Without:
-    """Selections and refits without one candidate, of the data minus a share of it."""
+    """Selections and refits without one candidate, on the data minus a share of that candidate."""
 
     problem: FitProblem
     selected: Selected
@@ -329,8 +329,8 @@ class _Without:
             error = float(np.sqrt(max(variance / information, 1.0) / information))
             if abs(step) < _SHARE_TOLERANCE * error:
                 break
-        # A moved share may be taken over by others that the LASSO selects instead. Then the data
-        # are less informative than the error of a fixed selection implies.
+        # The LASSO may select other candidates that absorb a shifted share. Then the data are less
+        # informative than the error of a fixed selection implies.
         move = _PROBED * error
         fall = self.score(share - move)[0] - self.score(share + move)[0]
         return share, error * max(2 * _PROBED / max(fall, 2 * _PROBED / _MAX_WIDENED), 1.0)
@@ -341,7 +341,7 @@ def _weights(problem: FitProblem, noise: Floats, missing: float) -> Floats:
 
 
 def _refittable(problem: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]:
-    """Return the part of a selection that least squares can tell apart, and its columns.
+    """Return the part of a selection that least squares can distinguish, and its columns.
 
     It has at most half of the rows' freedom, and no column that depends on those of larger shares.
     """

@@ -59,7 +59,7 @@ class Balance(NamedTuple):
         return float(np.sqrt(min(1.0, self.ratio)))
 
 
-Solver: TypeAlias = Callable[[float], Solution]  # from tau >= 0 to the solution
+Solver: TypeAlias = Callable[[float], Solution]  # maps tau >= 0 to the solution
 
 
 def centered_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
@@ -94,7 +94,7 @@ def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Ba
         converged = abs(result.ratio - 1) < _CLOSE or (tau == 0 and result.ratio <= 1)
         if converged or step_number == steps:
             break
-        (tau, error), step = history[-1], result.ratio - 1  # Newton's, then secant's
+        (tau, error), step = history[-1], result.ratio - 1  # Newton's step first, then secant steps
         step *= result.solution.residual.size / result.solution.expected
         if len(history) > 1:
             before, error_before = history[-2]
@@ -119,7 +119,7 @@ def left_out_scores(
     C u_-ij.
 
     Args:
-        residual: The residual u of the fit of all, (m, k).
+        residual: The residual u of the fit with all candidates, (m, k).
         columns: The columns z_i, (n, B).
         directions: V_-i^-1 z_i, (n, B), where V_-i excludes the prior of i.
         shares: The fitted shares of i, (B,).
@@ -178,7 +178,7 @@ def contrast_solver(
     Each cohort then reduces to one number, its contrast: the first share minus the second, over the
     root of 2. Columns lie along the contrasts, and the noise does not mix them with the sums: V is
     a matrix of m contrasts, an eighth of the work of 2 m rows, and a diagonal one of m sums."""
-    columns = np.sqrt(0.5) - np.sqrt(2.0) * positions[:, :, 0]  # Z' of the contrasts, (A, m)
+    columns = np.sqrt(0.5) - np.sqrt(2.0) * positions[:, :, 0]  # Z' for the contrasts, (A, m)
     negative, spread = variances < 0, random.variance - random.covariance
     base = columns.T @ (columns * np.maximum(variances, 0.0)[:, None])
     np.einsum("jj->j", base)[:] += noise[:, 0, 0] - noise[:, 0, 1]
@@ -264,7 +264,7 @@ class Refit(NamedTuple):
     shares: Floats
     covariance: Floats
     balance: Balance
-    directions: Floats  # (n, A), the residual's change in each column per unit of its share
+    directions: Floats  # (n, A), the residual's change per unit of each column's share
 
 
 def refit(noise: Floats, target: Floats, centered: Floats, random: RandomString) -> Refit:

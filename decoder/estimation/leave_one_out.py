@@ -31,19 +31,19 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 
-WORTH_LEAVING_OUT = 1.0  # below this z-score, a site hardly shapes the residual
+WORTH_LEAVING_OUT = 1.0  # below this z-score, a site hardly affects the residual
 MORE_DAMPING = 0.3  # the damping if a fit with the usual steps does not converge
 REFIT_ROUNDS = 20  # rounds of a fit without a candidate: its test is valid wherever it stops
-REFIT_WORK = 1e8  # minimum multiplications of such a fit, however short the list
-MAX_REFIT_WORK = 3e10  # multiplications of all such fits: some seconds
+REFIT_WORK = 1e8  # the minimum multiplications of such a fit, even for short lists
+MAX_REFIT_WORK = 3e10  # multiplications for all such fits, for a few seconds
 MAY_BE_NAMED = 0.2
 FEW_COHORTS = 8  # up to this number, a score may consist of one heavy bit
-EXPECTED = 10  # wrong strings expected among those tested even if no rule would name them
+EXPECTED = 10  # the expected number of wrong strings to test even if no rule would name them
 REFIT_TOLERANCE = 0.1  # of a z-score
 NEAR_TOLERANCE = 0.05  # of a z-score, for a fit from a warm start
-MOSTLY_OVER = 0.6  # the part of the rows' freedom that a fit must leave to be a warm start
-MAX_ROWS = 4096  # the maximum for warm starts: each takes some tens of megabytes
-QUIETER = 3.0  # a ratio this many standard errors below 1 is not by chance
+MOSTLY_OVER = 0.6  # the fraction of the rows' freedom that a fit must leave to be a warm start
+MAX_ROWS = 4096  # the maximum for warm starts, which take tens of megabytes each
+QUIETER = 3.0  # a ratio this many standard errors below 1 is not due to chance
 REFIT_STAGE = "fits without a candidate"
 
 
@@ -51,7 +51,7 @@ class CavityFit(NamedTuple):
     """The result of the cavity fit for M candidates."""
 
     scores: Scores  # Unbiased shares and errors
-    z: Floats  # Of the test that no one has the candidate, (M,)
+    z: Floats  # For the hypothesis that no one has the candidate, (M,)
     tail: NullTail  # The null distribution of z
     law: NullTail  # The null distribution of scores against the residual
     last: EpIteration
@@ -88,7 +88,7 @@ class WarmStarts:
 
 
 def _worth_a_start(problem: FitProblem) -> bool:
-    """Return whether warm starts pay: a fit of all, not too many rows, and not too few."""
+    """Return whether warm starts pay: a fit of all candidates, with a moderate number of rows."""
     return problem.full and not problem.few_rows and problem.centered.size <= MAX_ROWS
 
 
@@ -118,11 +118,11 @@ def fit_cavity(
         z, tail = _refitted(problem, tail.deviate(z), doubtful, progress), NORMAL_TAIL
     errors, ratio = now.scores.std_errors, now.fitted.ratio
     if not problem.full:
-        # more candidates qualified than fit in, and the best of them left less than the noise
+        # more candidates qualified than could be fitted, and the best ones left less than the noise
         crammed = int(now.sites.active.sum()) >= most_active(problem.centered.size)
         errors = errors * problem.freedom / freedom if crammed else errors
     elif not repeated and ratio <= 1 - QUIETER * np.sqrt(2 / freedom):
-        # the bumps of the prior have a width, which overstates the spread of the shares; if
+        # the prior's components have a width, which overstates the spread of the shares; if
         # devices may repeat, `pipeline` decides
         errors = errors * np.sqrt(ratio)
     scores = now.scores._replace(std_errors=errors)
@@ -169,7 +169,7 @@ def _doubtful(
     # Benjamini and Hochberg's rule; Storey's at .05 accepts no more if a quarter or more is wrong
     named = ranked[ranked <= MAY_BE_NAMED * np.arange(1, len(p) + 1) / len(p)]
     # In few cohorts, one bit of a heavy unlisted value is a large part of a score, and candidates
-    # that share it respond to each other beyond first order: test up to ten wrong strings, too.
+    # that share it respond to each other beyond first order: so also test up to ten wrong strings.
     limit = max(named.max(initial=0.0), 0.0 if many else EXPECTED / len(p))
     doubtful = np.flatnonzero((p <= limit) & (deviates > WORTH_LEAVING_OUT))
     strength = deviates if weights is None else -p
@@ -194,7 +194,7 @@ def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
 def _refitted(
     problem: FitProblem, deviates: Floats, doubtful: Indices, progress: Progress
 ) -> Floats:
-    """Return the test deviates (M,), with those of the doubtful from fits without them.
+    """Return the test deviates (M,); for doubtful candidates, they come from fits without them.
 
     Fits start cold: from the present sites they would stay near an explanation that the candidate
     took part in. If a fit for each would take too long, candidates of similar strength share one.

@@ -1,1 +1,1 @@
-"""Flows between usual cells: how many people of one cell work in another, with intervals."""
+"""Flows between usual cells, such as from home to work, with intervals."""

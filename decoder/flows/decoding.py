@@ -1,4 +1,4 @@
-"""`decode_flows`: estimate flows, zones, cells and bands from an aggregate of a flow metric."""
+"""`decode_flows`, which estimates flows, zones, cells and bands from a flow metric's aggregate."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -36,13 +36,13 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, ZONES, Flow
 from rappor_core.metrics.metric import Metric
 
-ROUNDS = 3  # of removing collisions: the third subtracts what the first two predict
-MAX_ROUNDS = 6  # while more flows turn out to be far from gravity
-FORGED = 0.01  # the part of all reports that an attacker fabricates
+ROUNDS = 3  # of removing collisions; the third subtracts the predictions of the first two
+MAX_ROUNDS = 6  # the limit while more flows turn out to be far from gravity
+FORGED = 0.01  # the fraction of all reports that an attacker fabricates
 REJECTED = 0.001  # below this p-value, the answers to a question do not fit
 WIDE = 30.0  # the initial size of departures in a second climb
 MAX_OF_PEOPLE = 0.5
-KNOWN_FLOOR = 1e-3  # the minimum flow of a known matrix, as a part of an even share
+KNOWN_FLOOR = 1e-3  # the minimum flow in a known matrix, as a fraction of an even share
 STAGE = "flows"
 
 
@@ -52,21 +52,21 @@ def decode_flows(
     known: Floats | None = None,
     progress: Progress = silent,
 ) -> FlowDecoding:
-    """Estimate how many people go from each usual cell to each other one, with intervals.
+    """Estimate how many people go from each usual cell to each other cell, with intervals.
 
     Args:
         aggregate: The aggregate of a metric of kind `flow`, with its definition.
         options: The options; `level`, `alpha`, `repeats` and `without_cohorts` are used.
         known: The shares or counts (P,) of a known matrix, such as the last census. Its errors are
-            learned as departures.
+            estimated as departures.
         progress: A callback, called with (stage, done, total).
 
     Returns:
         Flows, zones, cells, bands and the check of each question.
 
     Raises:
-        DecodeError: The metric is of another kind, there are no reports, or the known matrix has
-            another shape.
+        DecodeError: The metric is of a different kind, there are no reports, or the known matrix
+            has the wrong shape.
         ConvergenceError: There is no finite fit.
     """
     options = options or DecodeOptions()
@@ -103,7 +103,7 @@ class FittedAnswers(NamedTuple):
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the answers to a question do not fit the others."""
+        """Whether the answers to one question contradict the others."""
         return min(check.p_value for check in self.checks) < REJECTED
 
 
@@ -114,9 +114,9 @@ def _best_fit(
     matrix: Floats | None,
     progress: Progress,
 ) -> tuple[FittedAnswers, float]:
-    """Fit the model; return the fit, and the nats by which a dropped known matrix was worse.
+    """Fit the model; return the fit, and the nats by which a discarded known matrix was worse.
 
-    A known matrix is dropped if the answers are more likely without it. If the answers look
+    A known matrix is discarded if the answers are more likely without it. If the answers look
     fabricated, the climb is repeated from wide departures, and the fit with more evidence is kept.
     """
     fit_answers, dropped = partial(_fit_answers, space, counts, repetition, progress), 0.0
@@ -173,7 +173,7 @@ def _fit_answers(
     surprising = np.zeros(space.num_pairs, dtype=bool)
     start = np.zeros(gravity.size)
     expected, doubts = gravity.shares(start), dict[str, float]()
-    fitting: FittedAnswers | None = None  # rounds may alternate, so the last may be rejected
+    fitting: FittedAnswers | None = None  # rounds may alternate, so the last round may be rejected
     for number in range(MAX_ROUNDS):
         progress(STAGE, number, MAX_ROUNDS)
         answers = {
@@ -189,7 +189,7 @@ def _fit_answers(
         start, tau = fit.parameters, fit.tau if number else tau
         moments = FlowMoments(fit)
         estimate, error = moments.pairs.cavity()
-        by_chance = -ndtri(0.5 / len(estimate)) * error  # about one of all exceeds it by chance
+        by_chance = -ndtri(0.5 / len(estimate)) * error  # about one flow exceeds it by chance
         before = surprising
         surprising = before | (estimate - moments.pairs.fitted > by_chance)
         fitted = FittedAnswers(moments, answers, question_checks(counts, moments))
@@ -204,7 +204,7 @@ def _fit_answers(
 
 
 def _gravity(space: FlowSpace, base: Floats | None) -> Gravity:
-    """Return the gravity model about a known matrix; a reserved side without people stays open."""
+    """Return the gravity model around a known matrix; a reserved side without people stays free."""
     if base is None:
         return Gravity(space, np.zeros(space.num_pairs), SIDE_PRECISION)
     total = float(base.sum()) if base.shape == (space.num_pairs,) else 0.0
@@ -310,7 +310,7 @@ def _answered(answers: Answers, classes: Any, quantile: float) -> ShareTable:
 def _own_and_moved(
     space: FlowSpace, answers: Mapping[str, Answers], quantile: float
 ) -> tuple[ShareTable, ShareTable]:
-    """Return the share of people whose two cells are the same, and of those whose cells differ."""
+    """Return the share of people whose two cells are equal, and the share whose cells differ."""
     own_classes = 2 * np.arange(space.num_cells) + 1
     each = []
     for name, classes in ((HOME, own_classes), (WORK, own_classes), (DISTANCE, [0])):

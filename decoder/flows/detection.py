@@ -1,8 +1,8 @@
-"""The threshold of flow detection, in standard errors; imports no numeric library."""
+"""The flow detection threshold, in standard errors; this module imports no numeric library."""
 
 from statistics import NormalDist
 
-FOUND_OFTEN = 0.8  # the chance of detecting the smallest flow that counts as detectable
+FOUND_OFTEN = 0.8  # the probability of detecting the smallest flow that counts as detectable
 _NORMAL = NormalDist()
 
 
@@ -12,7 +12,7 @@ def limit(alpha: float, cells: int) -> float:
     Args:
         alpha: The error level of the two-sided intervals of all pairs together (Bonferroni), in (0,
             1).
-        cells: The number of cells or zones, of which all ordered pairs are tested.
+        cells: The number of cells or zones; all ordered pairs are tested.
     """
     return -_NORMAL.inv_cdf(alpha / (2 * cells**2))
 

@@ -21,13 +21,13 @@ from decoder.numerics.optimization import descend
 from decoder.typing import Floats, Indices
 from rappor_core.metrics.flow import ZONES
 
-MIN_TAU = 0.3  # real matrices depart by at least this; without it, weak data return 0
+MIN_TAU = 0.3  # real matrices depart by at least this; without a minimum, weak data would yield 0
 MAX_TAU = 1e4
 _NO_TAU = 1e-6  # a gravity model without departures
-_TOLERANCE = 1e-5  # nats that a further step would gain
+_TOLERANCE = 1e-5  # nats that an additional step would gain
 _STEPS = 30  # steps of the climb before its metric is recomputed
 _METRICS = 10
-_FIRST_FACTOR = 4.0  # between two tried sizes of departures
+_FIRST_FACTOR = 4.0  # the factor between two tried sizes of departures
 _NEAR_FACTOR = 1.5
 _LAST_FACTOR = 1.15
 _RENEWALS = 6  # recomputations of V, which depends on x
@@ -36,7 +36,7 @@ _RENEWAL_TOLERANCE = 1e-3  # nats
 
 @dataclass(frozen=True)
 class FlowData:
-    """Answers to `pair`, and to the R classes of the other questions in sequence, zones last."""
+    """Answers to `pair`, and to the R classes of the other questions in order, zones last."""
 
     pair: Answers
     coarse: Floats  # (R,) shares over standard errors
@@ -76,7 +76,7 @@ class DepartureNoise:
 
     @cached_property
     def shrunk(self) -> Floats:
-        """The part of each departure that answers to `pair` show, (P,)."""
+        """The fraction of each departure that the answers to `pair` reveal, (P,)."""
         return self.variance * self.weight
 
     @cached_property
@@ -130,7 +130,7 @@ class FlowFit:
 
     @cached_property
     def entries(self) -> Any:
-        """The derivatives of log shares in the parameters and the level, sparse (P, n + 1)."""
+        """The derivatives of log shares by the parameters and the level, sparse (P, n + 1)."""
         level = sparse.csr_array(np.ones((len(self.shares), 1)))
         return sparse.hstack([self.gravity.incidence, level], format="csr")
 
@@ -209,7 +209,7 @@ def fit_flows(
     *,
     search: bool = True,
 ) -> FlowFit:
-    """Fit the model with the size of the departures that has the highest evidence.
+    """Fit the model; choose the size of the departures by the highest evidence.
 
     Args:
         gravity: The model.

@@ -1,4 +1,4 @@
-"""Posterior moments of sums of flows: of the departures and of the gravity model."""
+"""Posterior moments of sums of flows, for the departures and the gravity model."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,11 +48,12 @@ class Moments:
 
 @dataclass(frozen=True)
 class FlowMoments:
-    """Moments of single pairs by labels, and of any sums by sparse products.
+    """The moments of single pairs (computed by labels) and of any sums (by sparse products).
 
-    With the unknowns of `FlowFit.system`, of inverse K^-1, the departure of a sum falls by `slopes`
-    and its t rises by `tangents`. The moments are quadratic forms in K^-1, plus the variance that
-    the answers to `pair` leave."""
+    In the unknowns of `FlowFit.system` (inverse K^-1), the departure of a sum falls by `slopes` and
+    its t rises by `tangents`. The moments are quadratic forms in K^-1, plus the variance that the
+    answers to `pair` leave.
+    """
 
     fit: FlowFit
 

@@ -67,7 +67,7 @@ class FlowSpace:
 
     @property
     def num_sides(self) -> int:
-        """The number of cells and reserved values that a side can be, K + 2."""
+        """The number of possible values of a side (cells and reserved values), K + 2."""
         return self.num_cells + RESERVED
 
     @property
@@ -109,7 +109,7 @@ class FlowSpace:
     @cached_property
     def distance(self) -> Floats:
         """The log distance minus its mean in the band, 0 for the own cell, (P,)."""
-        logs = np.log(np.maximum(self.meters, 1.0))  # whole meters, 0 of the own cell
+        logs = np.log(np.maximum(self.meters, 1.0))  # whole meters; 0 within a cell
         sums, sizes = (np.bincount(self.bands.ravel(), weights, self.num_bands)
                        for weights in (logs.ravel(), None))  # fmt: skip
         apart = np.where(self.bands > 0, logs - (sums / np.maximum(sizes, 1))[self.bands], 0.0)
@@ -179,7 +179,7 @@ class Gravity:
         """The precisions of the priors, (n,)."""
         sides, zones = self.space.num_sides, self.space.num_classes("zones")
         each = np.full(sides, self.side_precision)
-        each[self.space.num_cells :] = SIDE_PRECISION  # a known matrix rarely has these
+        each[self.space.num_cells :] = SIDE_PRECISION  # known matrices rarely include these
         rest = np.repeat(
             [OWN_PRECISION, BAND_PRECISION, SLOPE_PRECISION, ZONE_PRECISION],
             [sides, self.space.num_bands, 1, zones],
@@ -224,7 +224,7 @@ class Gravity:
         return np.asarray(powers / powers.sum())
 
     def start(self, origins: Floats, destinations: Floats, same_cell: Floats) -> Floats:
-        """Return parameters (n,) at which the sides (K + 2,) have these shares of all people.
+        """Return parameters (n,) at which the sides (K + 2,) have the given shares of all people.
 
         Args:
             origins: The share of people who leave each side.
@@ -248,13 +248,13 @@ class Gravity:
 
 @dataclass(frozen=True)
 class SymbolCounts:
-    """The counts of the cohorts that ask one question."""
+    """The counts of the cohorts that answer one question."""
 
     counts: Floats  # (M, g) reports of each symbol
     symbols: Any | None  # (M, C) symbol of each class; None if the class is the symbol
     num_classes: int
-    kept: float  # The chance of reporting a value's own symbol
-    lied: float  # The chance of reporting any given other symbol
+    kept: float  # The probability of reporting a value's own symbol
+    lied: float  # The probability of reporting any given other symbol
 
     @property
     def reports(self) -> Floats:
@@ -273,7 +273,7 @@ class SymbolCounts:
 
     @property
     def hit(self) -> float:
-        """The chance that a device of another class reports the symbol of a class."""
+        """The probability that a device in a different class reports a class's symbol."""
         return self.lied if self.symbols is None else 1 / self.num_symbols
 
     @property
@@ -309,10 +309,10 @@ def symbol_counts(aggregate: Aggregate, flow: Flow) -> dict[str, SymbolCounts]:
 def answers_of(
     counts: SymbolCounts, expected: Floats, doubt: float | None = None, repetition: float = 1.0
 ) -> Answers:
-    """Remove the bias of the noise, and of classes that share a symbol.
+    """Remove the bias from noise and from classes that share a symbol.
 
-    The counts that `expected` predicts of the other classes are subtracted, so only their
-    uncertainty is noise.
+    The counts that `expected` predicts for the other classes are subtracted, so that only their
+    uncertainty adds noise.
 
     Args:
         counts: The counts of the question.

@@ -1,4 +1,4 @@
-"""`FlowDecoding`: the flows, zones, cells and distance bands of a window; changes of bands."""
+"""`FlowDecoding`: the flows, zones, cells and distance bands in a window; changes in bands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,19 +40,19 @@ class FlowDecoding(DecodedWindow):
     repetition: float
     flows: ShareTable  # Every pair
     detected: Flags  # (P,) flags of flows between two cells detected at `alpha / K^2`
-    flow_share: Floats  # (P,) one best-fit matrix, positive, of sum 1
+    flow_share: Floats  # (P,) one best-fit matrix, positive, which sums to 1
     gravity: Floats  # (P,) the shares of the gravity model alone
     zones: ShareTable  # Pairs of zones, row by row of Z + 2
     zones_detected: Flags  # Pairs of two zones detected at `alpha / Z^2`
     zone_share: Floats  # Sums of flow_share
     origins: ShareTable  # Sides, (K + 2)
     destinations: ShareTable  # Sides, (K + 2)
-    net: ShareTable  # Of each cell (K,), destinations minus origins
+    net: ShareTable  # For each cell (K,), destinations minus origins
     bands: ShareTable  # Distance bands, by their question alone
-    own_cell: ShareTable  # One row: the share whose two cells are the same
-    moved: ShareTable  # One row: the share with two different cells
+    own_cell: ShareTable  # One row: the share of people whose two cells are the same
+    moved: ShareTable  # One row: the share of people with two different cells
     tau: float  # The size of the departures from gravity
-    departure_evidence: float  # For departures over none, in nats
+    departure_evidence: float  # The log evidence for departures over none, in nats
     checks: tuple[QuestionCheck, ...]
     detectable_share: float  # A flow of this share is detected 8 times in 10; 1 if no flow would be
     forged_shift: float  # Largest rise of a flow by 1 % of fabricated reports, answers to `pair`
@@ -74,7 +74,7 @@ def band_changes(
 ) -> tuple[WindowChange, ...]:
     """Compare each window with the next, and the first with the last.
 
-    If the same devices answer in both windows, intervals are too wide rather than too narrow.
+    If the same devices answer in both windows, intervals are too wide, never too narrow.
 
     Args:
         windows: The windows, oldest first.
@@ -95,5 +95,5 @@ def band_changes(
 
 
 def band_shares(decoding: FlowDecoding) -> ShareTable:
-    """Return the shares of the bands, followed by that of people with two different cells."""
+    """Return the bands' shares, followed by the share of people with two different cells."""
     return ShareTable(*map(np.append, decoding.bands, decoding.moved))

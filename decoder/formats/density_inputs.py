@@ -28,7 +28,7 @@ _AREAS = "give a vector file of polygons with names, such as GeoJSON"
 
 
 def read_region(path: Path, places: Places) -> tuple[str, ...]:
-    """Return the cells that the polygons of a vector file touch. Raises DecodeError."""
+    """Return the cells that the polygons of a vector file touch. Raises DecodeError if invalid."""
     if places.pairs:
         raise DecodeError(f"--region {path}: trips are not in a region; leave the option out")
     with naming(path, DecodeError, "give a vector file of polygons"):
@@ -58,7 +58,7 @@ def read_areas(
 
 
 def read_outlines(path: Path, name_property: str = "name") -> list[Any]:
-    """Read the named areas (`Outline`) of a vector file. Raises DecodeError that names it."""
+    """Read the named areas (`Outline`) in a vector file. Raises DecodeError if invalid."""
     with naming(path, DecodeError, _AREAS):
         shapes, _ = read_shapes(path)
         from decoder.density.outlines import outlines_of
@@ -67,7 +67,7 @@ def read_outlines(path: Path, name_property: str = "name") -> list[Any]:
 
 
 def outlines_json(outlines: Sequence[Any]) -> str:
-    """Return a canonical FeatureCollection of the areas in their order, with names only."""
+    """Return a canonical FeatureCollection of the areas in order, with names only."""
     from shapely.geometry import mapping
 
     features = [
@@ -83,7 +83,7 @@ def outlines_json(outlines: Sequence[Any]) -> str:
 
 
 def read_points(path: Path) -> list[Point]:
-    """Read latitudes and longitudes of points to mark on a map. Raises DecodeError."""
+    """Read coordinates of points to mark on a map. Raises DecodeError if invalid."""
     with naming(path, DecodeError, "give a CSV with numbers in columns latitude and longitude"):
         points = [
             (row.number("latitude", -90, 90), row.number("longitude", -360, 360))

@@ -23,7 +23,7 @@ _PARAMS_HEADER = ["k", "h", "m", "p", "q", "f"]
 
 
 def read_params(path: Path, hash_family: HashFamily = "md5") -> RapporParams:
-    """Read params.csv: the header `k,h,m,p,q,f` and one row. Raises CountsError."""
+    """Read params.csv: the header `k,h,m,p,q,f` and one row. Raises CountsError if invalid."""
     names = ",".join(_PARAMS_HEADER)
     with naming(path, CountsError, f"give {names} and a row of their numbers"):
         rows = list(read_table(path, _PARAMS_HEADER))
@@ -70,9 +70,9 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
         if not values:
             raise CountsError("no rows; give a string and the cells of its bits in each")
         tensor = _tensor(cells, list(values.values()), params)
-        # In basic RAPPOR each string has a separate bit. Hashes may give a short list such bits
-        # by chance, while strings that are not listed share them. So require that the strings
-        # have the first bits, or that each keeps its bit in all of several cohorts.
+        # In basic RAPPOR each string has a separate bit. Hashes may assign separate bits to a short
+        # list by chance, although unlisted strings share them. So require that the strings have the
+        # first bits, or that each has the same bit in all of several cohorts.
         bits = tensor[:, :, 0]
         ranked = np.sort(bits, axis=0)
         alone = params.num_hashes == 1 and len(bits) > 1 and (np.diff(ranked, axis=0) != 0).all()
@@ -83,7 +83,7 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
 
 
 def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path: Path) -> None:
-    """Write google/rappor's six numbers about an analysis, from the summary in results.json."""
+    """Write google/rappor's six metrics of an analysis, from the summary in results.json."""
     names = {"sample_size": "num_reports", "allocated_mass": "allocated_share",
              "num_detected": "num_detected", "explained_var": "explained",
              "missing_var": "missing"}  # fmt: skip

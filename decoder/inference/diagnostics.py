@@ -19,12 +19,12 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Floats, Indices
 from rappor_core.params import RapporParams
 
-SIZES_ALARM = 1e-3  # the chance that cohorts of single reports look repeated
+SIZES_ALARM = 1e-3  # the probability that cohorts without repeated reports look repeated
 AGREE = 3.0  # the repetitions estimated from cohort sizes and noise agree within this factor
 
 
 def balance_p_value(reports: Floats, repetition: float) -> float:
-    """Return the chi-squared p-value of equal cohort sizes, given rho; 1 for one cohort."""
+    """Return the chi-squared p-value for equal cohort sizes, given rho; 1 for one cohort."""
     if len(reports) < 2:
         return 1.0
     mean = float(reports.mean())
@@ -39,7 +39,7 @@ def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> 
 
     Args:
         noise: The noise of the cohorts.
-        missing: tau of a fit that counted each report as another device.
+        missing: tau of a fit that counted each report as a separate device.
         excess: kappa of that fit.
     """
     reports = noise.reports
@@ -53,7 +53,7 @@ def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> 
     return by_noise if agree else 1.0
 
 
-MAX_COMPARED = 256  # candidates, drawn with a fixed seed from longer lists
+MAX_COMPARED = 256  # the maximum number of candidates; longer lists are sampled with a fixed seed
 MAX_CHANCE_ERRORS = 6.0  # standard errors of the ratio that chance can explain
 MAX_RATIO = 1.2
 
@@ -61,8 +61,8 @@ MAX_RATIO = 1.2
 class Alike(NamedTuple):
     """The finding that candidates share bits more unevenly than random hashing explains."""
 
-    ratio: float  # Mean squared deviation of two candidates' overlap, over random hashing's
-    first: int  # First of the pair that shares the most bits
+    ratio: float  # Mean squared deviation of two candidates' overlap, relative to random hashing
+    first: int  # First candidate of the pair that shares the most bits
     second: int
     shared: int  # The number of bits that the pair shares
     expected: float  # The number that a random pair shares
@@ -97,9 +97,9 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
 
 
 FALSE_ALARM = 1e-3  # maximum chance per decoding of honest reports; half for the sum of cohorts
-PLAINLY = 1e-6  # the chance that any cohort of honest reports has so large a residual
-ALARM = 1e-3  # the chance of a false alarm about any cohort, the sizes, or the sum of shares
-MAX_LEFT_OUT = 0.5  # the maximum part of the reports; above it, the model itself is wrong
+PLAINLY = 1e-6  # the probability that any cohort of honest reports has so large a residual
+ALARM = 1e-3  # the probability of a false alarm about any cohort, the sizes, or the sum of shares
+MAX_LEFT_OUT = 0.5  # the maximum fraction of reports, above which the model itself is wrong
 
 
 class Impossible(NamedTuple):
@@ -108,14 +108,14 @@ class Impossible(NamedTuple):
     mean: float  # Bits per report, of all reports or of the named cohorts
     least: float  # The minimum mean of honest reports
     most: float  # The maximum mean of honest reports
-    forged: float  # The minimum part of these reports that is fabricated
+    forged: float  # The minimum fraction of these reports that is fabricated
     cohorts: tuple[int, ...]
 
 
 def impossible_counts(
     params: RapporParams, reports: Floats, counts: Floats, repetition: float
 ) -> Impossible | None:
-    """Test whether the mean number of bits, in all reports or in each cohort, is possible.
+    """Test whether the mean number of bits is possible, over all reports and in each cohort.
 
     Honest reports fail with probability `FALSE_ALARM` at most.
 
@@ -141,10 +141,10 @@ class _Bits(NamedTuple):
     cohorts: Indices
     reports: Floats
     sums: Floats
-    limits: tuple[float, float]  # Of the bits of an honest report
+    limits: tuple[float, float]  # The minimum and maximum bits of an honest report
     variances: Floats  # Of a report's sum at either limit, (2,); set bits have different noise
     step: float  # The change of a sum by one bit
-    ends: tuple[float, float]  # Of a fabricated report's sum
+    ends: tuple[float, float]  # The minimum and maximum of a fabricated report's sum
 
     @classmethod
     def of(cls, params: RapporParams, reports: Floats, counts: Floats, repetition: float) -> _Bits:
@@ -165,12 +165,12 @@ class _Bits(NamedTuple):
             return False
         mean, z = total / reports, -float(ndtri(level / 2))
         reaches = z * np.sqrt(self.variances / reports)
-        reaches = reaches + (z**2 - 1) / 6 * (self.step / reports)  # Cornish and Fisher's first
+        reaches = reaches + (z**2 - 1) / 6 * (self.step / reports)  # the first Cornish-Fisher term
         return not self.limits[0] - reaches[0] <= mean <= self.limits[1] + reaches[1]
 
     @property
     def odd(self) -> Indices:
-        """Cohorts outside the limits alone; any honest one with chance `FALSE_ALARM` / 2."""
+        """Cohorts outside the limits; P(any honest cohort is) = `FALSE_ALARM` / 2."""
         each = FALSE_ALARM / 2 / max(len(self.sums), 1)
         pairs = zip(self.sums, self.reports, strict=True)
         return np.flatnonzero([self.beyond(total, size, each) for total, size in pairs])

@@ -1,4 +1,4 @@
-"""Intervals of a share, for any candidate, and for one selected for its large estimate."""
+"""Intervals for a share, for any candidate and for candidates selected by large estimates."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from decoder.typing import Floats
 
 _BISECTIONS = 60
 _ROUNDING = 1e-12  # relative to a square
-_UNSURE = 1.0  # below this deviate, the ratio of estimate to deviate does not show the spread
-LITTLE_FITTED = 0.8  # the part of the rows' freedom that a fit of few values leaves
+_UNSURE = 1.0  # below this deviate, the ratio of estimate to deviate does not reveal the spread
+LITTLE_FITTED = 0.8  # the fraction of the rows' freedom that a fit of few values leaves
 
 
 def plain_interval(
@@ -110,7 +110,7 @@ def selected_interval(
     tail, passed = (1 - level) / 2, np.minimum(cutoffs, estimates)
 
     def ends(upper_tail: float) -> Floats:
-        """Find b >= 0 by bisection: the tail grows with b. Logarithms handle far tails."""
+        """Find b >= 0 by bisection, because the tail grows with b. Logarithms handle far tails."""
 
         def excess(b: Floats) -> Floats:
             passing, possible = (b - estimates) / std_errors, (b - passed) / std_errors
@@ -122,7 +122,7 @@ def selected_interval(
 
 
 def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """Find where a rising function crosses 0, element by element; `low` if it starts above 0."""
+    """Find the element-wise zeros of a rising function; `low` where it starts above 0."""
     starts_above, bottom = rising(low) >= 0, low
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

@@ -24,11 +24,11 @@ PROMISES: dict[str, str] = {  # the guarantee about the detected values, at a le
     "the number of candidates",
 }
 STOREY_LAMBDA, CAREFUL_LAMBDA = 0.9, 0.5
-SHORT_LIST = 20  # with fewer candidates, too few p-values are expected above lambda
+SHORT_LIST = 20  # with fewer candidates, too few p-values above lambda are expected
 
 
 class ListDecision(NamedTuple):
-    """The decision of a correction for multiplicity on a list of candidates, (M,)."""
+    """The decision on a list of candidates (M,) after correction for multiplicity."""
 
     detected: Flags
     adjusted: Floats  # Corrected p-values, or mean local fdr up to the candidate (`fdr-eb`)
@@ -39,7 +39,7 @@ class ListDecision(NamedTuple):
     alpha: float = 0.0
 
     def largest(self, indices: Indices) -> Floats:
-        """Return the largest p-value, or local fdr, with which each would be accepted, (D,)."""
+        """Return the largest p-value or local fdr at which each would be accepted, (D,)."""
         weights = np.ones(len(indices)) if self.weights is None else self.weights[indices]
         largest = np.minimum(self.cutoff * weights, self.most)
         return np.where(self.listed(indices), largest, self.alpha)
@@ -50,7 +50,7 @@ class ListDecision(NamedTuple):
 
 
 def p_values(deviates: Floats) -> Floats:
-    """Return the chance (M,) that a string that no one has scores as high as normal deviates."""
+    """Return the probability (M,) that an absent string has a score at least this high."""
     return np.asarray(ndtr(-deviates))
 
 
@@ -74,13 +74,13 @@ def decide(
         alpha: The level.
         largest_p: The maximum p-value of an accepted candidate.
         weights: The divisors of the p-values, (M,), positive, of mean 1 (Genovese, Roeder and
-            Wasserman 2006). They keep the level if they are chosen without the p-values.
+            Wasserman 2006). The level holds if they are chosen without the p-values.
         null_p: P-values (M,) that are uniform for candidates that no one has, from which `fdr`
-            estimates the number of those; None for `p`.
+            estimates the number of absent candidates; None for `p`.
         alone: Candidates (M,) outside the list, each tested separately. A value that is certainly
-            present, such as `other` of a map, would raise the level at which `bh` and `fdr` accept
-            the rest.
-        careful: Whether too few p-values may be near 1.
+            present, such as `other` in a map, would raise the level at which `bh` and `fdr` accept
+            other candidates.
+        careful: Whether p-values near 1 may be too rare.
     """
     if alone is not None and not alone.any():
         alone = None

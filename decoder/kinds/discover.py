@@ -1,8 +1,8 @@
 """The kind discover: frequent strings without a list of candidates.
 
 The strings are text that devices chose. In tables and pages they are escaped, truncated and
-isolated; only results.json contains them unchanged. A string cannot become a candidate of another
-metric before a person has read it and written `yes` in the column `publish` (`approved_strings`).
+isolated; only results.json contains them unchanged. A string cannot become a candidate for another
+metric until a person has read it and written `yes` in the column `publish` (`approved_strings`).
 """
 
 import json
@@ -50,7 +50,7 @@ BEGINNING = "only its beginning"
 
 
 class Discoveries(KindDecoder):
-    """The decoder of discover metrics, which find strings without a list."""
+    """The decoder for discover metrics, which find strings without a list."""
 
     title = "Strings without a list"
     purpose = "frequent strings of a discover metric, without a list"
@@ -182,10 +182,10 @@ def approved_strings(directory: str | Path) -> list[str]:
 
 
 def shown_string(row: FoundString) -> str:
-    """Return a detected string made safe to show: escaped, truncated at 80 characters with dots.
+    """Return a detected string that is safe to show: escaped, and truncated at 80 characters.
 
-    Bytes of a character that the code truncated are written `\\xd8`, so that rows that differ look
-    different."""
+    Bytes of a truncated character are written like `\\xd8`, so that different rows look different.
+    """
     rest = "".join(f"\\x{byte:02x}" for byte in bytes.fromhex(row.rest))
     text = visible(row.string.replace("\\", "\\\\")) + rest
     if len(text) > MAX_SHOWN or not row.whole:
@@ -200,7 +200,7 @@ def role(row: FoundString) -> str:
 
 
 def statement(discovery: Discovery) -> Iterator[str]:
-    """Yield sentences on the named strings, the shares that can be found, and rows of prefixes."""
+    """Yield sentences on the named strings, the detectable shares, and rows with prefixes."""
     below, number = discovery.num_below_crowd, len(discovery.found)
     crowd, reports = discovery.options.crowd, counted(discovery.num_reports, "report")
     if not number and not below:

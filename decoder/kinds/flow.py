@@ -37,7 +37,7 @@ APART = "two different cells"
 
 
 class Flows(KindDecoder):
-    """The decoder of flow metrics."""
+    """The decoder for flow metrics."""
 
     title = "Flows"
     purpose = "how many people of one cell are usually in another, with intervals"
@@ -74,7 +74,7 @@ class Flows(KindDecoder):
         )
 
     def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
-        """Decode all windows together, and the distance bands of each."""
+        """Decode all windows together, and the distance bands in each window."""
         each = [
             decode_flows(window, question.options, progress=question.progress) for window in windows
         ]
@@ -85,7 +85,7 @@ class Flows(KindDecoder):
         return series_result(whole, series, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """Return a map, the matrix of zones, distance bands and the table of flows."""
+        """Return a map, the zone matrix, the distance bands and the table of flows."""
         content = stored.json()
         view = flows_view(content, query)
         first, second = view["slots"]
@@ -103,7 +103,7 @@ KIND = Flows()
 
 
 def _summary(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the number of detected flows, the share that moved, and the largest flows."""
+    """Return the number of detected flows, the share of people who moved, and the largest flows."""
     names = ("origin", "destination", "estimate", "low", "high")
     detected = [row for row in content["flows"] if row["detected"]]
     names_kept = ("num_reports", "num_detected", "detected_share", "detectable_share", "own_cell",

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rappor_core.aggregate import Aggregate
 
 
-MAX_ROWS = 50  # of a table that is not the main one
+MAX_ROWS = 50  # the maximum for tables other than the main table
 
-# For each kind the module with its instance `KIND`, which is loaded at its first use.
+# For each kind, the module with its instance `KIND`, which is loaded at first use.
 DECODERS = {
     "string": "decoder.kinds.values",
     "category": "decoder.kinds.values",
@@ -40,21 +40,21 @@ DECODERS = {
 
 
 class KindDecoder:
-    """The decoder of a kind of metric."""
+    """The decoder for one kind of metric."""
 
     title = "Result"
-    purpose = "what the reports say"  # The result of a decoding, to follow the name of a job
-    members: frozenset[str] = frozenset()  # Further members of a job's specification
+    purpose = "what the reports say"  # What a decoding shows, to follow the name of a job
+    members: frozenset[str] = frozenset()  # Additional members of a job's specification
     operations: tuple[str, ...] = ("decode",)
-    schemas: tuple[TableSchema, ...] = ()  # The tables of a decoding, the main one first
-    published: tuple[str, ...] = ()  # The files of which a release can be made
-    unshared = ""  # Why viewers may not see its results; empty if they may
+    schemas: tuple[TableSchema, ...] = ()  # The tables of a decoding, the main table first
+    published: tuple[str, ...] = ()  # The files from which a release can be made
+    unshared = ""  # Why viewers may not see the kind's results; empty if they may
     command = "decode"  # The `rappor` command that writes the same files
     rows_apart = False  # results.json lacks the rows of the main table, which may be too many
     no_candidates = "the metric has no candidates"
 
     def check(self, question: Question) -> None:
-        """Reject options that would be ignored. Raises CandidatesError or DecodeError."""
+        """Raise CandidatesError or DecodeError if an option would be ignored."""
         if "candidates" not in self.members:
             if question.candidates != CandidateChoice():
                 raise CandidatesError(f"{self.no_candidates}: leave candidates out")
@@ -71,7 +71,7 @@ class KindDecoder:
 
         Args:
             counts: The aggregates of the window; for a location, those of every slot and level.
-            question: The question, which `check` has passed.
+            question: The question, which has passed `check`.
 
         Raises:
             RapporError: The counts, a file or the options are invalid.
@@ -132,7 +132,7 @@ class KindDecoder:
 
 
 def decoder_of(kind: object) -> KindDecoder:
-    """Return the decoder of a kind of metric. Raises DecodeError for an unknown kind."""
+    """Return the decoder for a metric kind. Raises DecodeError if the kind is unknown."""
     if not isinstance(kind, str) or kind not in DECODERS:
         raise DecodeError(f"kind {shown(kind)} has no decoder; {', '.join(DECODERS)} have one")
     decoder: KindDecoder = import_module(DECODERS[kind]).KIND
@@ -145,5 +145,5 @@ def has_candidates(kind: object) -> bool:
 
 
 def kinds_with(operation: str) -> tuple[str, ...]:
-    """Return the kinds of metric that have an operation."""
+    """Return the metric kinds that support an operation."""
     return tuple(kind for kind in DECODERS if operation in decoder_of(kind).operations)

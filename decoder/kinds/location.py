@@ -1,4 +1,4 @@
-"""The kind location: maps by slot and window, with shares of named areas, and their changes."""
+"""The kind location: maps by slot and window, shares of named areas, and changes."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -49,9 +49,9 @@ from rappor_core.risk import CROWD
 from rappor_core.sequence_risk import risk_text
 from rappor_core.tasks import run_tasks
 
-MAP, MAP_CHANGES = "map.json", "map_changes.json"  # drawn by the page's script
+MAP, MAP_CHANGES = "map.json", "map_changes.json"  # files that the page's script draws
 PICTURE = "density.svg"
-MAX_LISTED = 20  # warnings of a summary
+MAX_LISTED = 20  # the maximum number of warnings in a summary
 NO_CHANGE = "not distinguishable from no change"
 
 
@@ -63,7 +63,7 @@ class Maps:
     points: list[Point] = field(default_factory=list)
     base: BaseLayer = field(default_factory=BaseLayer)
     areas: list[AreaShares] = field(default_factory=list)  # One entry per map, in the same order
-    area_notes: tuple[str, ...] = ()  # Notes for readers of the shares of areas
+    area_notes: tuple[str, ...] = ()  # Notes for readers about the shares of areas
 
     def last(self) -> dict[str, Density]:
         """Return the last map of each slot."""
@@ -71,7 +71,7 @@ class Maps:
 
 
 class Locations(KindDecoder):
-    """The decoder of location metrics."""
+    """The decoder for location metrics."""
 
     title = "Maps"
     purpose = "maps of a location metric, by slot and window"
@@ -84,7 +84,7 @@ class Locations(KindDecoder):
     no_candidates = "a location has cells, not candidates"
 
     def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
-        """Map every slot and window of the counts; see `KindDecoder.decode`."""
+        """Map every slot and window in the counts; see `KindDecoder.decode`."""
         return map_result(make_maps(counts, question), question, counts[0])
 
     def compare(
@@ -98,7 +98,7 @@ class Locations(KindDecoder):
         return self.decode([*before, *after], question)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """Return maps drawn by a script; for pairs of places, tables only."""
+        """Return maps drawn by a script; for pairs of places, only tables."""
         del query
         content = stored.json()
         lead = f"{count(content['num_reports'])} reports"
@@ -143,7 +143,7 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
         for aggregates, density in zip(groups.values(), densities, strict=True):
             shares.append(area_shares(aggregates, density, areas))
             progress("areas", len(shares), len(densities))
-    if choices.region:  # all cells were fitted
+    if choices.region:  # all cells are fitted even so
         chosen = read_region(choices.region, densities[0].places)
         densities = [density.showing(chosen) for density in densities]
     return Maps(densities, points, base, shares, notes)
@@ -245,7 +245,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
 
 
 def _content(maps: Maps) -> dict[str, Any]:
-    """Return the contents of results.json: a summary of each map, and the changes of each slot."""
+    """Return the contents of results.json: a summary of each map, and the changes in each slot."""
     listed = [
         {
             "slot": density.location.slot,
@@ -280,7 +280,7 @@ def _content(maps: Maps) -> dict[str, Any]:
 
 
 def _printed(maps: Maps) -> tuple[Table, ...]:
-    """Return tables of each slot's last map and its changes, largest first, and of areas."""
+    """Return tables with each slot's last map and changes, largest first, and with areas."""
     tables = []
     for slot, one in maps.last().items():
         order = np.argsort(-one.shares, kind="stable")

@@ -19,7 +19,7 @@ from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
 
-_OPEN = ("lower", "upper")  # edges of a bin, None if it is open
+_OPEN = ("lower", "upper")  # the columns for the edges of a bin; None if the bin is open
 
 
 def _mark(edge: float | None, where: str, part: CurvePoint | Bin) -> Estimate:
@@ -85,7 +85,7 @@ MEANS = TableSchema(
     ),
 )
 _AS_TEXT = tuple(replace(column, type=ColumnType.TEXT) for column in MEANS.columns)
-MAX_LISTED = 20  # quantiles in a summary
+MAX_LISTED = 20  # the maximum number of quantiles in a summary
 _OF_PERIOD = {
     "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",
     "max": "largest number", "last": "last number",
@@ -93,7 +93,7 @@ _OF_PERIOD = {
 
 
 class Numbers(KindDecoder):
-    """The decoder of metrics of numbers."""
+    """The decoder for number metrics."""
 
     title = "Numbers"
     purpose = "curve, quantiles and mean of a metric of numbers"
@@ -109,7 +109,7 @@ class Numbers(KindDecoder):
         return numbers_result(decoding, question.options)
 
     def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
-        """Decode all windows together and each alone, and test for changes."""
+        """Decode all windows together and each window alone, and test for changes."""
         over_time = _over_time(decode_numbers_over_time(windows, question.options))
         return series_result(self.decode(windows, question), over_time, question.options)
 
@@ -143,7 +143,7 @@ KIND = Numbers()
 
 
 def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
-    """Return the result of a decoding of numbers with options."""
+    """Return the result of decoding a number metric."""
     number = decoding.number
     whose = "of devices" if decoding.with_data is None else "of devices with data"
     unit = f"{number.unit}, {whose}"

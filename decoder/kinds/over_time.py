@@ -49,7 +49,7 @@ SERIES = TableSchema(
 
 
 def difference_columns(kind: ColumnType) -> tuple[Column, ...]:
-    """Return the columns of a difference, its interval and its test."""
+    """Return the columns for a difference, its interval and its test."""
     return (
         Column("difference", kind, "Later minus earlier.", "change", shown=True),
         Column("std_error", kind, "Standard error of the difference."),
@@ -91,21 +91,21 @@ TREND = TableSchema(
                "smallest p of a change", shown=True),
     ),
 )  # fmt: skip
-MAX_LISTED = 20  # changes in a summary
-MAX_MARKS = 200  # differences in a picture
+MAX_LISTED = 20  # the maximum number of changes in a summary
+MAX_MARKS = 200  # the maximum number of differences in a picture
 MORE, LESS, UNCHANGED = "More", "Less", "No change shown"
 
 
 @dataclass(frozen=True)
 class SeriesFound:
-    """The estimates of a kind for windows, oldest first."""
+    """A kind's estimates for several windows, oldest first."""
 
     windows: Sequence[Aggregate | DecodedWindow]
     quantities: Sequence[str]
     # By window: columns `proportion`, `std_error`, `low`, `high`, one row per quantity
     shares: Sequence[Sequence[Any]]
     changes: Sequence[WindowChange]
-    means: Sequence[Mapping[str, Any]] = ()  # By window: its days, median and mean
+    means: Sequence[Mapping[str, Any]] = ()  # By window: the days, the median and the mean
     unit: str = ""  # The unit of the means
 
 
@@ -115,7 +115,7 @@ def days_of(window: Aggregate | DecodedWindow) -> dict[str, str]:
 
 
 def series_result(whole: Result, series: SeriesFound, options: DecodeOptions) -> Result:
-    """Return the result of a series, built around that of all windows together."""
+    """Return the result of a series, which extends the result for all windows together."""
     windows: list[dict[str, Any]] = [
         days_of(item) | {"reports": item.num_reports} for item in series.windows
     ]
@@ -179,7 +179,7 @@ def _surest(row: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def comparison(series: Result) -> Result:
-    """Return the result of a comparison from a series of two windows."""
+    """Convert the result of a series of two windows to the result of a comparison."""
     document, shares = series.content, shares_of(series.content)
     rows = []
     for row in document["changes"]:
@@ -203,7 +203,7 @@ def comparison(series: Result) -> Result:
 
 
 def _differences(rows: list[dict[str, Any]], query: TableQuery) -> dict[str, Any]:
-    """Return a page of differences and the axis of their picture, in percent of its width."""
+    """Return one page of differences and the axis of its picture, in percent of the width."""
     groups = (MORE, LESS, UNCHANGED)
     rows.sort(key=lambda item: (groups.index(item["group"]), *_surest(item)))
     table = page_of(rows, "string", query)
@@ -226,7 +226,7 @@ def series_page(stored: StoredResult, query: TableQuery) -> PageParts:
 
 
 def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
-    """Return the page of a comparison: changed quantities first, the most certain first."""
+    """Return the page of a comparison, with the most certain changes first."""
     content = stored.json()
     alpha, windows = content["alpha"], content["windows"]
     rows = []

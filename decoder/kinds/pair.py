@@ -62,11 +62,11 @@ ARMS = TableSchema(
         *difference_columns(ColumnType.POINTS),
     ),
 )
-MAX_LISTED = 20  # cells in a summary
+MAX_LISTED = 20  # the maximum number of cells in a summary
 
 
 class Pairs(KindDecoder):
-    """The decoder of pair metrics."""
+    """The decoder for pair metrics."""
 
     title = "Two values together"
     purpose = "two values of a pair metric together, and a test of independence"

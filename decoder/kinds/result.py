@@ -33,9 +33,9 @@ class Question:
     candidates: CandidateChoice = field(default_factory=CandidateChoice)
     options: DecodeOptions = field(default_factory=DecodeOptions)
     maps: MapOptions = field(default_factory=MapOptions)
-    crowd: int = DEFAULT_CROWD  # For a discovery: the minimum number of reports of a named string
+    crowd: int = DEFAULT_CROWD  # For a discovery, the minimum number of reports for a named string
     flows: FlowOptions = field(default_factory=FlowOptions)
-    by: str = ""  # The side of a pair that holds the arm of an experiment.
+    by: str = ""  # The side of a pair that contains the arm of an experiment.
     progress: Progress = silent
     note: Note = quiet
     executor: Executor | None = None  # runs the maps of slots; this process if None
@@ -47,13 +47,13 @@ class Result:
 
     content: dict[str, Any]  # Contents of results.json, as plain values
     summary: dict[str, Any]  # For lists of results; has `headline`, `num_reports` and `warnings`
-    tables: tuple[Table, ...]  # The main one first
+    tables: tuple[Table, ...]  # The main table first
     _: KW_ONLY
     manifest: dict[str, Any]  # Contents of manifest.json
     notes: tuple[str, ...] = ()  # Notes for readers, in order of importance
-    # Further files, as functions that write them
+    # Additional files, as functions that write them
     files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
-    # Further JSON files, for scripts of pages
+    # Additional JSON files, for the scripts of pages
     documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     printed: tuple[Table, ...] = ()  # Tables for the console; if empty, `tables`
 
@@ -65,8 +65,8 @@ class StoredResult:
     operation: str
     files: frozenset[str]
     read: Callable[[str], bytes]  # Returns the bytes of a file
-    own: bool = False  # The reader may see the whole list of candidates
-    address: str = ""  # Of the result in a service; "" for a page that is a file
+    own: bool = False  # Whether the reader may see the whole list of candidates
+    address: str = ""  # The result's address in a service; "" for a page that is a file
     documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # JSON files in memory
 
     def json(self, name: str = RESULTS) -> dict[str, Any]:
@@ -81,20 +81,20 @@ class StoredResult:
 class PageParts:
     """The parts of a result's page."""
 
-    template: str  # In `decoder/output/templates`
+    template: str  # A file in `decoder/output/templates`
     variables: Mapping[str, Any]
     lead: str = ""  # A sentence below the title
-    guarantee: str = ""  # The privacy guarantee of each device
-    map: bool = False  # The page draws a map
+    guarantee: str = ""  # The privacy guarantee for each device
+    map: bool = False  # Whether the page draws a map
 
 
 def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any) -> dict[str, Any]:
-    """Return the contents of manifest.json, independent of clock and machine.
+    """Return the contents of manifest.json, which do not depend on clock or machine.
 
     Args:
         counts: The decoded counts, or the decoding.
         options: The options of the decoding.
-        **more: Further entries of the kind, which override others.
+        **more: Additional entries for the kind, which override other entries.
     """
     params = counts.params
     cohorts = options.without_cohorts if isinstance(options, DecodeOptions) else ()

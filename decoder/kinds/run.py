@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from decoder.progress import Note, Progress
     from rappor_core.aggregate import Aggregate
 
-MAX_PAGE_ROWS = 1_000  # in a page that is a file
+MAX_PAGE_ROWS = 1_000  # the maximum in a page that is a file
 
 
 def kind_of(counts: Sequence[Aggregate]) -> KindDecoder:
@@ -47,7 +47,7 @@ def decode_counts(
     progress: Progress,
     note: Note,
 ) -> Result:
-    """Decode with the decoder of the metric's kind. Raises RapporError for invalid input.
+    """Decode with the decoder for the metric's kind. Raises RapporError if the input is invalid.
 
     Args:
         operation: `decode` with one group of counts; `series` with one group that has an aggregate
@@ -55,7 +55,7 @@ def decode_counts(
         counts: The groups.
         question: The question.
         progress: A callback, called with (stage, done, total).
-        note: A callback, called with a sentence about omitted or used input.
+        note: A callback, called with a sentence about input that was skipped or used.
     """
     kind = kind_of(counts[0])
     if operation not in kind.operations:
@@ -100,7 +100,7 @@ def write_result(
 ) -> tuple[Path, ...]:
     """Write all files of a result or none; the same input produces the same bytes.
 
-    Files of an earlier result in the folder that are not in this one are deleted.
+    Files from an earlier result in the folder are deleted unless this result replaces them.
 
     Args:
         result: The result.
@@ -114,7 +114,7 @@ def write_result(
         The paths of the files.
 
     Raises:
-        OutputError: A file cannot be written, or an old one cannot be deleted.
+        OutputError: A file cannot be written, or an old file cannot be deleted.
     """
     stored, files = in_memory(result, operation), _tables(result)
     for name, document in stored.documents.items():
@@ -144,7 +144,7 @@ def replace_files(
 
 
 def in_memory(result: Result, operation: Operation) -> StoredResult:
-    """Return a result as its page reads it, without writing files."""
+    """Return a result in the form that its page reads, without writing files."""
     names = frozenset({*_tables(result), *result.documents, *result.files, RESULTS, MANIFEST, PAGE})
     manifest = finite(result.manifest | {"operation": operation, "files": sorted(names)})
     documents = {RESULTS: result.content, MANIFEST: manifest, **result.documents}
@@ -171,7 +171,7 @@ def page_parts(kind: KindDecoder, stored: StoredResult, query: TableQuery) -> Pa
         return replace(parts, guarantee=risk_text(Metric.from_dict(manifest["definition"])))
     epsilons = (manifest[name] for name in ("epsilon_one", "epsilon_infinity"))
     once, ever = (rise_text(math.inf if epsilon is None else epsilon) for epsilon in epsilons)
-    promised = (  # for google/rappor's files, which contain no caps
+    promised = (  # not for google/rappor's files, which contain no caps
         f"About a device's value, by one report {once}; by everything that it ever sends about one "
         f"value {ever}."
     )

@@ -1,4 +1,4 @@
-"""The kinds string, category and boolean: how frequent the values of a list are."""
+"""The kinds string, category and boolean: the frequencies of the values in a list."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -107,11 +107,11 @@ PRINTED = TableSchema(
         Column("note", ColumnType.TEXT, "Why the interval reaches 0."),
     ),
 )  # fmt: skip
-MAX_LISTED = 20  # values in a summary
+MAX_LISTED = 20  # the maximum number of values in a summary
 
 
 class Values(KindDecoder):
-    """The decoder of strings, categories and booleans."""
+    """The decoder for strings, categories and Boolean values."""
 
     title = "Frequencies"
     purpose = "which values are how frequent in one window"
@@ -135,7 +135,7 @@ class Values(KindDecoder):
         return values_series(series, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """Return detected values with a picture, or every candidate, and the fit's diagnostics."""
+        """Return detected values (with a picture) or all candidates, and the fit's diagnostics."""
         content, manifest = stored.json(), stored.json(MANIFEST)
         if query.all and stored.own:
             named = replace(query, sort=query.sort.replace("share", "estimate"))
@@ -166,7 +166,7 @@ def values_series(series: Series, options: DecodeOptions) -> Result:
 
 
 def decoding_result(decoding: Decoding) -> Result:
-    """Return the result of a decoding of a list."""
+    """Return the result of decoding with a list."""
     content, rows = decoding_content(decoding), decoding.detected
     total, options = decoding.summary.num_reports, decoding.options
     keys = ("value", "share", "std_error", "low", "high", "p_value", "p_adjusted")
@@ -281,7 +281,7 @@ def _candidate_table(decoding: Decoding) -> Table:
 
 
 def chosen_candidates(counts: Aggregate, question: Question) -> Candidates:
-    """Return the chosen list, or the metric's own values. Raises CandidatesError."""
+    """Return the chosen list, or the metric's own values. Raises CandidatesError if invalid."""
     choice = question.candidates
     if choice.map_file:
         return read_map(choice.map_file, counts.params)

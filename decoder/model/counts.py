@@ -42,7 +42,7 @@ class Observed:
         return int(cohorts * (num_bits - self.noise.symbols))
 
     def repeated(self, repetition: float) -> Observed:
-        """Return the same counts with another repetition rho >= 1 of the reports."""
+        """Return the same counts with a different repetition rho >= 1 of the reports."""
         return replace(self, noise=replace(self.noise, repetition=repetition))
 
     def noise_of(self, shares: Floats) -> Floats:
@@ -100,7 +100,7 @@ def repetition(aggregate: Aggregate, repeats: float | None) -> float:
     definition = aggregate.definition
     if "max_reports_per_period" not in definition:
         return 1.0
-    periods = 1  # the number that the window touches, if its days are known
+    periods = 1  # the number of periods that the window overlaps, if its days are known
     if aggregate.first_day is not None and aggregate.last_day is not None:
         days = (aggregate.last_day - aggregate.first_day).days + 1
         length = PERIOD_DAYS[str(definition.get("period", "day"))]

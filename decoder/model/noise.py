@@ -13,7 +13,7 @@ from decoder.numerics.bit_tensor import Positions, block_pair_sums, scatter_sums
 from decoder.typing import Floats
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
-MIN_VARIANCE = 1e-6  # of a report bit; only probabilities of 0 and 1 have a smaller one
+MIN_VARIANCE = 1e-6  # of a report bit; only the probabilities 0 and 1 have a smaller variance
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class BitNoise:
 
     @property
     def gap(self) -> float:
-        """q_star - p_star = (p1 - q1)(p2 - q2), the increase of a report's mean by a set bit."""
+        """q_star - p_star = (p1 - q1)(p2 - q2), by which a set bit raises a report bit's mean."""
         return self.q_star - self.p_star
 
     def mirrored(self) -> BitNoise:
@@ -53,13 +53,13 @@ class BitNoise:
         )
 
     def within(self, bit: int) -> float:
-        """Return the variance drawn anew in every report, for a true `bit`."""
+        """Return the variance from each report's fresh randomness, for a true `bit`."""
         keep = self.keep_one if bit else self.keep_zero
         one, zero = self.show_one * (1 - self.show_one), self.show_zero * (1 - self.show_zero)
         return keep * one + (1 - keep) * zero
 
     def between(self, bit: int) -> float:
-        """Return the variance of the permanent bit, which is drawn once per device."""
+        """Return the variance from the permanent bit, which is drawn once per device."""
         keep = self.keep_one if bit else self.keep_zero
         return keep * (1 - keep) * (self.show_one - self.show_zero) ** 2
 
@@ -101,7 +101,7 @@ class RandomString:
 
     @cached_property
     def mean(self) -> float:
-        """The probability a in (0, 1) that a random string sets a given bit."""
+        """The probability, in (0, 1), that a random string sets a given bit."""
         return 1 - self._none_of(1)
 
     @cached_property
@@ -133,7 +133,7 @@ class RandomString:
 
 @dataclass(frozen=True)
 class CohortNoise:
-    """The covariance of each cohort's debiased bit shares about the population's shares."""
+    """The covariance of each cohort's debiased bit shares around the population's shares."""
 
     bits: BitNoise
     random: RandomString
@@ -147,7 +147,7 @@ class CohortNoise:
         return max(1.0 + (ratio * now - once) / (self.typical(2.0) - once), 1.0)
 
     def typical(self, repetition: float) -> float:
-        """Return N_j times the variance of a bit of mean share; linear in the repetition."""
+        """Return N_j times the variance of a bit with mean share; linear in the repetition."""
         share = np.array([self.random.mean])
         mechanism = float(self.bits.mechanism_variance(share, repetition)[0])
         return mechanism + repetition * self.random.variance

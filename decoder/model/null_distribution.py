@@ -19,7 +19,7 @@ from decoder.typing import Floats
 
 FEW_COHORTS = 31  # the maximum for the exact distribution; with more cohorts, sums are smooth
 _MAX_SETS = 20_000  # sets of bits that a string may set in a cohort
-_BINS = 16_384  # of the grid, over the whole range of the score
+_BINS = 16_384  # of the grid, over the full range of the score
 _LOST = 1e-11  # a smaller probability from a convolution is rounding
 _SAME = 1e-9  # sums closer than this, in standard deviations, are equal
 _TILTS = np.geomspace(0.3, 60, 40)
@@ -43,7 +43,7 @@ class NullTail:
         return _extended(z, self.scores, self.deviates)
 
     def score(self, deviate: Floats) -> Floats:
-        """Return the scores of normal deviates: the inverse of `deviate`."""
+        """Return the scores for normal deviates; the inverse of `deviate`."""
         return _extended(deviate, self.deviates, self.scores)
 
 
@@ -63,7 +63,7 @@ def null_tail(residual: Floats, random: RandomString) -> NullTail:
         return _tail(scores, -ndtri(np.minimum(reached, _ALMOST_SURE)))
     s = np.concatenate([-_TILTS[::-1], _TILTS])
     parts = s, *_cumulants(residual / scale, random, s)
-    # r* = w + log(v / w) / w at x = K'(s), without points at the end of the range of the sum
+    # r* = w + log(v / w) / w at x = K'(s), without points at the end of the sum's range
     s, K, x, curvature = (part[parts[3] > _MIN_VARIANCE] for part in parts)
     w, v = np.sign(s) * np.sqrt(2 * (s * x - K)), s * np.sqrt(curvature)
     return _tail(x, w + np.log(v / w) / w)
@@ -133,7 +133,7 @@ def _listed_tail(residual: Floats, random: RandomString) -> tuple[Floats, Floats
         odds.append(np.full(len(sets), stirling2(h, size) * factorial(size) / float(k) ** h))
     sums, chances = np.concatenate(parts, axis=1), np.concatenate(odds)
     sums = sums - random.mean * residual.sum(axis=1, keepdims=True)
-    if cohorts == 1:  # at the sums themselves, after merging those that differ by rounding
+    if cohorts == 1:  # at the sums themselves, after merging sums that differ only by rounding
         order = np.argsort(sums[0], kind="stable")
         atoms, chances = sums[0][order], chances[order]
         spread = float(np.sqrt((chances * atoms**2).sum()))

@@ -14,14 +14,14 @@ from scipy.special import log_ndtr, ndtr
 
 from decoder.typing import Floats
 
-_FIRST_BUMP = 0.4  # of the median standard error; smaller shares cannot be told apart from 0
+_FIRST_BUMP = 0.4  # of the median standard error; smaller shares are indistinguishable from 0
 _RATIO = 1.35
 _WIDTH = 0.17
 _TOP = 1.1  # times the largest estimate
 _MAX_BUMPS = 64
 _TINY = 1e-300
 _SURELY_ABOVE = 6.0  # standard deviations above which the chance of a share below 0 is rounding
-_ROWS = 10_000  # candidates processed at once, to bound memory and stay in the cache
+_ROWS = 10_000  # candidates per batch, to limit memory and fit in the cache
 
 
 class Posterior(NamedTuple):
@@ -36,7 +36,7 @@ class Posterior(NamedTuple):
 class SharePrior:
     """A prior of shares."""
 
-    weights: Floats  # (G+1,), the first for 0
+    weights: Floats  # (G+1,); the first weight is for 0
     centers: Floats  # Of the bumps, (G,)
 
     @property
@@ -98,7 +98,7 @@ def lowest_bump(std_errors: Floats) -> float:
 
 
 def flat_prior(centers: Floats) -> SharePrior:
-    """Return the initial prior of a fit: 0 and the bumps share the mass equally."""
+    """Return the initial prior for a fit, with equal mass on 0 and each bump."""
     half = np.full(len(centers), 0.5 / len(centers))
     return SharePrior(np.concatenate([[0.5], half]), centers)
 
@@ -117,8 +117,8 @@ def fit_weights(
 def improved(weights: Floats, rows: Floats, counts: Floats, steps: int) -> Floats:
     """Run EM steps on the weights of one list, (G+1,), or of R lists, (G+1, R).
 
-    `rows` are those of `likelihoods`, (M, G+1); `counts` are the counts of each row, (M,) or (M,
-    R)."""
+    `rows` (M, G+1) are from `likelihoods`; `counts` are the counts of each row, (M,) or (M, R).
+    """
     for _ in range(steps):
         scaled = counts / (rows @ weights)
         weights = weights * (rows.T @ scaled)
@@ -140,12 +140,12 @@ def likelihoods(prior: SharePrior, estimates: Floats, std_errors: Floats, null_z
     means = np.concatenate([[0.0], prior.centers])
     variances = std_errors[:, None] ** 2 + (_WIDTH * means) ** 2
     squares = (estimates[:, None] - means) ** 2 / variances
-    # If the deviate of the test and estimate / error disagree, use the one nearer to 0: otherwise
-    # a bump below the error would explain a value that only the test calls unusual.
+    # If the deviate of the test and estimate / error disagree, use the value nearer to 0: otherwise
+    # a bump below the error would explain a value that is unusual only by the test.
     squares[:, 0] = np.minimum(null_z**2, squares[:, 0])
     logs = -0.5 * (squares + np.log(variances))
-    # Include the chance that a share is above 0 given its bump and estimate: otherwise a bump far
-    # wider than the error would explain an estimate far below 0 as a negative share.
+    # Include the probability that a share is above 0 given its bump and estimate: otherwise a bump
+    # far wider than the error would explain an estimate far below 0 as a negative share.
     below = estimates < 0
     bump_means, variances = prior.given_bumps(estimates[below], std_errors[below])
     deviates = bump_means / np.sqrt(variances)

@@ -28,19 +28,19 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
 ANY_DATA = "any data"
-MEAN = "mean"  # the prefix of the names of quantities other than shares
+MEAN = "mean"  # the prefix of names of quantities other than shares
 
 
 @dataclass(frozen=True)
 class NumberChange(WindowChange):
     """All changes between two windows: shares at or above an edge, "any data", or "mean"."""
 
-    p_any: float  # P-value of no change at any edge
+    p_any: float  # P-value for no change at any edge
 
 
 @dataclass(frozen=True)
 class NumberSeries:
-    """Decoded windows, oldest first, with changes to the next one, and from first to last."""
+    """Decoded windows, oldest first, with changes to the next window, and from first to last."""
 
     windows: tuple[NumberDecoding, ...]
     changes: tuple[NumberChange, ...]
@@ -73,7 +73,7 @@ def decode_numbers_over_time(
 def compare_numbers(
     before: Aggregate, after: Aggregate, options: DecodeOptions | None = None
 ) -> NumberChange:
-    """Estimate the changes of the shares at or above each cut, and of the mean if it is asked.
+    """Estimate the changes in the shares at or above each cut, and in the mean if requested.
 
     Args:
         before: The earlier window.
@@ -133,15 +133,15 @@ def _factor(
     sides: Sequence[tuple[CutCounts, Survival]],
     mechanism: TwoRoundMechanism,
 ) -> tuple[float, float]:
-    """Return kappa of differences and its degrees of freedom: measured, or the larger bound."""
+    """Return kappa for differences and its degrees of freedom, measured or as the larger bound."""
     if max(curve.counts.symbols.shape[1] for _, curve in sides) > 2:
-        return 1.0, math.inf  # one report per device lifetime: windows share none
+        return 1.0, math.inf  # with one report per device lifetime, windows share no noise
     with np.errstate(divide="ignore"):
         weights = np.where(np.isfinite(variances), 1 / variances, 0.0)
     measured = replicate_factor(differences, weights)
     if measured is None:
         return max(curve.kappa for _, curve in sides), math.inf
-    # no repetition removes the noise that each report draws anew; its maximum is 1/4
+    # repetition does not remove each report's fresh noise; its maximum variance is 1/4
     least = 4 * mechanism.p2 * mechanism.q2 / PROBABILITY_SCALE**2
     return max(least, measured[0]), measured[1]
 

@@ -1,4 +1,4 @@
-"""`decode_numbers`: the curve, quantiles and mean from an aggregate of a number metric."""
+"""`decode_numbers`, which estimates curve, quantiles and mean from a number metric's aggregate."""
 
 import math
 from itertools import pairwise
@@ -24,15 +24,15 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.number import Number
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-MANY = 0.01  # warn if a larger part of devices is clipped at the top
-STRENGTHS = np.geomspace(0.03, 3e4, 16)  # of the prior: the inverse variance
+MANY = 0.01  # warn if a larger fraction of devices is clipped at the top
+STRENGTHS = np.geomspace(0.03, 3e4, 16)  # the prior's strengths, as inverse variances
 MAX_STEPS = 60
 TOLERANCE = 1e-6
-RIDGE = 1e-4  # of cells outside the chain
+RIDGE = 1e-4  # the precision of cells outside the chain
 
 
 def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -> NumberDecoding:
-    """Estimate the distribution of the numbers of a window.
+    """Estimate the distribution of the numbers in a window.
 
     Args:
         aggregate: The aggregate of a metric of kind `number`, with its definition.
@@ -40,7 +40,7 @@ def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -
             stored for tests of changes.
 
     Raises:
-        DecodeError: The metric is of another kind, or questions have no reports.
+        DecodeError: The metric is of a different kind, or questions have no reports.
     """
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
@@ -79,14 +79,14 @@ def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, 
     band_low, band_high = curve.band(level)
     questions = np.eye(size)
     each = [of_those_with_data(curve, question, 0.0, level) for question in questions]
-    if first:  # among devices with data: intervals of a quotient, joint by Bonferroni
+    if first:  # among devices with data, intervals are for a quotient, joint by Bonferroni
         joint = 1 - (1 - level) / (size - first)
         wide = [of_those_with_data(curve, question, 0.0, joint) for question in questions]
         low, high = np.clip([(interval.low, interval.high) for interval in each], 0, 1).T
         band_low, band_high = np.clip([(interval.low, interval.high) for interval in wide], 0, 1).T
         band_low = np.maximum.accumulate(band_low[::-1])[::-1]
         band_high = np.minimum.accumulate(band_high)
-    tail = np.cumsum(fitted[::-1])[::-1]  # share of a cell and all above it
+    tail = np.cumsum(fitted[::-1])[::-1]  # the share of a cell and all cells above it
     whole = tail[1] if first else 1.0
     return tuple(
         CurvePoint(
@@ -134,7 +134,7 @@ def _fitted_quantile(number: Number, fitted: Floats, share: float) -> float | No
     first = first_edge(number)
     edges = np.array(number.asked[first:])
     inside = fitted[first:] / fitted[first:].sum()
-    below = np.cumsum(inside)  # share below each edge, then all
+    below = np.cumsum(inside)  # the share below each edge, then the total
     j = int(np.searchsorted(below, share))
     if number.ask == "mean" or j >= len(edges) or (j == 0 and number.negative):
         return None

@@ -38,7 +38,7 @@ class CurvePoint:
     high: float
     band_low: float  # Lower end that is valid for all edges together
     band_high: float
-    fitted: float  # Of the best-fit curve, a guess
+    fitted: float  # From the best-fit curve, without guarantee
     reports: int
 
 
@@ -64,7 +64,7 @@ class Quantile:
     share: float
     low: float | None
     high: float | None
-    fitted: float | None  # Of the best-fit curve, a guess
+    fitted: float | None  # From the best-fit curve, without guarantee
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Mean:
     """The mean of the numbers of devices with data, each clipped to `clipped_to`.
 
     If devices without data count as zero, the mean is unbiased and may by chance be outside
-    `clipped_to`. The edges may leave the mean open; then the estimate is the middle of its bounds.
+    `clipped_to`. If the edges do not determine the mean, the estimate is the middle of its bounds.
     """
 
     estimate: float
@@ -81,7 +81,7 @@ class Mean:
     high: float
     least: float  # Lower bound of the estimate
     most: float
-    geometric: bool  # The mean is of logarithms
+    geometric: bool  # Whether the mean is a geometric mean
     clipped_to: tuple[float, float]
     at_or_above_top: Interval  # The share that was clipped at the top
 
@@ -94,14 +94,14 @@ class NumberDecoding(DecodedWindow):
     level: float
     alpha: float
     repetition: float  # A bound of the repetition
-    kappa: float  # Measured by replicates, as is `freedom` (`Survival`)
+    kappa: float  # Measured from replicates, as is `freedom` (`Survival`)
     freedom: float
     with_data: Interval | None  # Set if "no data" is an answer `apart`; all else is of these
     curve: tuple[CurvePoint, ...]
     bins: tuple[Bin, ...]
     quantiles: tuple[Quantile, ...]
     mean: Mean | None
-    fitted: Floats  # Shares of all cells, no data first, of sum 1
+    fitted: Floats  # The shares of all cells ("no data" first), which sum to 1
     warnings: tuple[str, ...]
 
 
@@ -124,13 +124,13 @@ def of_those_with_data(curve: Survival, weights: Floats, constant: float, level:
 
 
 def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int]:
-    """Return the last questions from below and from above that the tests of a quantile reject.
+    """Return the last questions, from below and from above, that the tests for a quantile reject.
 
     The first is the highest question whose cut the quantile reaches, -1 for none; the second is the
-    lowest one whose cut it does not reach, K for none. Going down from the highest question, "no
+    lowest question whose cut it does not reach, K for none. Downward from the highest question, "no
     more than `share` is below it" is tested by the pooled score of the question and its lower
-    neighbors, until it is not rejected; going up from the lowest likewise. The tests are nested, so
-    the sequence needs no correction; the three pools do.
+    neighbors, until it is not rejected; and likewise upward from the lowest. The tests are nested,
+    so the sequence needs no correction, but the three pools do.
 
     Args:
         curve: The curve of all devices.
@@ -208,7 +208,7 @@ def mean_of(curve: Survival, level: float) -> Mean | None:
 
 
 def strata_weights(number: Number) -> Floats:
-    """Return the widths of the strata on the scale of the mean, 0 for other questions, (K,)."""
+    """Return the widths (K,) of the strata on the mean's scale; 0 for other questions."""
     ends = np.log(number.edges) if number.scale == "log" else np.array(number.edges)
     weights = np.zeros(len(number.asked))
     first = first_edge(number)

@@ -17,18 +17,18 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number import Number
 
-ADDED = 4.0  # random reports added for the variance of small counts
+ADDED = 4.0  # random reports added to stabilize the variance of small counts
 
 
 @dataclass(frozen=True)
 class CutCounts:
-    """Counts of the reports of a window, by replicate and question (K questions of the metric)."""
+    """The report counts in a window, by replicate and by question (K questions)."""
 
     number: Number
     spread: float  # d, the excess rate of a true report over any lie
     offset: Floats  # a_u, the rate of "at or above" if no number is, (K,)
-    reports: Floats  # Of the cohort that asks the question, (R, K)
-    above: Floats  # Of those, the reports "at or above", (R, K)
+    reports: Floats  # The reports of the cohort that answers the question, (R, K)
+    above: Floats  # The number of these reports that say "at or above", (R, K)
     symbols: Floats  # Reports by symbol of each set of cohorts with the same cuts, (sets, g)
     lie: float  # P(each other symbol)
 
@@ -61,8 +61,8 @@ class Survival:
     shares: Floats
     covariance: Floats
     reports: Floats
-    kappa: float  # Variance factor over independent reports, measured by replicates or a bound
-    freedom: float  # Of that measurement; infinite for a bound
+    kappa: float  # Variance relative to independent reports, measured from replicates or a bound
+    freedom: float  # The degrees of freedom of kappa; infinite for a bound
 
     def quantile(self, tail: float) -> float:
         """Return the upper quantile of (estimate - truth) / error for probability `tail`."""
@@ -141,7 +141,7 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
             rates, kappa, freedom = plain, max(1.0, measured[0]), measured[1]
     # The covariance of independent reports: multinomial within a set of cuts, 0 between sets.
     questions = np.arange(len(rates))
-    later = np.maximum(questions[:, None], questions)  # "above both" is above the later
+    later = np.maximum(questions[:, None], questions)  # "above both" means above the later cut
     covariance = (rates[later] - rates[:, None] * rates[None, :]) / reports[:, None]
     covariance[questions[:, None] % counts.stride != questions % counts.stride] = 0.0
     covariance = kappa * (covariance / counts.spread**2)
@@ -149,7 +149,7 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
 
 
 def replicate_factor(parts: Floats, weights: Floats) -> tuple[float, float] | None:
-    """Estimate the variance factor of replicates over independent reports, and its freedom.
+    """Estimate the variance of replicates relative to independent reports, and its freedom.
 
     Returns None if no question has two cohorts.
 

@@ -11,7 +11,7 @@ from scipy import linalg, sparse
 
 from decoder.typing import Floats, Indices
 
-_FULL = 0.2  # with a larger part of nonzero entries, dense algebra is faster
+_FULL = 0.2  # with a larger fraction of nonzero entries, dense algebra is faster
 
 
 class Arrowhead:
@@ -34,7 +34,7 @@ class Arrowhead:
         inverse = np.linalg.inv(self._block_values)
         place = np.arange(size * count).reshape(size, count).T
         rows, columns = np.repeat(place, size, axis=1), np.tile(place, (1, size))
-        # the inverse of the blocks alone; entries of border and blocks times it, (b, q Z)
+        # the inverse of the blocks alone, and the border entries times this inverse, (b, q Z)
         self._block_inverse = sparse.csr_array((inverse.ravel(), (rows.ravel(), columns.ravel())))
         self._reach = self._between @ self._block_inverse
 

@@ -24,7 +24,7 @@ Positions: TypeAlias = NDArray[np.integer[Any]]
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _CHUNKS_PER_THREAD = 4
-_WORTH_A_THREAD = 1 << 18  # with fewer look-ups, starting threads takes longer than the sums
+_WORTH_A_THREAD = 1 << 18  # with fewer look-ups, starting threads would take longer than the sums
 _TILE = 8  # rows of a matrix of any size that fit in the cache together
 _PAIRS_A_LOOK_UP = 16  # cached pairs of set bits that cost as much as one look-up
 
@@ -64,7 +64,7 @@ def position_type(num_bits: int) -> np.dtype[Any]:
 
 
 def mark_repeated(positions: Positions, num_bits: int) -> Positions:
-    """Replace positions (M, m, h) that repeat an earlier hash by the sentinel k, in place."""
+    """Replace positions (M, m, h) that repeat an earlier hash with the sentinel k, in place."""
     num_hashes = positions.shape[2]
     for later in range(1, num_hashes):
         repeated = positions[:, :, :later] == positions[:, :, later : later + 1]
@@ -185,7 +185,7 @@ def _pair_scatter(low: int, high: int, rows: Any, hashes: int, weights: Any, pad
 
 @compiled
 def mirror(matrix: Any) -> None:
-    """Copy the part below the diagonal of a square matrix above it, in tiles that stay cached."""
+    """Mirror the lower triangle of a square matrix to the upper triangle, in cached tiles."""
     for top in range(0, matrix.shape[0], _TILE):
         for left in range(0, top + 1, _TILE):
             for a in range(top, min(top + _TILE, matrix.shape[0])):
@@ -221,5 +221,5 @@ def one_thread() -> Any:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Return the loaded libraries; cached, since the search takes longer than a small fit."""
+    """Return the loaded libraries; cached, because the search takes longer than a small fit."""
     return ThreadpoolController()

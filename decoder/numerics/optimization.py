@@ -8,7 +8,7 @@ import numpy as np
 from decoder.typing import Floats
 
 _MEMORY = 20
-_ENOUGH = 1e-4  # the required part of the decrease that the slope predicts (Armijo)
+_ENOUGH = 1e-4  # the required fraction of the decrease that the slope predicts (Armijo)
 _HALVINGS = 30
 
 
@@ -21,7 +21,7 @@ def descend(
 ) -> tuple[Floats, float, int]:
     """Find a minimum by L-BFGS (Nocedal and Wright 2006, section 7.2) from a given metric.
 
-    SciPy's version starts from the identity; a good metric needs a tenth of the steps.
+    SciPy's version starts from the identity; with a good metric, a tenth of the steps is enough.
 
     Args:
         objective: A function that returns the value, which may be infinite, and the gradient.
@@ -32,7 +32,7 @@ def descend(
         steps: The maximum number of steps.
 
     Returns:
-        The point, the value there, and the number of steps.
+        The minimum, its value, and the number of steps.
     """
     at, (value, slope) = start, objective(start)
     pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)

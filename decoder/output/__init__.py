@@ -1,1 +1,1 @@
-"""Output files: CSV, JSON, HTML, SVG, PNG and GeoJSON of decodings, series and maps."""
+"""Output files: CSV, JSON, HTML, SVG, PNG and GeoJSON for decodings, series and maps."""

@@ -32,14 +32,14 @@ _EARTH_KM = 6371.0
 _PIXELS, _MAX_CITIES = 1_500, 300  # per view
 _FILLED = ("land", "lakes")
 _LINES = ("coast", "borders", "rivers")
-MAX_CORNERS = 300_000  # about 5 MB of page
+MAX_CORNERS = 300_000  # about 5 MB in a page
 MAX_NAME = 60
-FAR = 60.0  # km: a more distant city does not help to find a cell
+FAR = 60.0  # km; a more distant city does not help to locate a cell
 _COMPASS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
             "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
-PLACES = 5  # decimals of a degree: a meter
-UNIT = 1e-7  # shares are whole multiples: a third of the text, a tenth of the time
-_AROUND = 5.0  # width of the drawn land and water over that of the map's cells
+PLACES = 5  # decimals of a degree, or a meter
+UNIT = 1e-7  # shares are whole multiples, for a third of the text and a tenth of the time
+_AROUND = 5.0  # width of the drawn land and water, relative to the map's cells
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 @dataclass(frozen=True)
 class BaseLayer:
-    """The lines, areas and points of a file, each [longitude, latitude], with names."""
+    """The lines, areas and points in a file, each [longitude, latitude], with names."""
 
     lines: list[Line] = field(default_factory=list)
     areas: list[tuple[str, list[Line]]] = field(default_factory=list)
@@ -227,7 +227,7 @@ def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = 
 
 
 def _add(layer: BaseLayer, name: str, geometry: Any) -> None:
-    """Add a shapely geometry part by part; None and empty ones have no corner to draw."""
+    """Add a shapely geometry part by part; None and empty geometries have nothing to draw."""
     if not geometry:
         return
     for part in getattr(geometry, "geoms", ()):
@@ -281,7 +281,7 @@ def _shifted(line: Sequence[Sequence[float]], moved: Callable[[float], float]) -
 
 
 def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[Line]]:
-    """Return the rings of each area, [longitude, latitude], with the map's longitudes."""
+    """Return the rings of each area, [longitude, latitude], in the map's longitudes."""
     parts = ([geometry["coordinates"]] if geometry["type"] == "Polygon" else geometry["coordinates"]
              for geometry in areas.geometries)  # fmt: skip
     return [[_shifted(ring, moved) for part in some for ring in part] for some in parts]

@@ -14,8 +14,8 @@ Corners = tuple[tuple[float, float], ...]
 Shares = tuple[float, float, float]  # share, low, high
 Value = TypeVar("Value")
 
-MAX_SIDE = 20  # values of each side of a heat map
-MAX_LABEL = 300  # letters; the page truncates at the width
+MAX_SIDE = 20  # the maximum number of values per side of a heat map
+MAX_LABEL = 300  # characters; the page truncates at its width
 _LABEL_WIDTH = 65  # minimum width of a label on an axis of a plot
 
 
@@ -30,7 +30,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of the values from `low` to `high`, drawn from `start` to `end`."""
+    """An axis for values from `low` to `high`, drawn from `start` to `end`."""
 
     low: float
     high: float
@@ -70,12 +70,12 @@ class Frame:
 
 TIME = Frame(420, 170, left=56, right=410, top=12, bottom=144)  # for windows
 WIDE = Frame(860, 320, left=64, right=844, top=12, bottom=274)  # for a distribution
-NARROW = Frame(330, 320, left=64, right=314, top=12, bottom=274)  # the same, for phones
+NARROW = Frame(330, 320, left=64, right=314, top=12, bottom=274)  # for a distribution, on phones
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A point or the top of a bar, the number of its title, and the ends of its interval."""
+    """A point or the top of a bar, with its title's number and the ends of its interval."""
 
     number: int
     x: float
@@ -96,12 +96,12 @@ class Plot:
     lines: tuple[tuple[Mark, ...], ...] = ()
     bands: tuple[Corners, ...] = ()
     bar_width: float = 0.0
-    titles: tuple[str, ...] = ()  # Of its marks; empty if the template has them
+    titles: tuple[str, ...] = ()  # The titles of its marks; empty if the template has them
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A share in a column: its label on the axis, its title, and a guess at its true value."""
+    """A share in a column: its axis label, its title, and the best-fit value."""
 
     label: str
     title: str
@@ -139,8 +139,8 @@ def estimate_plots(
 
     Args:
         estimates: One estimate per column.
-        band: The low and high end for each column. With a band the guesses are a line, otherwise
-            bars.
+        band: The low and high end for each column. With a band, best-fit values form a line,
+            otherwise bars.
     """
     largest = (
         1.0

@@ -15,7 +15,7 @@ from decoder.results.tables import Detected
 from decoder.tables.format import count, fraction, interval, p_text, percent, short
 from decoder.tables.paging import TablePage
 
-MAX_MARKS = 60  # rows in the picture
+MAX_MARKS = 60  # the maximum number of rows in the picture
 
 
 def decoding_view(

@@ -25,8 +25,8 @@ KM_A_DEGREE = 111.2
 NOT_APART = "not distinguishable from zero"
 NONE_DETECTED = "No cell is detected"
 MAP_APART = "map_share, drawn towards other cells, lies outside the interval"
-_MAX_NAMED = 4  # windows named in a warning
-DECIMALS = 6  # of a degree, a tenth of a meter
+_MAX_NAMED = 4  # the maximum number of windows named in a warning
+DECIMALS = 6  # of a degree, for a tenth of a meter
 UNLISTED = "unlisted"
 _NUMBERS = ("map_share", "estimate", "std_error", "low", "high")
 _TEXT, _SHARE, _DAY = ColumnType.TEXT, ColumnType.SHARE, ColumnType.DAY
@@ -111,7 +111,7 @@ AREAS = TableSchema(
 
 
 def geometry(outline: Sequence[Point]) -> dict[str, Any]:
-    """Return a convex outline as a Polygon, counter-clockwise, or in parts across 180 degrees."""
+    """Return a convex outline as a counter-clockwise Polygon, split at 180 degrees if needed."""
     parts = []
     for turn in (-360, 0, 360):
         ring = np.array(outline)[:, ::-1] + np.array([turn, 0.0])
@@ -133,7 +133,7 @@ def cell_geometries(maps: Sequence[Density]) -> list[dict[str, Any] | None]:
 
 
 def density_table(maps: Sequence[Density]) -> Any:
-    """Return the table of maps: one row per map and cell, and one for all cells not shown."""
+    """Return the table of maps: one row per map and cell, and one row for all cells not shown."""
     places = maps[0].places
     centers: list[tuple[float | None, float | None]] = [(None, None)] * len(places.shown)
     if not places.pairs:
@@ -197,7 +197,7 @@ def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
 
 
 def _six_digits(values: Floats) -> list[float]:
-    """Round shares to 6 digits; raise DecodeError for non-finite ones, which JSON lacks."""
+    """Round shares to 6 digits; raise DecodeError if any is not finite, as JSON requires."""
     if not np.isfinite(values).all():
         raise DecodeError("a share of the map is not finite; check the counts and parameters")
     size = np.floor(np.log10(np.maximum(np.abs(values), 1e-300)))
@@ -242,7 +242,7 @@ def window_text(density: Density) -> str:
 
 
 def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[str]:
-    """Return a note for each row: `words` for an undetected row, and for a guess outside."""
+    """Return a note for each row: `words` are for undetected rows and for guesses outside."""
     return [
         "; ".join(text for text, fits in zip(words, (not flag, out), strict=True) if fits)
         for flag, out in zip(detected.tolist(), outside.tolist(), strict=True)
@@ -250,7 +250,7 @@ def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[st
 
 
 def visible_text(density: Density) -> str:
-    """Return a sentence on the smallest share that the map can show, and on how to improve it."""
+    """Return a sentence on the smallest share that the map can detect, and how to improve it."""
     shares = density.shares[: density.num_cells]
     mass = float(shares[shares >= density.detectable_share].sum())
     text = (
@@ -265,7 +265,7 @@ def visible_text(density: Density) -> str:
 
 
 def grouped_warnings(maps: Sequence[Density]) -> list[str]:
-    """Return each warning once, whatever its numbers, with its slots and windows."""
+    """Return each warning once, regardless of its numbers, with its slots and windows."""
     groups: dict[str, dict[str, str]] = {}
     for density in maps:
         where = ", ".join(filter(None, (density.slot_text, window_text(density))))

@@ -34,7 +34,7 @@ from decoder.tables.format import number_text
 from decoder.typing import Flags, Floats
 from rappor_core.grid.box import RESERVED, Point
 
-BUSIEST = 10  # named cells of a map, those of the page's table
+BUSIEST = 10  # the number of named cells on a map, as in the page's table
 MAX_NUMBERS = 1_000_000  # cells times window pairs (20 MB); with more, only the first is a base
 _DOUBTFUL = 1e-3  # one map in a thousand has a lower p-value by chance
 _SOURCES = {
@@ -62,7 +62,7 @@ def map_data(
     Args:
         maps: Maps of one metric and level, in any slots and windows.
         points: Points to mark.
-        notes: Further sentences for the reader.
+        notes: Additional sentences for the reader.
         base: The user's streets, districts or stations.
         areas: The shares of named areas in each of the maps, or none.
     """
@@ -147,7 +147,7 @@ def _shades(places: Floats) -> list[int]:
 
 
 def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
-    """Return names of the busiest cells of any map, more precise ones where names repeat."""
+    """Return names of the busiest cells in any map, with more precise names if they repeat."""
     one = maps[0]
     busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
     wide = max(cell_size(one))
@@ -230,7 +230,7 @@ def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
         "counts": counts,
         "num_cells": len(data["cells"]),
         "reference": data["reference"],
-        "bases": data.get("bases", []),  # an older result has only the first
+        "bases": data.get("bases", []),  # an older result has only the first window
         "texts": data["texts"],
     }
 

@@ -1,4 +1,4 @@
-"""The tables of flows and results.json: flows, pairs of zones, cells and distance bands."""
+"""The tables for flows and results.json: flows, zone pairs, cells and distance bands."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -103,14 +103,14 @@ NO_CELLS = "other or no_data"
 
 @dataclass(frozen=True)
 class FlowPlaces:
-    """Names and centers of the cells and zones of a flow metric."""
+    """The names and centers of a flow metric's cells and zones."""
 
     base: BaseLayer
     kilometers: Floats  # (K + 2, K + 2) between centers, NaN if a side is not a cell
     cell_km: float  # The approximate width of a cell
     cells: dict[str, Point]  # Centers by code
     zones: dict[str, Point]  # Centers by code
-    cell_names: tuple[str, ...]  # Names of the sides on maps; "" if reserved or nothing is near
+    cell_names: tuple[str, ...]  # Names of the sides on maps; "" if reserved or if no place is near
     zone_names: tuple[str, ...]
 
     @classmethod
@@ -170,7 +170,7 @@ def flow_tables(decoding: FlowDecoding, places: FlowPlaces) -> tuple[Table, Tabl
             for name, values in _share_columns(decoding.net, "net_").items()
         },
     }
-    if flow.lag:  # the matrix of moves is too imprecise to read
+    if flow.lag:  # the matrix of moves is too imprecise to be useful
         lines = []
         flows, of_zones, of_cells = (
             {key: [] for key in columns} for columns in (flows, of_zones, of_cells)
@@ -191,7 +191,7 @@ def flow_tables(decoding: FlowDecoding, places: FlowPlaces) -> tuple[Table, Tabl
 
 
 def flow_columns(decoding: FlowDecoding, places: FlowPlaces, rows: Indices) -> Columns:
-    """Return the columns of flows.csv for the given indices of pairs, of P = (K + 2)^2."""
+    """Return the columns of flows.csv for the given pair indices, out of P = (K + 2)^2."""
     flows, guess = decoding.flows.at(rows), decoding.flow_share[rows]
     detected, apart = decoding.detected[rows], (guess < flows.low) | (guess > flows.high)
     return {
@@ -213,7 +213,7 @@ def _ends(pairs: Indices, names: Sequence[str], called: Sequence[str]) -> Column
 
 
 def band_texts(edges: Sequence[float]) -> list[str]:
-    """Return the name of each band: own cell, kilometers, then sides without a cell."""
+    """Return the name of each band: own cell, then kilometers, then sides without a cell."""
     ends = [f"{edge:g}" for edge in edges]
     between = [f"{low} to {high} km" for low, high in pairwise(ends)]
     return ["own cell", f"up to {ends[0]} km", *between, f"over {ends[-1]} km", NO_CELLS]

@@ -91,7 +91,7 @@ def _drawn_share(row: Row) -> float:
 
 
 def _largest(rows: Sequence[Row], *, own: bool) -> float:
-    """Return the largest drawn share, above 0, of flows or of people who stay in their own cell."""
+    """Return the largest drawn share (> 0) of flows, or of people who stay in their own cell."""
     shares = (_drawn_share(row) for row in rows if (row["origin"] == row["destination"]) == own)
     return max(_MIN_WIDEST, *shares, 0.0)
 
@@ -138,7 +138,7 @@ def flow_line(start: Point, end: Point) -> dict[str, Any]:
 
 
 def _map_data(content: Row, flow: Flow) -> dict[str, Any]:
-    """Return the data that map.js draws: one map, whose marks are flows, with shares of people."""
+    """Return the data that map.js draws: one map with flows as marks and shares of people."""
     rows: Sequence[Row] = content["flows"]
     called = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
     number = {name: place for place, name in enumerate(flow.cells)}

@@ -59,7 +59,7 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
 
     Args:
         assets: The URL of the folder where style and scripts are served; None to put them inline.
-        packages: Further packages with a folder `templates`.
+        packages: Additional packages with a folder `templates`.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "decoder.output")]),
@@ -122,7 +122,7 @@ def _text(name: str) -> str:
 
 
 def colors(places: Floats, theme: str = "light", scale: str = "stops") -> Floats:
-    """Return red, green and blue, from 0 to 1, of positions on a color scale, (n, 3)."""
+    """Return red, green and blue (0 to 1) for positions on a color scale, (n, 3)."""
     stops = np.array([rgb(text) for text in THEMES[theme][scale]])
     stop_places = np.linspace(0, 1, len(stops))
     return np.stack([np.interp(places, stop_places, stops[:, c]) for c in range(3)], axis=-1)

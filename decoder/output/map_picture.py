@@ -1,4 +1,4 @@
-"""density.svg: a picture for print of the data that map.js draws, one panel per slot."""
+"""density.svg: a printable picture of the data that map.js draws, one panel per slot."""
 
 import math
 from collections import Counter
@@ -18,7 +18,7 @@ WIDTH = 640  # units of the view box
 STEPS = 20  # the number of colors minus one
 _SHAPE = (0.45, 1.3)  # minimum and maximum of height over width
 _MARGIN = 1.05
-_LETTER, _LINE = 8.0, 18.0  # the size of letters of a name, in units
+_LETTER, _LINE = 8.0, 18.0  # the letter width and line height of names, in units
 _CLOSED = ("land", "water", "area", "district", "box")
 
 Corner = Sequence[float]

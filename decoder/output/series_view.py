@@ -24,22 +24,22 @@ from decoder.output.charts import (
 from decoder.tables.format import days, short
 from decoder.tables.paging import TableQuery
 
-MAX_PANELS = 24  # series.csv has all values
-LONGEST = 120  # maximum letters of a value on the page
-MAX_LINES = 6  # each has its own color and dash
+MAX_PANELS = 24  # the maximum on a page; series.csv has all values
+LONGEST = 120  # maximum characters of a value on the page
+MAX_LINES = 6  # each line has its own color and dash
 SIZES = {
     "page": Frame(960, 360, left=64, right=792, top=14, bottom=326),
     "phone": Frame(480, 340, left=64, right=460, top=14, bottom=306),  # lines are named below
 }
-_NAMES = 168  # room for the names of lines at the right
+_NAMES = 168  # the space for line names at the right
 _STEPS = (1, 2, 7, 14, 28, 91, 182, 364)  # days between two ticks
 _LABEL_GAP = 16.0
-_MAX_LABEL = 22  # letters alongside a line
+_MAX_LABEL = 22  # maximum characters next to a line
 
 
 @dataclass(frozen=True)
 class ValuePanel:
-    """A value over windows, None where it was not found."""
+    """A value over windows; None if it was not detected in a window."""
 
     value: str
     plot: Plot
@@ -161,7 +161,7 @@ def _ends(row: Mapping[str, Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class ChartLine:
-    """A value: its runs of marks, the bands of its intervals, and its shares by window."""
+    """A value's line: its runs of marks, interval bands, and shares by window."""
 
     number: int
     value: str
@@ -180,18 +180,18 @@ class SeriesChart:
     lines: tuple[ChartLine, ...]
     across: tuple[Tick, ...]
     up: tuple[Tick, ...]
-    windows: tuple[tuple[str, float], ...]  # Names, and the position of each on the axis
+    windows: tuple[tuple[str, float], ...]  # Names, with their positions on the axis
     log: bool
     level: float
 
     @property
     def letters(self) -> int:
-        """The height of the letters; both sizes of drawing are scaled down on the page."""
+        """The letter height; both drawing sizes are scaled down on the page."""
         return 13 if self.frame == SIZES["page"] else 17
 
     @property
     def named(self) -> bool:
-        """Whether there is room for names next to the lines."""
+        """Whether there is space for names next to the lines."""
         return self.frame.width - self.frame.right >= _NAMES
 
 
@@ -256,13 +256,13 @@ def _axis(shares: Sequence[Shares], frame: Frame, log: bool) -> tuple[Axis, tupl
 
 
 def _apart(ideal: Sequence[float], bottom: float) -> list[float]:
-    """Return positions of names that do not overlap, near the wanted ones."""
+    """Return non-overlapping positions for names, near the ideal positions."""
     order = sorted(range(len(ideal)), key=ideal.__getitem__)
     places, above = list(ideal), -math.inf
     for i in order:
         places[i] = above = max(places[i], above + _LABEL_GAP)
     if above > bottom:
-        for i in reversed(order):  # names below the axis move the others up
+        for i in reversed(order):  # names below the axis push the others up
             places[i] = min(places[i], bottom)
             bottom = places[i] - _LABEL_GAP
     return [round(place, 2) for place in places]

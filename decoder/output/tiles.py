@@ -1,4 +1,4 @@
-"""Map tiles of the operator's own server, drawn behind the cells."""
+"""Map tiles from the operator's own server, drawn behind the cells."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _HOST = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:]+\](:\d+)?", re.ASCII)  # safe 
 
 @dataclass(frozen=True)
 class Tiles:
-    """The source of map tiles. Raises DecodeError for an invalid address."""
+    """The source of map tiles. Raises DecodeError if the address is invalid."""
 
     url: str  # `https://` or a path: tiles with {z}, {x} and {y}, or a .pmtiles vector archive
     attribution: str = ""
@@ -30,11 +30,11 @@ class Tiles:
 
     @property
     def is_vector(self) -> bool:
-        """Whether the tiles are vector tiles, which another script draws."""
+        """Whether the tiles are vector tiles, which a different script draws."""
         return urlsplit(self.url).path.endswith(".pmtiles")
 
     @property
     def origin(self) -> str:
-        """The source that a content security policy has to allow."""
+        """The source that a content security policy must allow."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}" if parts.netloc else "'self'"

@@ -16,7 +16,7 @@ MIN_SCORE = 5.0  # Standard errors of an arm's share, below which a ratio to it 
 class ArmComparison:
     """Differences between each arm and the control, which is the first value of its side."""
 
-    by: str  # The name of the side that holds the arm.
+    by: str  # The name of the side that contains the arm.
     control: str
     arms: tuple[str, ...]  # The arm of each row; n rows.
     values: tuple[str, ...]  # The answer of each row.
@@ -26,7 +26,7 @@ class ArmComparison:
 
 
 def compare_arms(table: JointTable, by: str, alpha: float) -> ArmComparison:
-    """Compare the answers within each arm with those within the control.
+    """Compare the answers in each arm with the answers in the control.
 
     The share of answer v within arm a is P_av / P_a, and the error of a difference follows from
     the covariance of all cells by the delta method, so it includes the error of P_a. Differences
@@ -34,7 +34,7 @@ def compare_arms(table: JointTable, by: str, alpha: float) -> ArmComparison:
 
     Args:
         table: The decoded joint table.
-        by: The side that holds the arm.
+        by: The side that contains the arm.
         alpha: Level of the decisions, in (0, 1).
 
     Returns:
@@ -56,7 +56,7 @@ def compare_arms(table: JointTable, by: str, alpha: float) -> ArmComparison:
                 f"{100 * error:.1f} %: too few reports to compare; use a longer window or merge "
                 "arms"
             )
-    # Cells with the arm first, so that those of one arm are consecutive.
+    # Cells with the arm first, so that each arm's cells are consecutive.
     places = np.arange(table.estimate.size).reshape(table.estimate.shape)
     order = (places if side == 0 else places.T).ravel()
     covariance = table.covariance[np.ix_(order, order)]

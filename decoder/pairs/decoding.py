@@ -41,7 +41,7 @@ class Independence(NamedTuple):
 
     @property
     def rejected(self) -> bool:
-        """Whether the test rejects independence at the level."""
+        """Whether the test rejects independence at its level."""
         return self.p_value <= self.level
 
 
@@ -53,8 +53,8 @@ class JointTable(DecodedWindow):
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     estimate: Floats
-    covariance: Floats  # Of the cells, row by row
-    fitted: Floats  # The nearest table without negative shares, of sum 1
+    covariance: Floats  # The covariance of the cells, row by row
+    fitted: Floats  # The nearest table without negative shares, which sums to 1
     shrunk: Floats  # Shrunk toward the product of the margins if evidence is weak
     independence: Independence
     level: float
@@ -67,7 +67,7 @@ class JointTable(DecodedWindow):
         return self._shares(self.estimate, np.sqrt(variances))
 
     def margin(self, side: int) -> ShareTable:
-        """Return the shares of the values of a side (0: rows, 1: columns)."""
+        """Return the shares of one side's values (0: rows, 1: columns)."""
         sums = side_sums(self.estimate.shape, side)
         errors = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", sums, self.covariance, sums), 0.0))
         return self._shares(sums @ self.estimate.ravel(), errors)
@@ -102,7 +102,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
         options: The options; `level`, `repeats` and `alpha` (the level of the test) are used.
 
     Raises:
-        DecodeError: The metric is of another kind, has no reports, or more than 4,000 pairs.
+        DecodeError: The metric is of a different kind, has no reports, or more than 4,000 pairs.
     """
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
@@ -147,7 +147,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Debiased shares (m, k) of cohorts with reports, and the 0/1 bits of each pair, (m, k, M)."""
+    """Debiased shares (m, k) in cohorts with reports, and each pair's 0/1 bits, (m, k, M)."""
 
     shares: Floats
     reports: Floats
@@ -164,7 +164,7 @@ class PairCounts:
 
 
 def pair_counts(aggregate: Aggregate, pair: Pair, options: DecodeOptions) -> PairCounts:
-    """Return the debiased counts of a window. Raises DecodeError if it has no reports."""
+    """Return the debiased counts in a window. Raises DecodeError if it has no reports."""
     params, reports = aggregate.params, np.array(aggregate.reports_per_cohort, dtype=np.float64)
     present = reports > 0
     if not present.any():
@@ -187,7 +187,7 @@ class PairFit:
 
     @property
     def curvature(self) -> Floats:
-        """The information H without the equation that the shares sum to 1."""
+        """The information H without the constraint that the shares sum to 1."""
         return self.information - SUM_WEIGHT * float(self.counts.reports.sum())
 
     def covariance(self, shares: Floats | None = None) -> Floats:
@@ -294,7 +294,7 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
         steps: The maximum number of steps.
 
     Raises:
-        ConvergenceError: The steps do not suffice.
+        ConvergenceError: The steps are not sufficient.
     """
     target, size = estimate.ravel(), estimate.size
 
@@ -302,8 +302,8 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
         moved = information @ (change - change.mean())
         return np.asarray(moved - moved.mean())
 
-    # Tables differ by changes of sum 0 only, so the step length follows their curvature: that of
-    # the sum would stop far from the nearest table if the noise is strong.
+    # Tables differ only by changes with sum 0, so the step length follows their curvature. With the
+    # curvature of the sum, the search would stop far from the nearest table if noise is strong.
     largest = float(information[0, 0])  # a single cell cannot change
     if size > 1:
         start = np.arange(size) - (size - 1) / 2 + 0.1 * (-1.0) ** np.arange(size)
@@ -329,8 +329,8 @@ def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
     """Return the empirical Bayes table: posterior means, shrunk toward the product of the margins.
 
     The departures of cells from the product are modeled as normal around 0, with variances of tau
-    times the product; tau is the most likely one, given the part of the departures that the margins
-    leave free.
+    times the product; tau is the most likely value, given the part of the departures that the
+    margins leave free.
 
     Args:
         estimate: The estimated table, (M1, M2).
@@ -349,7 +349,7 @@ def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
     noise = np.maximum(noise, MIN_NOISE)
     contrasts = rows.T @ (estimate - product) @ columns
     scores = axes.T @ contrasts.ravel()
-    spreads = noise + TAUS[:, None]  # of scores that are normal around 0
+    spreads = noise + TAUS[:, None]  # the variances of scores that are normal around 0
     tau = float(TAUS[np.argmin((np.log(spreads) + scores**2 / spreads).sum(axis=1))])
     shrunk = (axes @ (tau / (noise + tau) * scores)).reshape(contrasts.shape)
     departed = product + back_rows @ shrunk @ back_columns.T

@@ -102,7 +102,7 @@ def _table(steps: StepResults) -> CandidateTable:
         columns["weight"] = decision.weights
     first = group == np.arange(len(group))
     if not first.all():  # avoid copies if all differ
-        back = (np.cumsum(first) - 1)[group]  # a candidate's group among the groups
+        back = (np.cumsum(first) - 1)[group]  # the index of a candidate's group
         columns = {name: column[back] for name, column in columns.items()}
     values = [value.decode() for value in steps.candidates.values]
     return CandidateTable(values=values, group=group, **columns)
@@ -120,7 +120,7 @@ def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floa
     if scale <= 0:
         return np.full(len(residual), np.nan)
     solved = np.linalg.solve(covariance, residual[:, :, None])[:, :, 0]
-    size = np.maximum((residual * solved).sum(axis=1), 0.0) / scale  # below 0 by rounding
+    size = np.maximum((residual * solved).sum(axis=1), 0.0) / scale  # negative only by rounding
     spread = 2 / (9 * freedom)
     return np.asarray(((size / freedom) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
 
@@ -128,7 +128,7 @@ def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floa
 def _summary(steps: StepResults, noise: Floats) -> Summary:
     params, observed, estimate = steps.aggregate.params, steps.observed, steps.estimate
     options, decision, random = steps.options, steps.decision, observed.noise.random
-    if observed.noise.symbols:  # without the term that makes it invertible
+    if observed.noise.symbols:  # exclude the term that makes it invertible
         noise = observed.noise.covariance(observed.positions, estimate.shrunken)
     # the threshold that the rule actually applied
     threshold = options.alpha / decision.listed(np.arange(len(estimate.shares))).sum()
@@ -138,7 +138,7 @@ def _summary(steps: StepResults, noise: Floats) -> Summary:
         threshold = max(min(decision.cutoff, decision.most), threshold)
     threshold = min(threshold, options.largest_p, 0.5)
     detectable = (float(ndtri(POWER)) - float(ndtri(threshold))) * np.median(estimate.std_errors)
-    # Of sum (y - a)^2: noise (its expectation), what the fit explains, and the rest.
+    # The parts of sum (y - a)^2: expected noise, the explained part, and the remainder.
     total, fit = (float((x**2).sum()) for x in (observed.centered, estimate.fitted - random.mean))
     noisy = min(float(np.trace(noise, axis1=1, axis2=2).sum()) / total, 1.0) if total else 1.0
     explained = min(fit / total, 1.0 - noisy) if total else 0.0

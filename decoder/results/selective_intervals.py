@@ -22,10 +22,10 @@ from decoder.typing import Flags, Floats, Indices
 
 _NO_CUT = 8.0  # standard errors below 0, lower than any estimate
 _FAR = 40.0  # standard errors, beyond any threshold
-_MANY = 1e9  # degrees of freedom with which Student's t is normal
-_MIN_MISSED = 0.2  # the minimum part of the error level for correctly detected values
+_MANY = 1e9  # degrees of freedom above which Student's t is normal
+_MIN_MISSED = 0.2  # the minimum fraction of the error level for correctly detected values
 EVEN_ODDS = 0.5  # local fdr above which a detected value is more likely wrong than right
-MIN_LOW = 1e-9  # the minimum lower end of an interval of a detected share that excludes 0
+MIN_LOW = 1e-9  # the minimum lower end of a detected share's interval that excludes 0
 
 
 def selected_intervals(
@@ -51,23 +51,23 @@ def selected_intervals(
     level = 1 - max(missed, (1 - options.level) * _MIN_MISSED)
     tail = (1 - level) / 2
     wider = max(float(stdtrit(min(estimate.freedom, _MANY), tail) / ndtri(tail)), 1.0)
-    errors = estimate.std_errors[detected] * wider  # to the quantile of Student's t
+    errors = estimate.std_errors[detected] * wider  # scaled to the quantile of Student's t
     lows, highs = selected_interval(shares, errors, cutoffs, level)
-    # The test reaches as far as the rule's cutoff, and no less than a plain interval.
+    # The test's margin is the rule's cutoff, but at least that of a plain interval.
     plain = estimate.tail.score(-ndtri([(1 - options.level) / 2])) * spread
     tested = np.clip(shares - np.maximum(cutoffs, plain), 0, 1)
     lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, detected, tail)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
     lows = np.where(reaching, 0.0, np.minimum(lows, printed))
-    low[detected] = np.where(lows < MIN_LOW, 0.0, lows)  # the row then has a note
+    low[detected] = np.where(lows < MIN_LOW, 0.0, lows)  # such a row has a note
     high[detected] = np.clip(np.maximum(highs, printed), 0, 1)
     return low, high
 
 
 def _least_held(estimate: Estimate, indices: Indices, tail: float) -> Floats:
-    """Return the limit (D,) with a part `tail` of the posterior below it if the value is present.
+    """Return the `tail` quantile (D,) of the posterior, given that the value is present.
 
-    With the test alone, an overestimated share far below the cutoff would be outside its interval.
+    With the test alone, a true share far below the cutoff would be outside its interval.
     """
     if estimate.prior is None:
         return np.full(len(indices), np.inf)
@@ -100,7 +100,7 @@ def _cutoffs(
     return np.asarray(cutoffs), np.asarray(spread)
 
 
-PER_CENT = 0.01  # the part of fabricated reports whose largest effect is stated
+PER_CENT = 0.01  # the fraction of fabricated reports whose maximum effect is stated
 _AT_ONCE = 128  # candidates
 
 
@@ -142,7 +142,7 @@ class Gains(NamedTuple):
 
     up: Floats
     down: Floats
-    weights: Floats  # Each cohort's part of all reports, (m,)
+    weights: Floats  # Each cohort's fraction of all reports, (m,)
 
 
 def forgery_gains(
@@ -151,7 +151,7 @@ def forgery_gains(
     """Return the largest shifts, up and down, of each estimate by a cohort's fabricated reports.
 
     Args:
-        directions: The derivative g of each estimate in each debiased bit share, (m, k, B).
+        directions: The derivative g of each estimate by each debiased bit share, (m, k, B).
         honest: The centered bit shares of the replaced reports, (m, k, B).
         mean: The value a that centers them.
         noise: The noise of one bit.
@@ -173,13 +173,13 @@ def forgery_gains(
 
 
 def smallest_forgery(gains: Gains, shifts: Floats) -> Floats:
-    """Return the smallest part of all reports that raises each estimate by `shifts` (B,)."""
+    """Return the smallest fraction of all reports that can raise each estimate by `shifts` (B,)."""
     gained, spent = _filled(gains.up, gains.weights)
     return _interpolated(shifts, gained, spent)
 
 
 def largest_shift(gains: Gains, fraction: float) -> Floats:
-    """Return the largest change (B,) of each estimate by a fabricated `fraction` of all reports."""
+    """Return the maximum change (B,) of each estimate if a `fraction` of reports is fabricated."""
     at = np.full(gains.up.shape[1], fraction)
     sides = (_filled(side, gains.weights) for side in (gains.up, gains.down))
     return np.maximum(*(_interpolated(at, spent, gained) for gained, spent in sides))

@@ -1,4 +1,4 @@
-"""`Decoding`: all results of a decoding, with the information needed to judge them."""
+"""`Decoding`: all results of a decoding, with the information needed to evaluate them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -22,10 +22,10 @@ NOTES = (
     "which was made without the value",
     "the interval reaches 0: the test distinguishes the value from 0, but given the other shares a "
     "value that no one has is the likelier cause of such an estimate",
-)  # of a row, by number
+)  # the notes of a row, by number
 
-MAX_PRINTED = 5  # detected values in `print`
-MAX_JOINED = 5  # named values in a group of indistinguishable ones
+MAX_PRINTED = 5  # the maximum number of detected values in `print`
+MAX_JOINED = 5  # the maximum number of named values in an indistinguishable group
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,17 @@ class CandidateTable:
     p_adjusted: Floats
     local_fdr: Floats
     detected: Flags
-    selected_low: Floats  # Within 0 and 1; NaN if not detected, like the next four columns
+    selected_low: Floats  # In [0, 1]; NaN if not detected, like the next four columns
     selected_high: Floats
     forged: Floats
     forged_low: Floats
     forged_shift: Floats
     note: NDArray[np.uint8]  # Index into `NOTES`
-    weight: Floats | None = None  # Of mean 1 over the groups; None if all are 1
+    weight: Floats | None = None  # With mean 1 over the groups; None if all are 1
 
     @property
     def found(self) -> Indices:
-        """Indices of the first of each detected group of same bits, largest share first, (D,)."""
+        """Indices (D,) of the first member of each detected group, largest share first."""
         leaders = np.flatnonzero(self.detected & (self.group == np.arange(len(self.group))))
         return leaders[np.argsort(-self.shrunken[leaders], kind="stable")]
 
@@ -81,7 +81,7 @@ class Detected:
 
     @property
     def found(self) -> str:
-        """The certainty that the value is present: "possible" if the interval reaches 0."""
+        """The certainty that the value is present; "possible" if the interval includes 0."""
         return "yes" if self.low > 0 else "possible"
 
 
@@ -113,17 +113,17 @@ class Diagnostics:
     """Figures that show whether the model fits the data."""
 
     method: str  # `cavity`, `lasso` or `direct` (one bit per value)
-    shrunk: bool  # A prior was learned
+    shrunk: bool  # Whether a prior was learned
     cohort_z: Floats  # Standardized residual of each cohort, (m,), about normal; NaN if empty
     unlisted_squared: float  # tau, the sum of squared shares of unlisted values
     unlisted_error: float
     excess: float  # kappa, 1 if the variance is as modeled
-    freedom: float  # Of the t distribution of the scores
+    freedom: float  # The degrees of freedom of the scores' t distribution
     iterations: int
     converged: bool
     full_fit: bool
     penalty: float | None
-    left_out: tuple[int, ...] = ()  # Odd cohorts; only their cohort_z is from a fit with them
+    left_out: tuple[int, ...] = ()  # Excluded cohorts; only their cohort_z is from a fit with them
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Decoding(DecodedWindow):
         return tuple(rows)
 
     def to_frame(self) -> Any:
-        """Return `detected` as a pandas.DataFrame. Raises OutputError without pandas."""
+        """Return `detected` as a pandas.DataFrame. Raises OutputError if pandas is missing."""
         names = [field.name for field in fields(Detected)]
         return to_frame([asdict(row) for row in self.detected], names)
 

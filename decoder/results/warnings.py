@@ -24,19 +24,19 @@ from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 
 FEW_COHORTS = 32
-MAX_CROWDED_ROWS = 256  # with more rows, one fit explains the counts well enough
-FEW_FOUND = 10  # detected values among which a wrong one is a large part
-MUCH_EXPLAINED = 0.8  # the part of the reports that detected values explain
+MAX_CROWDED_ROWS = 256  # with more rows, a single fit explains the counts well enough
+FEW_FOUND = 10  # detected values, below which a wrong one is a large fraction
+MUCH_EXPLAINED = 0.8  # the fraction of reports that detected values explain
 MUCH_UNLISTED = 0.05  # the share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
-MOSTLY_OVER = 0.7  # the part of the rows' freedom left by a fit of probable candidates
+MOSTLY_OVER = 0.7  # the fraction of the rows' freedom left by a fit of probable candidates
 UNBALANCED = 0.25  # relative distance from the mean
 SUM_TOO_LARGE = 1.1
 _GROUPS_SHOWN = 5
 
 
 class StepResults(NamedTuple):
-    """The inputs of a decoding, and its steps' results for distinguishable candidates, (G,)."""
+    """The inputs of a decoding, and the steps' results for distinguishable candidates, (G,)."""
 
     aggregate: Aggregate
     candidates: Candidates
@@ -45,7 +45,7 @@ class StepResults(NamedTuple):
     observed: Observed
     estimate: Estimate
     decision: ListDecision
-    intervals: tuple[Floats, Floats]  # Of the detected values
+    intervals: tuple[Floats, Floats]  # The intervals of the detected values
 
 
 def plain_warnings(steps: StepResults, decoding: Decoding) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def _missed(steps: StepResults, diagnostics: Diagnostics) -> Iterator[str]:
 
 
 def _of_the_size(steps: StepResults, decoding: Decoding) -> Iterator[str]:
-    """Yield warnings about what this number of reports, cohorts and candidates cannot show."""
+    """Yield warnings about the limits of this number of reports, cohorts and candidates."""
     summary, cohorts_out = decoding.summary, list(steps.options.without_cohorts)
     reports = np.delete(np.array(steps.aggregate.reports_per_cohort, float), cohorts_out)
     if summary.detectable_share >= MUCH_UNLISTED:
@@ -265,7 +265,7 @@ def _alike(steps: StepResults, decoding: Decoding) -> Iterator[str]:
 
 
 def _few_found(steps: StepResults, decoding: Decoding) -> Iterator[str]:
-    """Yield a warning that intervals of few detected values contain the truth less often."""
+    """Yield a warning if there are few detected values, whose intervals are less reliable."""
     number, options = decoding.summary.num_detected, steps.options
     few = options.correction in FALSE_SHARE and number <= FEW_FOUND
     p = steps.estimate.p_values

@@ -24,10 +24,10 @@ from rappor_core.params import HashFamily
 
 
 class AggregateSource(Protocol):
-    """A source of aggregates; `note` is called with a sentence about what is left out."""
+    """A source of aggregates; `note` is called with a sentence about skipped data."""
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Read a window. Raises RapporError if there is none."""
+        """Read a window. Raises RapporError if it is missing."""
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
         """Read a series of windows, oldest first; otherwise as `read`."""
@@ -40,14 +40,14 @@ class AggregateFiles:
     paths: tuple[Path, ...]
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Return the aggregates in file order. Raises CountsError for an unreadable file."""
-        del note  # no file is left out
+        """Return the aggregates in file order. Raises CountsError if one is unreadable."""
+        del note  # no file is skipped
         if not self.paths:
             raise DecodeError("no aggregate file was given; give one or more")
         return list(map(read_aggregate_file, self.paths))
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
-        """Return each file as a window. Raises AggregateError for a file without days."""
+        """Return each file as a window. Raises AggregateError if a file has no days."""
         return windows_of_files(self.read(note), each)
 
 
@@ -62,7 +62,7 @@ class CollectorWindow:
     split: SplitName | None = None  # How to divide the days of a location
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Read the counts of the window. Raises RemoteError; DecodeError if nothing is served."""
+        """Read the counts. Raises RemoteError on failure, or DecodeError if nothing is served."""
 
         def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
             return fetch_aggregate(self.collector, name, first=first, last=last)
@@ -127,20 +127,20 @@ class GoogleTables:
     hash_family: str
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Read params.csv and counts.csv. Raises CountsError."""
+        """Read params.csv and counts.csv. Raises CountsError if they are invalid."""
         del note
         return [
             read_counts(self.counts, read_params(self.params, cast(HashFamily, self.hash_family)))
         ]
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
-        """Raise DecodeError, since the tables do not contain their days."""
+        """Raise DecodeError, because the tables do not contain days."""
         del each, note
         raise DecodeError(f"{self.counts}: counts.csv names no days; give aggregate files")
 
 
 def check_metric(counts: Sequence[Aggregate], metric: str) -> None:
-    """Raise DecodeError if counts are of another metric (named without slot and level)."""
+    """Raise DecodeError if counts are for a different metric (named without slot and level)."""
     for count in counts:
         name = count.metric.partition("/")[0]
         if metric not in (name, count.metric):

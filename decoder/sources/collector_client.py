@@ -21,13 +21,13 @@ from rappor_core.text import visible
 KEY_VARIABLE = "RAPPOR_KEY"
 SERVICE_VARIABLE = "RAPPOR_DECODER_COLLECTOR_KEY"
 _SECONDS = 60.0
-_MAX_BYTES = 1 << 28  # of a response that is read whole
+_MAX_BYTES = 1 << 28  # the maximum size of a response that is read completely
 _MAX_PROBLEM = 1 << 20  # bytes of a problem document
 _MAX_DETAIL = 2000  # characters of its detail
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A handler that follows no redirect, which would send the key to another host."""
+    """A handler that never follows redirects, because they would send the key to another host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Return no request, so that a redirect becomes an HTTPError."""
@@ -132,7 +132,7 @@ def _stranger(collector: str, why: str, problem: dict[str, Any] | None = None) -
 
 
 def _refusal(error: urllib.error.HTTPError, collector: str) -> RemoteError:
-    """Return the detail of a problem document, with a hint on how to send a missing key."""
+    """Convert a problem document to an error, with a hint on how to send a missing key."""
     if 300 <= error.code < 400:
         text = "it sends on to another address, which is not followed; name that one as collector"
         return RemoteError(f"the collector answered {error.code}: {text}")

@@ -1,4 +1,4 @@
-"""Windows of a series, from files or a collector; windows of a location, by slot and part."""
+"""The windows of a series, from files or a collector; a location's windows, by slot and part."""
 
 from calendar import monthrange
 from collections import defaultdict
@@ -44,7 +44,7 @@ def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggreg
 
 
 def sum_of(aggregates: Iterable[Aggregate]) -> Aggregate:
-    """Sum aggregates given in any order. Raises AggregateError if they do not fit."""
+    """Sum aggregates given in any order. Raises AggregateError if they do not match."""
     return reduce(Aggregate.merge, sorted(aggregates, key=_start))
 
 
@@ -131,7 +131,7 @@ def group_by_slot(
         aggregates: The aggregates of one metric.
         metric: The metric's name, for errors.
         slots: The wanted slots; empty for all.
-        note: A callback, called for windows left out because they lack the finest level.
+        note: A callback, called for windows that are skipped because they lack the finest level.
 
     Raises:
         DecodeError: A slot has no reports, or reports do not belong together.
@@ -197,8 +197,8 @@ def fetch_parts(
 ) -> Iterator[Aggregate]:
     """Fetch every sub-metric in each part of the window.
 
-    Days are closed and merged separately for each slot and level, so the served days of a part may
-    begin and end differently in each.
+    Days are closed and merged separately for each slot and level, so a part's first and last served
+    day may differ between them.
 
     Args:
         metric: The declared name, without slot and level.
@@ -206,14 +206,14 @@ def fetch_parts(
         fetch: A function that reads one sub-metric in one part.
         window: The first and last day; None for all that is served.
         split: How the window is divided.
-        note: A callback, called with a sentence about what is left out.
+        note: A callback, called with a sentence about skipped data.
 
     Raises:
-        DecodeError: Nothing is served. Errors of `fetch` are passed on.
+        DecodeError: Nothing is served. Errors from `fetch` are passed on.
     """
     if window[0] and window[1] and window[0] > window[1]:
         raise DecodeError(f"the first day, {window[0]}, is after the last, {window[1]}")
-    rows = {row["name"]: row for row in listed}  # the last version is current
+    rows = {row["name"]: row for row in listed}  # the last version is the current version
     spans = _served(metric, listed, rows, note)
     earliest, latest = min(s[0] for s in spans.values()), max(s[1] for s in spans.values())
     if (window[0] or earliest) > latest or (window[1] or latest) < earliest:
@@ -240,7 +240,7 @@ def fetch_parts(
 def _served(
     metric: str, listed: Sequence[dict[str, Any]], rows: Mapping[str, dict[str, Any]], note: Note
 ) -> dict[str, tuple[date, date]]:
-    """Return the first and last served day of each sub-metric; note how to get other versions."""
+    """Return the first and last served day of each sub-metric; note how to fetch other versions."""
     of_metric = {name: row for name, row in rows.items() if name.partition("/")[0] == metric}
     if not of_metric:
         places = {name.partition("/")[0] for name in rows if "/" in name}

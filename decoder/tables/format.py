@@ -9,7 +9,7 @@ GEOMETRY = "geometry"  # the column of shapes in GeoParquet
 
 
 def fraction(part: float) -> str:
-    """Format a part of the reports; NaN as "not known"."""
+    """Format a fraction of the reports; NaN as "not known"."""
     return "not known" if math.isnan(part) else "all" if part >= 1 else percent(part)
 
 
@@ -68,7 +68,7 @@ def points(difference: float) -> str:
 
 
 def _digits(part: float) -> str:
-    size = abs(float(f"{100 * part:.2e}"))  # rounded first: 9.996 is 10.0
+    size = abs(float(f"{100 * part:.2e}"))  # rounded first, so that 9.996 becomes 10.0
     if size < 5e-10:
         return "0"
     return f"{100 * part:.{max(2 - math.floor(math.log10(size)), 0)}f}"

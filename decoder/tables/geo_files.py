@@ -130,8 +130,8 @@ def read_shapes(path: Path) -> tuple[list[Shape], str]:
     if path.stat().st_size > MAX_BYTES:
         raise DecodeError(f"it is larger than {MAX_BYTES // 2**20} MB; simplify the outlines")
     content = path.read_bytes().lstrip(_BLANKS)
-    # GDAL never opens a file that is JSON by its name: some GDAL formats refer to other files or
-    # addresses, which it would read
+    # GDAL never opens a file that is JSON by name, because some GDAL formats refer to other files
+    # or addresses, which it would read
     is_json = path.suffix.lower() in (".json", ".geojson") or content.startswith((b"{", b"["))
     rows, system = _geojson(content) if is_json else _other(path)
     parse = shapely.from_geojson if is_json else shapely.from_wkb

@@ -18,7 +18,7 @@ class TableQuery:
     sort: str = ""  # The column to sort by; with "-" first, descending
     page: int = 1
     rows: int = PAGE
-    all: bool = False  # Show all rows, instead of the detected ones only
+    all: bool = False  # Whether to show all rows, instead of only the detected rows
 
     @property
     def column(self) -> str:

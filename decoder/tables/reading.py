@@ -35,7 +35,7 @@ NOT_UTF8 = "is not UTF-8"
 class Row:
     """A row of a table."""
 
-    line: int  # Its last line in the file, from 1
+    line: int  # The row's last line in the file, from 1
     cells: Mapping[Column, str]  # Text by column
 
     def text(self, column: Column, *, strip: bool = False) -> str:
@@ -55,7 +55,7 @@ class Row:
         return text
 
     def number(self, column: Column, low: float = -math.inf, high: float = math.inf) -> float:
-        """Return a finite number from `low` to `high`. Raises TableFileError."""
+        """Return a finite number from `low` to `high`. Raises TableFileError otherwise."""
         text = self.cells[column]
         if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
             raise self.refused(
@@ -69,7 +69,7 @@ class Row:
         return float(text)
 
     def whole_number(self, column: Column) -> int:
-        """Return an integer of at most 18 digits. Raises TableFileError."""
+        """Return an integer of at most 18 digits. Raises TableFileError otherwise."""
         text = self.cells[column]
         if not _WHOLE.fullmatch(text):
             raise self.refused(column, f"{shown(text)} is not a whole number of at most 18 digits")
@@ -88,7 +88,7 @@ class Row:
 
 
 def text_problem(text: str) -> str | None:
-    """Describe a defect of a text that a device cannot have meant; None if it has none."""
+    """Describe a defect that a device's text cannot have, such as blanks; None if none."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         return NOT_UTF8
     if text and {unicodedata.category(end) for end in (text[0], text[-1])} & _INVISIBLE:
@@ -102,11 +102,11 @@ def read_table(path: Path, columns: Sequence[str], *, every_line: bool = False) 
     Args:
         path: The file.
         columns: The wanted names.
-        every_line: Whether to reject an empty line in a table of one column, since it may be a row.
+        every_line: Whether to reject an empty line in a one-column table, because it may be a row.
 
     Raises:
         MissingColumnError: The header lacks a wanted column.
-        TableFileError: The file is not such a table.
+        TableFileError: The file is not a valid table.
     """
     with opened(path) as file, _decoded(file) as text:
         first = text.readline()
@@ -139,7 +139,7 @@ def read_rows(path: Path, *, delimiter: str = ",", ragged: bool = False) -> Iter
         ragged: Whether rows may have different numbers of cells.
 
     Raises:
-        TableFileError: The file is not such a table.
+        TableFileError: The file is not a valid table.
     """
     width = None
     with opened(path) as file, _decoded(file) as text:

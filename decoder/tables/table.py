@@ -16,7 +16,7 @@ from rappor_core.text import FINITE_NUMBER, FORMULA_CHARACTERS, without_formula
 
 
 class ColumnType(StrEnum):
-    """The type of a column's values, which decides how they are stored and printed."""
+    """The type of a column's values, which determines how they are stored and printed."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -32,12 +32,12 @@ class ColumnType(StrEnum):
 class Column:
     """A column of a table."""
 
-    name: str  # In files; stable
+    name: str  # The name in files; stable
     type: ColumnType
     meaning: str  # One sentence for the reference page
-    title: str = ""  # On pages and the console; if empty, the name
+    title: str = ""  # The title on pages and the console; if empty, the name
     unit: str = ""
-    shown: bool = False  # Pages and the console show the column
+    shown: bool = False  # Whether pages and the console show the column
 
     @property
     def heading(self) -> str:
@@ -45,7 +45,7 @@ class Column:
         return self.title or self.name.replace("_", " ")
 
     def text(self, value: Any) -> str:
-        """Format a value for people; an unknown value is empty."""
+        """Format a value for people; an unknown value becomes ""."""
         if value is None or (isinstance(value, float) and not np.isfinite(value)):
             return ""
         return _WRITERS.get(self.type, str)(value)
@@ -149,7 +149,7 @@ class TableSchema:
     name: str
     title: str
     columns: tuple[Column, ...]
-    exact: bool = False  # Texts in its CSV are unchanged, because programs read them again
+    exact: bool = False  # Whether texts in its CSV are unchanged, because programs read them again
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -157,7 +157,7 @@ class TableSchema:
         return tuple(column.name for column in self.columns)
 
     def table(self, data: Mapping[str, Any], title: str = "") -> Table:
-        """Build a table from data by column name; columns without data are left out."""
+        """Build a table from data by column name; columns without data are omitted."""
         declared = {column.name: column for column in self.columns}
         columns = tuple(declared[name] for name in data)
         return Table(self.name, title or self.title, columns, data, self.exact)
@@ -191,7 +191,7 @@ def columns_of(schema: Any) -> tuple[Column, ...]:
 
 
 def csv_of_parquet(content: bytes) -> bytes:
-    """Convert a Parquet file to CSV in which no text is a formula, without geometries."""
+    """Convert a Parquet file to CSV without geometries and without formulas in texts."""
     from pyarrow import parquet
 
     table = parquet.read_table(io.BytesIO(content))
@@ -199,7 +199,7 @@ def csv_of_parquet(content: bytes) -> bytes:
 
 
 def csv_of_texts(content: bytes, num_columns: int) -> bytes:
-    """Convert a CSV file of texts, with or without a header, to one without formulas."""
+    """Convert a CSV file of texts, with or without a header, to CSV without formulas."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -227,7 +227,7 @@ _COMPUTED = '(^|[;|\\t\\n])[\\s"]*[' + FORMULA_CHARACTERS + "]"
 
 
 def without_formulas(table: Any) -> Any:
-    """Return a pyarrow.Table in which no text is a formula that a spreadsheet computes."""
+    """Return a pyarrow.Table in which no text is a formula for a spreadsheet."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""k-anonymity by merging the nearest rows, along trees of values and intervals of numbers."""
+"""k-anonymity by merging the nearest rows, along value trees and number intervals."""
 
 from disclosure.anonymize.columns import Columns, Hierarchy, IntervalColumn
 from disclosure.anonymize.diversity import DiversityRule, class_diversity

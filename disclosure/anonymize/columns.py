@@ -115,7 +115,7 @@ class Hierarchy:
         return nearest
 
     def encode(self, values: Sequence[str]) -> Integers:
-        """Return the node of each value. Raises TableError for a value outside the tree."""
+        """Return the node of each value. Raises TableError if it is not in the tree."""
         try:
             return np.array([self._codes[value] for value in values], dtype=np.int64)
         except KeyError as error:
@@ -172,7 +172,7 @@ class Rows:
 
     @classmethod
     def encode(cls, table: Mapping[str, Sequence[str]], columns: Columns) -> Rows:
-        """Encode the rows of a table. Raises TableError if the table does not fit the columns."""
+        """Encode the rows of a table. Raises TableError if it does not fit."""
         missing = [name for name in columns.kinds if name not in table]
         lengths = {len(table[name]) for name in columns.kinds if name in table}
         if missing or len(lengths) != 1 or lengths == {0}:
@@ -213,7 +213,7 @@ class Rows:
         return np.unique(of_row, return_index=True)[1], of_row
 
     def fuse(self, place: int, other: int) -> None:
-        """Extend a row so that it also covers another one."""
+        """Generalize a row so that it also covers a second row."""
         for name, codes in self.nodes.items():
             codes[place] = self.tree(name).fusions[codes[place], codes[other]]
         for name, low in self.low.items():

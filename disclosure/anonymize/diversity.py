@@ -34,7 +34,7 @@ class DiversityRule:
     closeness: float = 1.0
 
     def check(self, sensitive: Sequence[str]) -> None:
-        """Raise TableError for an invalid rule, or one that this column cannot meet."""
+        """Raise TableError if the rule is invalid or if this column cannot meet it."""
         number = len(set(sensitive) - MISSING)
         if not 1 <= self.distinct <= number or not 0 <= self.closeness <= 1:
             raise TableError(

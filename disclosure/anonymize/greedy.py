@@ -22,16 +22,16 @@ NO_RULE = DiversityRule()
 
 @dataclass(frozen=True)
 class FusionCosts:
-    """The merge costs `n_i * d(i, parent) + n_j * d(j, parent)` of one class i and all j.
+    """The costs `n_i * d(i, parent) + n_j * d(j, parent)` of merging one class i with each j.
 
-    This weighted form is in the program that accompanies the text; the text only says "distance".
+    This weighted form is from the program that accompanies the text; the text says only "distance".
     """
 
     columns: Columns
 
     @cached_property
     def _tables(self) -> dict[str, tuple[Floats, Floats]]:
-        """For each tree column, [a, b]: the distances of a and of b to their merged node."""
+        """For each tree column, [a, b]: the distances from a and from b to their merged node."""
         tables = {}
         for name, kind in self.columns.kinds.items():
             if isinstance(kind, Hierarchy):
@@ -65,7 +65,7 @@ class Anonymized:
 
     of_row: Integers  # (N,) the class of each row; SUPPRESSED if it is not published
     classes: Rows  # The published classes
-    counts: Integers  # (classes,) rows of each
+    counts: Integers  # (classes,) number of rows in each
     merge_costs: Floats  # The cost of each merge, in order
 
     @property
@@ -107,16 +107,16 @@ def anonymize(
     Args:
         table: The columns by name; columns not named in `columns` are ignored.
         columns: The tree or range of each identifying column, and weights.
-        k: The minimum number of rows in a class. With 2, an attacker guesses right half of the
+        k: The minimum number of rows in a class. With 2, an attacker's guess is right half of the
             time.
-        suppression_budget: The share of rows, in [0, 1), that may be left out. A class is left out
-            if merging it costs more than all its rows are worth.
+        suppression_budget: The fraction of rows, in [0, 1), that may be suppressed. A class is
+            suppressed if merging it costs more than all its rows are worth.
         sensitive: A column (N,) whose values should differ within a class.
         rule: The diversity that every class must have in the sensitive column.
 
     Raises:
         TableError: There are fewer than k rows, k is below 1, the budget is outside [0, 1), a value
-            has no place, or the rule cannot be met (possibly after rows were left out).
+            is not in its tree or range, or the rule cannot be met (possibly after suppression).
     """
     rows = Rows.encode(table, columns)
     if not 1 <= k <= len(rows) or not 0 <= suppression_budget < 1:
@@ -186,7 +186,7 @@ class _Greedy:
             self._merge(place, other)
 
     def _cheapest(self, place: int) -> tuple[int, float]:
-        """Return the class to merge with: lowest cost, then below k, then first."""
+        """Return the class to merge with: by lowest cost, then classes below k, then the first."""
         costs = self.costs.of(self.rows, self.counts, place)
         costs[self.counts == 0] = np.inf
         costs[place] = np.inf
@@ -200,7 +200,7 @@ class _Greedy:
         return other, float(costs[other])
 
     def _merge(self, place: int, other: int) -> None:
-        """Merge two classes at `place`, and any class that equals the result."""
+        """Merge two classes at `place`, and also any class that equals the result."""
         for side in (place, other):
             del self.places[self.rows.key(side)]
         self._join(place, other)

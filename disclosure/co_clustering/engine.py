@@ -32,7 +32,7 @@ from rappor_core.errors import shown
 
 _ROUNDS = 6
 _PRIOR = 0.5  # pairs added to each part of a group, so that no share is 0
-MAX_GROUPS = 400  # of rows, at the start
+MAX_GROUPS = 400  # the maximum number of row groups at the start
 MAX_PARTS = 1_500  # the cost changes of all pairs of parts are kept in memory
 _PASSES = 20  # maximum passes of moves
 _FIRST_MOVES = 150  # groups of rows at which moves between merges begin
@@ -66,13 +66,13 @@ def gather(pairs: csr_matrix, num_groups: int, rng: np.random.Generator) -> Inte
 
 
 def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoClustering:
-    """Group rows and parts to minimize the MODL cost, as far as greedy merges find the minimum.
+    """Group rows and parts to minimize the MODL cost approximately, by greedy merges.
 
     Args:
         recoded: The pairs.
         seed: The seed of the first groups of a large table, which makes the result reproducible.
-        starts: The number of attempts with other first groups; the cheapest result is used. A table
-            of at most MAX_GROUPS distinct rows has a single start.
+        starts: The number of attempts with different initial groups; the cheapest result is used.
+            Tables with at most MAX_GROUPS distinct rows need only one start.
 
     Raises:
         TableError: There are no starts, or more than MAX_PARTS parts.
@@ -138,7 +138,7 @@ def merge_until_diverse(model: CoClustering, k: int, column: str, rule: Diversit
 
 @dataclass
 class Search:
-    """The shared data of all candidate grids of a table, for the search of the cheapest one."""
+    """The data shared by all candidate grids of a table, for the search for the cheapest grid."""
 
     recoded: Recoded
     most_groups: int = MAX_GROUPS
@@ -181,7 +181,7 @@ class Search:
             best, cost = after_merge, after
 
     def _descend(self, start: Partition) -> tuple[Partition, float]:
-        """Merge step by step to fewer groups of rows, with some moves after each step."""
+        """Merge step by step into fewer row groups, with some moves after each step."""
         partition, num_groups = start, _FIRST_MOVES
         best, rounds = (start, np.inf), 0
         while num_groups > 1 and rounds < _PATIENCE:
@@ -195,7 +195,7 @@ class Search:
         return best
 
     def with_dendrogram(self, partition: Partition) -> CoClustering:
-        """Return the result with the merges from groups of all rows, and of parts, to one cell."""
+        """Return the result, including the merges from its groups to a single cell."""
         counts = count_cells(self.recoded, partition)
         sizes = (np.bincount(partition.rows), np.bincount(partition.parts))
         start = self.cost.total(counts, sizes)

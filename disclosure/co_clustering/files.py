@@ -13,13 +13,13 @@ from disclosure.co_clustering.hierarchies import LearntHierarchies
 from disclosure.files import new_folder, page_template, write_csv
 from disclosure.typing import Floats
 
-_LEFT, _TOP, _WIDTH, _TALLEST = 60, 16, 960, 24  # of the picture
-_FAINTEST = 0.01  # of the peak; fainter cells are not drawn
+_LEFT, _TOP, _WIDTH, _TALLEST = 60, 16, 960, 24  # sizes in the picture
+_FAINTEST = 0.01  # relative to the peak; fainter cells are not drawn
 VERSION = 1  # of grid.json
 
 
 def render_page(model: CoClustering, grid: GroupGrid, learnt: LearntHierarchies) -> str:
-    """Return the page as text, with values escaped and long ones truncated."""
+    """Return the page as text, with values escaped and long values truncated."""
     return page_template("disclosure.co_clustering", "co_clustering.html.j2").render(
         rows=model.recoded.num_rows,
         columns=list(model.recoded.parts),
@@ -131,7 +131,7 @@ def write_co_clustering(
 
 
 def grid_to_dict(model: CoClustering, grid: GroupGrid) -> dict[str, Any]:
-    """Return a grid as plain values: rows by cluster, parts by group, pairs by cell."""
+    """Return a grid as plain values: the rows per cluster, parts per group and pairs per cell."""
     return {
         "version": VERSION,
         "rows": grid.recoded.num_rows,

@@ -16,7 +16,7 @@ class GroupGrid:
 
     recoded: Recoded
     partition: Partition
-    # Its share, in [0, 1], of the finest grid's information gain over one cell
+    # The grid's fraction, in [0, 1], of the finest grid's information gain over one cell
     information: float = 1.0
 
     @cached_property

@@ -22,7 +22,7 @@ from scipy.special import gammaln
 
 from disclosure.typing import Booleans, Floats, Integers
 
-# the change of the total cost, the axis, and the indices of two groups, the lower one first
+# the change of the total cost, the axis, and the indices of two groups, the lower index first
 Option: TypeAlias = tuple[float, int, int, int]
 _MIN_GAIN = 1e-7  # nats, minimum gain of a move
 
@@ -80,7 +80,7 @@ class GridCost:
         return costs
 
     def total(self, counts: Integers, sizes: Sequence[Integers]) -> float:
-        """Return the cost of a grid with counts (I, J), and (I,) and (J,) values in each group."""
+        """Return the cost of a grid with counts (I, J); groups contain (I,) and (J,) values."""
         cost = self.prior(*counts.shape) + self._data - self.log_factorials[counts].sum()
         for axis in (0, 1):
             cost += self.groups(sizes[axis], counts.sum(axis=1 - axis)).sum()
@@ -208,7 +208,7 @@ class Agglomeration:
 
 
 def best_cut(start: float, merges: Sequence[Merge]) -> int:
-    """Return the number of merges with the lowest cost, the fewest among equals."""
+    """Return the number of merges with the lowest cost; the smallest if tied."""
     costs = np.array([start, *(merge.cost for merge in merges)])
     return int(costs.argmin())
 
@@ -269,7 +269,7 @@ class AxisMoves:
         return sum(self._move(int(item)) for item in order)
 
     def _all_changes(self) -> Floats:
-        """Return the change of cost of the best single move of each item, (items,)."""
+        """Return the change in cost from the best single move of each item, (items,)."""
         table = self.cost.log_factorials
         homes = self.groups
         of_home = self.counts[np.repeat(homes, np.diff(self.starts)), self.cells]
@@ -305,7 +305,7 @@ class AxisMoves:
         return float(changes[best] - changes[home])
 
     def _changes(self, columns: Integers, profile: Integers, weight: int) -> Floats:
-        """Return the change of cost if an item joins each group, (I,)."""
+        """Return the change in cost if an item joins each group, (I,)."""
         table = self.cost.log_factorials
         cells = self.counts[:, columns]
         changes: Floats = (table[cells] - table[cells + profile]).sum(axis=1)

@@ -48,7 +48,7 @@ class ClusterClasses:
 
     @cached_property
     def misreported(self) -> dict[str, float]:
-        """For each column, the share of rows whose own part is not among the published ones."""
+        """For each column, the fraction of rows whose own part is not among the published parts."""
         hits = self.holds[self.of_row[:, None], self.recoded.codes]
         shares = 1 - hits.mean(axis=0)
         return dict(zip(self.recoded.parts, shares.tolist(), strict=True))
@@ -76,7 +76,7 @@ def generalize_clusters(
 
 
 def micro_aggregate(grid: GroupGrid) -> ClusterClasses:
-    """Publish clusters as MICRO: the most frequent part of each column, the first among equals."""
+    """Publish clusters as MICRO: the most frequent part of each column, the first if tied."""
     recoded = grid.recoded
     counts = np.zeros((len(grid.counts), recoded.num_parts), dtype=np.int64)
     np.add.at(counts, (grid.partition.rows[:, None], recoded.codes), 1)
@@ -116,7 +116,7 @@ def _lowest_above(tree: Hierarchy, parts: list[int]) -> int:
 
 
 def value_shares(grid: GroupGrid, cluster: int) -> dict[str, Floats]:
-    """Return for each column the probability of each of its values in a cluster of rows."""
+    """Return, for each column, the probability of each value in a cluster of rows."""
     counts, groups = grid.counts[cluster], grid.partition.parts
     of_group = grid.counts.sum(axis=0)
     weights = grid.recoded.part_counts / of_group[groups] * counts[groups]
@@ -149,14 +149,14 @@ def draw_numbers(
     ranges: Mapping[str, tuple[float, float]],
     rng: np.random.Generator,
 ) -> dict[str, list[str]]:
-    """Replace each interval in drawn rows by a number drawn uniformly from it.
+    """Replace each interval in drawn rows with a number drawn uniformly from it.
 
     Args:
         rows: The drawn rows, by column.
         parts: The parts of each column.
         ranges: The declared minimum and maximum of each number column, which bound the outer
-            intervals: those of the data would reveal two people. If they and all cuts are whole, so
-            are the numbers.
+            intervals; the data's own minimum and maximum would reveal two people. If these and all
+            cuts are whole, the numbers are whole, too.
         rng: The random generator.
 
     Raises:

@@ -79,12 +79,12 @@ class Intervals:
         return tuple(self.group_label([part]) for part in range(len(self.cuts) + 1))
 
     def encode(self, name: str, values: Sequence[str]) -> Integers:
-        """Return the interval of each number. Raises TableError for text that is not finite."""
+        """Return the interval of each number. Raises TableError if it is not finite."""
         codes: Integers = np.searchsorted(self.cuts, read_numbers(name, values), side="left")
         return codes
 
     def group_label(self, parts: Collection[int]) -> str:
-        """Return the text of several intervals, with neighbors joined."""
+        """Return the text for several intervals, with neighbors joined."""
         chosen = sorted(parts)
         starts = [part for part in chosen if part - 1 not in parts]
         ends = [part for part in chosen if part + 1 not in parts]
@@ -117,7 +117,7 @@ class Values:
         return (*self.values, self.other) if self.other else self.values
 
     def encode(self, name: str, values: Sequence[str]) -> Integers:
-        """Return the part of each value. Raises TableError for an unknown value."""
+        """Return the part of each value. Raises TableError if it is unknown."""
         codes = {value: code for code, value in enumerate(self.values)}
         if self.other:
             rest = len(self.values)
@@ -216,20 +216,20 @@ def recode(
     intervals: int = 10,
     floor: int = 1,
 ) -> Recoded:
-    """Choose the parts of each column, and recode a table by them.
+    """Choose the parts of each column, and recode a table with these parts.
 
     Args:
         table: The columns by name.
         columns: The columns to use, 2 or more.
-        numbers: The columns that are divided into intervals; the others keep their values.
+        numbers: The columns that are divided into intervals; other columns keep their values.
         intervals: The maximum number of intervals of a number column; fewer if numbers are tied.
-        floor: The minimum number of rows of a part. Rarer values become one part, `other values`,
-            with the next rarest ones if it would be too small; rarer intervals are joined with a
-            neighbor. Published results name parts: use the k of the publication.
+        floor: The minimum number of rows in a part. Rarer values become one part, `other values`,
+            together with the next rarest values if it would be too small; rarer intervals are
+            joined with a neighbor. Published results name parts, so use the k of the publication.
 
     Raises:
-        TableError: A column is missing, there is only one, there are no rows or intervals, a number
-            is invalid, or the floor is below 1.
+        TableError: A column is missing, there is only one column, there are no rows or intervals, a
+            number is invalid, or the floor is below 1.
     """
     strange = [name for name in (*columns, *numbers) if name not in table]
     if strange or not set(numbers) <= set(columns) or len(set(columns)) != len(columns):
@@ -254,7 +254,7 @@ def recode(
 
 
 def read_numbers(name: str, values: Sequence[str]) -> Floats:
-    """Parse the finite numbers of a column, (n,). Raises TableError for other text."""
+    """Parse the finite numbers of a column, (n,). Raises TableError otherwise."""
     try:
         numbers = np.array([float(value) for value in values])
     except ValueError as error:
@@ -283,7 +283,7 @@ def _values(column: Sequence[str], floor: int) -> Values:
 
 
 def free_label(label: str, used: Collection[str]) -> str:
-    """Return a label, changed if a value or a union of values already has it."""
+    """Return a label, modified if a value or a union of values already has it."""
     while label in used:
         label += " (group)"
     return label

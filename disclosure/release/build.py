@@ -39,13 +39,13 @@ from disclosure.release.tables import (
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class Release:
-    """A publication: tables, the policy behind them, and the day of issue."""
+    """A publication, with its tables, policy and day of issue."""
 
     policy: ReleasePolicy
     issued: date
     tables: tuple[ReleasedTable, ...]
-    earlier: tuple[str, ...] = ()  # Digests of the manifests that it is consistent with
-    notes: tuple[str, ...] = ()  # For its readers
+    earlier: tuple[str, ...] = ()  # Digests of the earlier manifests with which it is consistent
+    notes: tuple[str, ...] = ()  # Notes for the release's readers
     # SHA-256 of its manifest, "" before it is written
     digest: Annotated[str, Field(exclude=True)] = ""
     rows: tuple[InRows, ...] = ()  # Days published as synthetic rows, which have separate files
@@ -61,26 +61,26 @@ def build_release(
 ) -> Release:
     """Create a release by applying a policy to decoded tables.
 
-    Requests that the policy does not allow are rejected, rare values are pooled, and tables of few
-    reports are withheld. Numbers in earlier releases stay unchanged; the others are rounded, and
-    suppressed if the lower end is too small. Then more are suppressed, until no reader can infer
-    hidden numbers from all public data (`disclosure.release.inference`).
+    Requests that the policy does not allow are rejected, rare values are pooled, and tables with
+    few reports are withheld. Numbers in earlier releases are unchanged; other numbers are rounded,
+    and suppressed if the lower end is too small. Then more numbers are suppressed, until no reader
+    can infer hidden numbers from all public data (`disclosure.release.inference`).
 
     Args:
         decodings: The tables, in release order.
         policy: The policy of the release.
         issued: The day of issue, on which windows must be sealed.
-        earlier: Earlier releases of the same owner, oldest first, each with all that it was built
-            on.
+        earlier: Earlier releases of the same owner, oldest first, each with all releases that it
+            was built on.
         hierarchies: The trees for metrics whose roll-up names none.
 
     Returns:
-        The release. Its notes say if earlier releases already reveal something.
+        The release. Its notes state whether earlier releases already reveal something.
 
     Raises:
         PolicyError: The policy does not allow a stratum, day or unsealed window.
-        ReleaseError: A table is given twice, an earlier release that another one was built on is
-            missing, numbers have changed, or days were published in rows.
+        ReleaseError: A table is given twice, an earlier release is missing on which a given release
+            was built, numbers have changed, or days were published as rows.
         TableError: Values are not in their hierarchy.
     """
     digests = check_chain(earlier)
@@ -109,7 +109,7 @@ def _check_sources(
     issued: date,
     earlier: Sequence[Release],
 ) -> None:
-    """Raise PolicyError or ReleaseError for tables that may not be published at all."""
+    """Raise PolicyError or ReleaseError if a table may not be published at all."""
     keys = [table.key for table in decodings]
     if len(set(keys)) != len(keys):
         twice = next(table.name for table in decodings if keys.count(table.key) > 1)
@@ -148,7 +148,7 @@ def _with_errors_of_shown_reports(table: CellTable, policy: ReleasePolicy) -> Ce
 def _pooled(
     table: CellTable, policy: ReleasePolicy, hierarchies: Mapping[str, Hierarchy]
 ) -> CellTable:
-    """Pool rare values; drop them if even the name of a rare value is not shown."""
+    """Pool rare values, or drop them if even their names may not be shown."""
     rule = policy.roll_up.get(table.metric)
     if rule is not None:
         alone = policy.stand_alone(table.detected, table.low)
@@ -163,7 +163,7 @@ def _pooled(
 
 
 def _as_released(table: CellTable, policy: ReleasePolicy) -> ReleasedTable:
-    """Round the numbers, and replace them by a symbol if the lower end is too small."""
+    """Round the numbers, and replace them with a symbol if the lower end is too small."""
     kinds = ["merged" if cell in table.members else "cell" for cell in table.cells]
     if policy.total and len(table.cells):
         table, kinds = _with_total(table), [*kinds, "total"]
@@ -211,7 +211,7 @@ def _with_total(table: CellTable) -> CellTable:
 
 
 def withhold(key: TableKey, level: float, policy: ReleasePolicy) -> ReleasedTable:
-    """Return the published form of a withheld table: its key and the symbol, no numbers."""
+    """Return the published form of a withheld table: its key and symbol, without numbers."""
     none = np.zeros(0)
     symbol = policy.symbol("few_reports")
     return ReleasedTable(*key, None, level, (), (), none, none, none, none, (), withheld=symbol)
@@ -226,7 +226,7 @@ def _versions(releases: Iterable[Release]) -> list[TableVersion]:
 
 
 def _hidden_as(table: ReleasedTable, public: PublicTable, policy: ReleasePolicy) -> ReleasedTable:
-    """Return a table of the draft without the numbers that may not be shown."""
+    """Return a draft table without the numbers that may not be shown."""
     if table.reports is None:
         return table
     if public.reports is None:
@@ -266,17 +266,17 @@ def _notes(tables: Sequence[ReleasedTable], again: int, judged: Protected) -> tu
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of an audit; counts are over all releases, each table once."""
+    """The result of an audit, with counts over all releases, each table once."""
 
     findings: tuple[InferredNumber, ...]  # Numbers that are known too precisely
     tables: int
     rows: int
     hidden: int
-    widened: int  # Contradictory numbers, which were treated as less exact
+    widened: int  # The count of contradictory numbers, which were treated as less exact
 
 
 def audit_releases(releases: Sequence[Release]) -> Audit:
-    """Judge what several releases reveal together, oldest first, each by its own policy."""
+    """Evaluate what several releases (oldest first) reveal together, each by its own policy."""
     judged = protect(_versions(releases))
     tables = judged.tables.values()
     return Audit(

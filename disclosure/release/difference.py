@@ -1,4 +1,4 @@
-"""The differences between two releases, for the person who approves the new one."""
+"""The differences between two releases, for the person who approves the new release."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ IN_ROWS = "synthetic rows"
 
 @dataclass(frozen=True)
 class Difference:
-    """A change of one row, or of a whole table or its synthetic rows (`cell` is "")."""
+    """A change in one row, or in a whole table or its synthetic rows (`cell` is "")."""
 
     change: Change
     table: str
@@ -26,7 +26,7 @@ class Difference:
 
 
 def compare_releases(old: Release, new: Release) -> list[Difference]:
-    """List what the new release adds, changes and drops, in its order; dropped rows come last."""
+    """List the rows that the new release adds, changes and drops, in its order; drops come last."""
     before = {table.key: table for table in old.tables}
     after = {table.key: table for table in new.tables}
     changes: list[Difference] = []

@@ -1,4 +1,4 @@
-"""Numbers of earlier releases, which readers keep whatever a later release omits."""
+"""Numbers in earlier releases, which readers still have even if a later release omits them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_chain(releases: Sequence[Release]) -> tuple[str, ...]:
 
 
 def refuse_in_rows(earlier: Iterable[Release], metric: str, first: date, last: date) -> None:
-    """Raise ReleaseError if an earlier release has days of a metric in synthetic rows."""
+    """Raise ReleaseError if an earlier release has some of these days as synthetic rows."""
     for run in (rows for release in earlier for rows in release.rows):
         if run.meets(metric, first, last):
             raise ReleaseError(
@@ -50,7 +50,7 @@ def published_tables(releases: Iterable[Release]) -> dict[TableKey, ReleasedTabl
 
 
 def refuse_as_table(earlier: Iterable[Release], rows: Sequence[InRows]) -> None:
-    """Raise ReleaseError if an earlier release has a table of the days to publish in rows."""
+    """Raise ReleaseError if an earlier release has a table with days to be published as rows."""
     for table in published_tables(earlier).values():
         if any(row.meets(table.metric, table.first_day, table.last_day) for row in rows):
             raise ReleaseError(
@@ -71,8 +71,8 @@ def reconcile(
     number, and its difference to the earlier one reveals something about single cells.
 
     Raises:
-        ReleaseError: A number has changed and the policy rejects that, or the rows do not go
-            together and the policy does not keep published tables.
+        ReleaseError: A number has changed and the policy rejects that, or the rows are incompatible
+            and the policy does not keep published tables.
     """
     if before is None:
         return table
@@ -83,7 +83,7 @@ def reconcile(
         for name in NUMBERS:
             for cell in filter(old.__contains__, rows):
                 first, now = getattr(old[cell], name), getattr(rows[cell], name)
-                if first != now and (first == first or now == now):  # NaN is not itself
+                if first != now and (first == first or now == now):  # NaN differs from itself
                     raise ReleaseError(
                         f"{table.name}: {shown(cell)} was published with another {name}: "
                         f"{first:g}, now {now:g}; set on_change to keep or revise"

@@ -19,7 +19,7 @@ from disclosure.files import new_folder, page_template, parse, to_plain, write_c
 from disclosure.release.build import Release
 from disclosure.release.tables import NUMBERS, ReleasedTable, decimals, numbers_or_none
 
-MAX_ROWS = 200  # in a table on the page
+MAX_ROWS = 200  # the maximum in a table on the page
 MAX_TABLES = 50
 FORMAT = "rappor-release"
 VERSION = 1
@@ -47,7 +47,7 @@ def write_release(
         release: A release from `build_release`.
         folder: The folder, whose parent exists.
         sign: A function that signs the manifest's bytes; None for no signature.
-        key_id: The id of the public key, for the manifest.
+        key_id: The public key's id, for the manifest.
         rows: A function that writes the files of synthetic rows to the folder, for a release
             without tables. The manifest lists them with release.json, which describes them.
 
@@ -77,7 +77,7 @@ def release_to_plain(release: Release) -> dict[str, Any]:
 
 
 def release_from_json(text: bytes, digest: str = "") -> Release:
-    """Read a release from release.json. Raises ReleaseError."""
+    """Read a release from release.json. Raises ReleaseError if invalid."""
     return replace(parse(Release, text, ReleaseError), digest=digest)
 
 
@@ -86,7 +86,7 @@ def _write_tables(release: Release, folder: Path) -> None:
     write_csv(folder / "release.csv", table.data, table.rows(), guarded=True)
     _write_text(folder / "datapackage.json", _json(_datapackage(release, table.columns)))
     _write_text(folder / "index.html", _page(release))
-    if find_spec("pyarrow") is not None:  # the extra `publication` does not include it
+    if find_spec("pyarrow") is not None:  # the extra `publication` does not include pyarrow
         table.write_parquet(folder / "release.parquet")
     if any(table.shapes for table in release.tables):
         write_geojson(_features(release, table), folder / "release.geojson")
@@ -181,7 +181,7 @@ def _features(release: Release, rows: Table) -> Iterator[tuple[Mapping[str, Any]
 
 
 def _page(release: Release) -> str:
-    """Return the page as text, with values escaped and long ones truncated."""
+    """Return the page as text, with values escaped and long values truncated."""
     tables, first = release.tables, release.tables[:MAX_TABLES]
     return page_template("disclosure.release", "release.html.j2").render(
         release=release,
@@ -194,7 +194,7 @@ def _page(release: Release) -> str:
 
 
 def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
-    """Return the template's data of a table: shown rows by size, then suppressed ones."""
+    """Return a table's data for the template: shown rows by size, then suppressed rows."""
     places = max(0, decimals(release.policy.rounding) - 2)
     rows = table.rows()
     bars = [row.high for row in rows.values() if not row.symbol and row.kind != "total"]

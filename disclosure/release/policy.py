@@ -1,4 +1,4 @@
-"""`release.toml`: who publishes what, to whom, and what is too small to show."""
+"""`release.toml`: the publisher, the data, the audience, and the limits for small numbers."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ OnChange = Literal["keep", "revise", "refuse"]
 Tree = Literal["", "cells", "domain", "prefix"]
 Within: TypeAlias = Mapping[str, Mapping[str, Mapping[str, str]]]
 
-# One symbol for all tables and one for all rows: a third would reveal the small number.
+# One symbol for all tables and one for all rows: a third symbol would reveal which number is small.
 REASONS: dict[Reason, str] = {
     "few_reports": "the table has fewer reports than the policy requires, or would reveal another "
     "number that is not shown",
@@ -62,17 +62,17 @@ _Symbol = Annotated[str, AfterValidator(_check_symbol)]
 @with_config(STRICT)
 @dataclass(frozen=True)
 class RollUp:
-    """The rule for pooling rare values of a metric: the tree, and the level of error."""
+    """The rule for pooling a metric's rare values: the tree, and the error level."""
 
     # `cells` (parents by name), `domain` (hosts), `prefix` (strings), "": given hierarchy
     tree: Tree = ""
     levels: Annotated[int, Field(ge=1, le=_MAX_LEVELS)] = 1  # Number of parents of cells
-    # Of prefixes, decreasing
+    # Lengths of prefixes, decreasing
     lengths: Annotated[tuple[int, ...], Field(max_length=_MAX_LEVELS)] = (3, 2, 1)
-    # Chance that a pool of values that no one has is shown
+    # Probability that a pool of absent values is shown
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     suffixes: tuple[str, ...] = ()  # Public suffixes of two labels or more, for `domain`
-    # Of two estimates; None: the source's
+    # Maximum correlation of two estimates; None for the source's
     max_correlation: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
@@ -85,23 +85,23 @@ class ReleasePolicy:
     the metric's versions; 0 if an administrator closes days). `within["district"]["region"]` maps
     each district to its region, as readers know it."""
 
-    owner: _Text  # For people, like `audience`
+    owner: _Text  # For readers, like `audience`
     audience: _Text
-    min_reports: _Reports  # Of a table, and of what tables reveal together
+    min_reports: _Reports  # The minimum for a table, and for groups that tables reveal together
     # The smallest lower end of a shown interval after rounding, above 0
     min_low: Annotated[float, Field(gt=0, lt=1)]
     rounding: Annotated[
         Decimal, Field(ge=Decimal("1e-9"), le=Decimal("0.5"), decimal_places=_MAX_DECIMALS)
     ]
-    reports_rounding: _Reports = 1  # Numbers of reports are rounded down to a multiple
+    reports_rounding: _Reports = 1  # Report counts are rounded down to a multiple of this
     sealed_after_days: Annotated[int, Field(ge=0, le=_MAX_DAYS)] = 7
-    first_day: date | None = None  # Of the data that may be published; None: no bound
+    first_day: date | None = None  # The first day that may be published; None for no limit
     last_day: date | None = None
     strata: tuple[str, ...] = ()  # Names of the strata that may be published
-    total: bool = False  # Each table shows the sum of its cells
+    total: bool = False  # Whether each table shows the sum of its cells
     within: Within = field(default_factory=dict)
-    on_change: OnChange = "keep"  # What to do if an earlier release shows another number
-    # For suppressed numbers, by reason
+    on_change: OnChange = "keep"  # What to do if an earlier release shows a different number
+    # The symbols for suppressed numbers, by reason
     symbols: Mapping[Reason, _Symbol] = field(default_factory=dict)
     roll_up: Mapping[str, RollUp] = field(default_factory=dict)  # By metric
 
@@ -186,7 +186,7 @@ class ReleasePolicy:
 
 
 def check_days(policy: ReleasePolicy, name: str, first: date, last: date, issued: date) -> None:
-    """Raise PolicyError for days that the policy does not publish, or that are not sealed yet."""
+    """Raise PolicyError if the policy does not publish some days, or if they are not sealed yet."""
     before = policy.first_day is not None and first < policy.first_day
     after = policy.last_day is not None and last > policy.last_day
     if before or after:
@@ -229,5 +229,5 @@ def load_policy(path: Path) -> ReleasePolicy:
 
 
 def policy_of_text(text: str) -> ReleasePolicy:
-    """Parse the text of a release.toml. Raises PolicyError."""
+    """Parse the text of a release.toml. Raises PolicyError if invalid."""
     return parse_toml(ReleasePolicy, text, PolicyError)

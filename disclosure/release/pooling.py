@@ -28,8 +28,8 @@ def tree_of(values: Sequence[str], rule: RollUp) -> Hierarchy:
     `cells`: a cell's parent is a prefix of its name (quadkey, geohash); reserved values (`other`,
     `no_data`), and names too short for a parent, have only the root above them. `prefix`: strings
     are below their first characters, such as `exa*`; a shorter value repeats its label there.
-    `domain`: host names are below their registrable domain, and that below its public suffix,
-    ignoring case and a final dot; the last label always counts as a suffix.
+    `domain`: host names are below their registrable domain, and the registrable domain is below its
+    public suffix, ignoring case and a final dot; the last label always counts as a suffix.
 
     Args:
         values: The values, one or more, possibly repeated.
@@ -85,8 +85,8 @@ def roll_up(
 ) -> list[Pool]:
     """Pool values along a tree until each pool differs significantly from 0.
 
-    The pools are selected by their estimates. Values shown alone were selected for being large, so
-    pools are slightly too small on average, and their intervals slightly optimistic.
+    The pools are selected by their estimates. Values shown separately were selected for being
+    large, so pools are slightly too small on average, and their intervals slightly optimistic.
 
     Args:
         values: The distinct values, (n,), each a leaf of the tree.
@@ -95,14 +95,14 @@ def roll_up(
         tree: The levels; its root is the last pool.
         alone: The values (n,) that are published separately, such as those that a test corrected
             for multiplicity has detected.
-        alpha: The chance that any pool of values that no one has is published: pools are tested
+        alpha: The probability that any pool of absent values is published: pools are tested
             one-sided at this level, corrected (Bonferroni) for the number of nodes.
         max_correlation: The largest correlation of two estimates, in [0, 1], which bounds the
             variance of a sum. 0 is valid for independent or negatively correlated estimates; 1 is
             always valid, and then no pool has a larger ratio than its best member.
 
     Returns:
-        The pools, from the leaves up.
+        The pools, from the leaves upward.
 
     Raises:
         TableError: A value is not a leaf.
@@ -157,7 +157,7 @@ def _codes(values: Sequence[str], tree: Hierarchy) -> tuple[Integers, list[list[
 
 
 def _repeated(codes: Integers, labels: list[list[str]], level: int) -> Booleans:
-    """Return True (nodes of the level,) for a node that is repeated above, where it is judged."""
+    """Return flags of a level's nodes that are repeated above, where they are tested."""
     same = np.zeros(len(labels[level]), dtype=bool)
     if level < codes.shape[1] - 1:
         for a, b in {*map(tuple, codes[:, level : level + 2].tolist())}:
@@ -181,14 +181,14 @@ def join_outlines(geometries: Sequence[Any]) -> dict[str, Any]:
 def pool_rare(
     table: CellTable, rule: RollUp, alone: Booleans, hierarchy: Hierarchy | None = None
 ) -> CellTable:
-    """Pool the values of a table that may not be shown alone, under the names of their nodes.
+    """Pool the values in a table that may not be shown separately, under their nodes' names.
 
     Pools that are not detected are dropped with their values. The name of a pool (`*.example.org`,
     `ab*`, a shorter quadkey) means the part of the node that is not shown separately.
 
     Args:
         table: The table, whose unbiased estimates are summed if it has them.
-        rule: The tree and the level of error.
+        rule: The tree and the error level.
         alone: The values (n,) that are shown separately.
         hierarchy: The tree for a rule without one.
 

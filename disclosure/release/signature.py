@@ -63,7 +63,7 @@ def make_keys(folder: Path) -> tuple[Path, Path, str]:
 
 
 def load_private_key(path: Path) -> Ed25519PrivateKey:
-    """Read a private key. Raises ReleaseError, also if others than its owner may read it."""
+    """Read a private key. Raises ReleaseError if it is invalid or if other users may read it."""
     serialization, ed25519 = _library()
     try:
         mode, text = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
@@ -77,7 +77,7 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
         )
     try:
         key = serialization.load_pem_private_key(text, password=None)
-    except (ValueError, TypeError):  # their messages may quote the file
+    except (ValueError, TypeError):  # the messages of these errors may quote the file
         raise ReleaseError(f"{path}: not a private key in PEM without a passphrase") from None
     if not isinstance(key, ed25519.Ed25519PrivateKey):
         raise ReleaseError(f"{path}: not an Ed25519 key")
@@ -85,7 +85,7 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
-    """Read a public key. Raises ReleaseError."""
+    """Read a public key. Raises ReleaseError if invalid."""
     serialization, ed25519 = _library()
     try:
         key = serialization.load_pem_public_key(path.read_bytes())
@@ -150,9 +150,9 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
         try:
             with os.fdopen(number, "wb") as file:
                 file.write(content)
-            path.chmod(mode)  # whatever the umask
+            path.chmod(mode)  # regardless of the umask
         except OSError:
-            path.unlink(missing_ok=True)  # half a key would block the next try
+            path.unlink(missing_ok=True)  # a partial key file would block the next attempt
             raise
     except FileExistsError:
         raise ReleaseError(f"{path} exists; keys are never overwritten") from None

@@ -1,4 +1,4 @@
-"""Readers of result folders of `rappor decode -o`, `rappor density -o` and `rappor flows -o`."""
+"""Readers for result folders from `rappor decode -o`, `density -o` and `flows -o`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -44,7 +44,7 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
             zones and one between cells.
 
     Raises:
-        ReleaseError: The folder has none or several of these, a file cannot be used, or its numbers
+        ReleaseError: The folder has none or several of these, a file is invalid, or its numbers
             cannot be from a decoding.
     """
     try:

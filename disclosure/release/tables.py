@@ -22,13 +22,13 @@ TableKey: TypeAlias = tuple[str, Strata, date, date]
 NUMBERS = ("estimate", "std_error", "low", "high")  # columns of a table
 MAX_REPORTS = 10**15  # of a table; exact in every format
 _SINGLE = 1e-6  # files of decodings have seven digits
-_FAR = 10  # standard errors, beyond any deviation by chance
-_MAX_ERROR = 100  # of a share; not reached even with few reports and an epsilon near 0
+_FAR = 10  # standard errors, beyond any random deviation
+_MAX_ERROR = 100  # the error of a share; not reached even with few reports and an epsilon near 0
 PARTITION = "between"  # a stratum that divides values, not people: flows between zones or cells
 
 
 def round_nearest(values: Floats, step: Decimal) -> Floats:
-    """Return the nearest multiples of `step`, ties to even ones; NaN stays NaN."""
+    """Return the nearest multiples of `step`, with ties to even; NaN stays NaN."""
     return _multiples(np.rint(values / float(step)), step)
 
 
@@ -85,14 +85,14 @@ _Strata = Annotated[Strata, BeforeValidator(_pairs), PlainSerializer(dict)]
 
 
 class InRows(NamedTuple):
-    """A publication of a metric as synthetic rows, from a first to a last day."""
+    """The publication of a metric as synthetic rows, from a first to a last day."""
 
     metric: str
     first_day: date
     last_day: date
 
     def meets(self, metric: str, first: date, last: date) -> bool:
-        """Return whether this publication has the metric and shares a day with the window."""
+        """Return whether this publication contains the metric on any day of the window."""
         return metric == self.metric and first <= self.last_day and self.first_day <= last
 
 
@@ -131,9 +131,9 @@ class CellTable(KeyedTable):
     high: Floats
     detected: Booleans  # Tested to be above zero, corrected for the number of tests
     complete: bool = False  # The cells cover everyone, so their shares sum to 1
-    level: float = 0.95  # Of the intervals
+    level: float = 0.95  # The level of the intervals
     max_correlation: float = 1.0  # Bound on the correlation of two estimates
-    listed: bool = True  # A cell that is not shown is listed with a symbol
+    listed: bool = True  # Whether a cell that is not shown is listed with a symbol
     shapes: Mapping[str, Any] = field(default_factory=dict)  # GeoJSON geometries of cells
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # Cells of a merged one
     unbiased: Floats | None = None  # Summable estimates if `estimate` is shrunken
@@ -170,7 +170,7 @@ class CellTable(KeyedTable):
         low, high, error = self.low, self.high, self.std_error
         self._check(low <= high, "the interval {} to {} is upside down", low, high)
         share = self.estimate if self.unbiased is None else self.unbiased
-        # Without noise, the share of a value that nobody or everybody has is known exactly.
+        # Without noise, the share of a value that no one or everyone has is known exactly.
         exact = (error == 0) & ((share <= 0) | (share >= 1))
         self._check((error > 0) | exact, "standard error {} is not above 0", error)
         least, most = low.clip(0, 1) - _SINGLE, high.clip(0, 1) + _SINGLE
@@ -196,7 +196,7 @@ class CellTable(KeyedTable):
         self._check(good | ~may_be_shown, reason, self.estimate, error)
 
     def _check(self, good: Booleans, reason: str, *numbers: Floats) -> None:
-        """Raise TableError for the first bad cell; `reason` is formatted with its numbers."""
+        """Raise TableError if a cell is invalid; `reason` is formatted with its numbers."""
         bad = np.flatnonzero(~good)
         if len(bad):
             first = int(bad[0])
@@ -233,7 +233,7 @@ class ReleasedTable(KeyedTable):
     complete: bool = False  # As in `CellTable`
     withheld: str = ""  # The symbol of the whole table, or ""
     shapes: Annotated[Mapping[str, Any], Field(exclude=True)] = field(default_factory=dict)
-    # Cells of a merged one, if all cells are listed
+    # The members of each merged cell, if all cells are listed
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     held: Mapping[str, int] = field(default_factory=dict)  # Number of cells of a merged one
 

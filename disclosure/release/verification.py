@@ -38,7 +38,7 @@ class Verified:
     issued: str
     files: tuple[str, ...]  # Names
     signed: bool  # By one of the given keys
-    digest: str  # Of the manifest
+    digest: str  # The digest of the manifest
     earlier: tuple[str, ...]  # Digests of the releases that it was built on
 
 
@@ -120,7 +120,7 @@ def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified
 
 
 def read_release(folder: Path, public: Sequence[Ed25519PublicKey] = ()) -> Release:
-    """Verify a release folder, then read it. Raises as `verify_release`."""
+    """Verify a release folder, then read it. Raises the errors of `verify_release`."""
     digest = verify_release(folder, public).digest
     try:
         return release_from_json((folder / "release.json").read_bytes(), digest)
@@ -146,14 +146,14 @@ def _check_files(folder: Path, files: Mapping[str, _File]) -> None:
 
 
 def check_latest(release: Verified, memory: Path) -> None:
-    """Reject a release that a later, verified one was built on; remember this one.
+    """Reject a release if a later, verified release was built on it; remember this release.
 
     Args:
         release: A verified release.
         memory: The file of verified releases, created if missing.
 
     Raises:
-        VerificationError: The release is an old one.
+        VerificationError: The release is outdated.
         ReleaseError: The file cannot be read or written.
     """
     try:

@@ -63,7 +63,7 @@ def assess_risk(
         domain: The possible values; columns that are not in the table are ignored.
         method: How missing values count.
         max_dense_keys: The maximum number of candidate keys in memory (8 bytes each); with more,
-            those of one row at a time are. The result is the same.
+            only those for one row at a time are in memory. The result is the same.
 
     Raises:
         DomainError: A column is not declared, or the method is unknown.

@@ -92,7 +92,7 @@ def sum_matching(
 
 
 def orthodox_frequencies(patterns: Patterns) -> Integers:
-    """Count for each pattern (P,) the rows that agree with it wherever both are determined."""
+    """Count, for each pattern (P,), the rows that agree with it in all determined columns."""
     frequencies = np.zeros(len(patterns.counts), dtype=np.int64)
     masks = list(patterns.by_mask())
     for columns, targets in masks:
@@ -149,7 +149,7 @@ def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest:
     end = monotonic() + MAX_SECONDS
     for place, code in enumerate(patterns.codes):
         others, missing = _rules_left(rules, code), np.flatnonzero(code == MISSING)
-        if not all(others):  # an impossible combination, whatever is missing
+        if not all(others):  # impossible regardless of the missing values
             frequencies[place] = INCOHERENT
         if not all(others) or not len(missing):
             continue

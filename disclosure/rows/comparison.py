@@ -1,4 +1,4 @@
-"""Attacks on a published table, and a list of measures of original and published rows."""
+"""Attacks on a published table, and measures that compare original and published rows."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ from rappor_core.errors import shown
 
 _MAX_CATEGORIES = 255
 _BLOCK = 256
-_AGREES = 0.9  # the chance that a column agrees for the same person
-_LINKED = 100.0  # ratio above which rows are linked
+_AGREES = 0.9  # the probability that a column agrees for the same person
+_LINKED = 100.0  # the likelihood ratio above which rows are linked
 _MAX_LINKED_ROWS = 5_000
 _MAX_COLUMNS, _MAX_SETS = 6, 30  # for joint distances
 
@@ -58,7 +58,7 @@ def missing_person_share(original: Table, published: Table) -> float:
     length = max(int(before.max()), int(after.max())) + 1
     have = np.bincount(before, minlength=length)
     want = np.bincount(after, minlength=length)
-    lost = have[have <= want].sum() / len(before)  # one match fewer without the person
+    lost = have[have <= want].sum() / len(before)  # the person's removal costs one match
     return float(1 - (np.minimum(have, want).sum() - lost) / len(after))
 
 
@@ -106,7 +106,7 @@ def compare(
     numeric: Collection[str] = (),
     floor: float = 0.001,
 ) -> list[Measure]:
-    """Measure what a published table preserves of the original one, and what it reveals of people.
+    """Measure the utility of a published table, and what it reveals about people.
 
     Args:
         original: The original table.

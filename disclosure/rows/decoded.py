@@ -17,7 +17,7 @@ from disclosure.rows.domain import num_rows
 from disclosure.rows.estimates import DecodedCells, draw_shares
 from disclosure.typing import Floats, Table
 
-MAX_VALUES = 100_000_000  # rows times columns of all sets
+MAX_VALUES = 100_000_000  # the maximum number of rows times columns of all sets
 
 
 def check_size(num_rows: int, num_columns: int, num_sets: int = 1) -> None:
@@ -36,7 +36,7 @@ def synthesize_decoded(
     num_rows: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> list[dict[str, list[str]]]:
-    """Draw sets of synthetic rows: for each set first shares within their uncertainty, then rows.
+    """Draw sets of synthetic rows; each set first draws shares within their uncertainty.
 
     Args:
         estimates: Unbiased estimates with their covariance.
@@ -96,8 +96,8 @@ def combine(
         estimates: The estimate of each set, (m,), as for a plain sample of its rows.
         variances: Their variances, (m,).
         rows_by_report: The rows of a set per decoded report. A decoding has no more information
-            than its reports, so the variance is at least theirs, `u_mean rows_by_report`, also if b
-            is below u_mean by chance.
+            than its reports, so the variance is at least that of the reports, `u_mean
+            rows_by_report`, even if b is below u_mean by chance.
         level: The level of the interval.
 
     Raises:

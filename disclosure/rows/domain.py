@@ -26,7 +26,7 @@ _MIN_DIGITS, _MAX_DIGITS = 6, 17
 @with_config(STRICT)
 @dataclass(frozen=True)
 class Categories:
-    """All values of a category column. Raises DomainError for none, or a repeated one."""
+    """All values of a category column. Raises DomainError if none, or if repeated."""
 
     values: tuple[str, ...]
 
@@ -40,7 +40,7 @@ class Categories:
         return len(self.values)
 
     def codes(self, column: Sequence[str]) -> Integers:
-        """Return the index of each value, (rows,). Raises TableError for an undeclared value."""
+        """Return the index of each value, (rows,). Raises TableError if undeclared."""
         index = {value: code for code, value in enumerate(self.values)}
         try:
             return np.array([index[value] for value in column], dtype=np.int64)
@@ -84,7 +84,7 @@ class EqualBins:
         return self.bins
 
     def codes(self, column: Sequence[str]) -> Integers:
-        """Return the bin of each number, (rows,). Raises TableError for invalid numbers."""
+        """Return the bin of each number, (rows,). Raises TableError if invalid."""
         try:
             values = np.array([float(value) for value in column])
         except ValueError as error:
@@ -182,7 +182,7 @@ class RowDomain:
 
 
 def num_rows(table: Table) -> int:
-    """Return the number of rows. Raises TableError for none, and for unequal columns."""
+    """Return the number of rows. Raises TableError if 0, or if columns differ."""
     lengths = {len(column) for column in table.values()}
     if len(lengths) != 1 or lengths == {0}:
         raise TableError(f"columns of {sorted(lengths)} rows: one length of 1 or more is needed")

@@ -17,7 +17,7 @@ from disclosure.errors import TableError
 from disclosure.release.tables import CellTable
 from disclosure.typing import Booleans, Floats, Integers
 
-REST = "*"  # in every column of the cell for everything that is not shown
+REST = "*"  # the value in every column of the cell for all that is not shown
 _LARGEST = 1e6  # estimate of a share, or its error; larger ones make sums too inexact
 
 
@@ -34,7 +34,7 @@ class DecodedCells:
     num_reports: int  # Number of decoded reports
     first_day: date | None = None
     last_day: date | None = None
-    # (M,) groups of cells of known sum, as slots; None: all sum to 1
+    # (M,) groups of cells with a known sum, such as slots; None: all sum to 1
     groups: Integers | None = None
     group_reports: tuple[int, ...] | None = None  # Reports of each group, if known
     metrics: tuple[str, ...] = ()  # Metrics of the estimates; if empty, `columns`
@@ -69,7 +69,7 @@ class DecodedCells:
 
     @property
     def reports_by_group(self) -> tuple[int, ...]:
-        """The number of reports of each group; of all if unknown or without groups."""
+        """The report count of each group; the total if unknown or without groups."""
         if self.groups is None or self.group_reports is None:
             return (self.num_reports,)
         return self.group_reports
@@ -77,9 +77,9 @@ class DecodedCells:
     def without_small(self, alone: Booleans) -> DecodedCells:
         """Pool the cells that may not be shown separately.
 
-        The pool is one cell with `*` in every column, or one per group, whose first column stays:
-        rows must not show what a release suppresses. A single small cell would be shown under
-        another name, so the next smallest of its group is pooled with it. The pool is selected by
+        The pool is one cell with `*` in every column, or one cell per group, which keeps its first
+        column. Rows must not show what a release suppresses. A single small cell would only be
+        renamed, so the next smallest cell in its group is pooled with it. The pool is selected by
         the estimates, so it is too small on average.
 
         Args:
@@ -161,7 +161,7 @@ class DecodedCells:
 def slot_estimates(maps: Sequence[CellTable]) -> DecodedCells:
     """Return estimates of cells by slot, for rows of one device in one slot.
 
-    No device is followed over slots. A slot is weighted by its number of reports, which is known.
+    No device is followed across slots. A slot is weighted by its number of reports, which is known.
     Errors of cells are treated as uncorrelated. `maps` have all cells, each of one slot (a
     stratum). Raises TableError for no maps, a repeated slot, and windows that begin on other days.
     """
@@ -209,7 +209,7 @@ def draw_shares(
 
 
 def _nearest_law(drawn: Floats, estimates: DecodedCells) -> Floats:
-    """Project drawn shares (M,) to the nearest valid ones, each group with its sum."""
+    """Project drawn shares (M,) to the nearest valid shares, each group with its known sum."""
     variances = np.maximum(estimates.variances, np.finfo(float).tiny)
     if estimates.groups is None:
         return nearest_shares(drawn, variances, 1.0)

@@ -30,8 +30,8 @@ from disclosure.series.noise import check_rate
 from disclosure.typing import Floats, Integers, Table
 
 Synthesizer = Literal["dpcocgen", "baseline"]
-_MARGINS, _CELLS, _GROUPS = 0.3, 0.5, 0.2  # parts of epsilon
-_DEVIATIONS = 6  # standard deviations of noise, exceeded with a chance of about 1e-9
+_MARGINS, _CELLS, _GROUPS = 0.3, 0.5, 0.2  # fractions of epsilon
+_DEVIATIONS = 6  # standard deviations of noise, exceeded with probability about 1e-9
 _MIN_RATE = 1e-12
 _PENALTY = 0.75  # of a split, in variances of the noise and for each doubling of the cells
 _DEEPEST = 200  # the maximum depth of the tree
@@ -54,10 +54,10 @@ def project(noisy: Floats, total: float) -> Floats:
 
 @dataclass(frozen=True)
 class NoisyHistogram:
-    """A private histogram, which may be published as it is."""
+    """A differentially private histogram, which may be published unchanged."""
 
-    counts: Floats  # Expected rows of each cell, 0 or more, of the domain's shape
-    epsilon: float  # Its cost
+    counts: Floats  # Expected rows of each cell, 0 or more, in the domain's shape
+    epsilon: float  # The epsilon that it cost
     num_blocks: int  # Groups of cells that were counted together
 
 
@@ -77,14 +77,14 @@ def estimate_histogram(
         domain: The domain, declared in advance and not read from the table.
         epsilon: The total privacy loss, in nats, about any one row.
         ledger: The data set's ledger, charged before any noise is drawn.
-        method: How noise is added.
+        method: The method of adding noise.
         rng: None for the system's secure randomness; a generator is for tests.
 
     Raises:
-        BudgetError: epsilon is not above 0, or the ledger does not suffice.
+        BudgetError: epsilon is not above 0, or the ledger's budget is insufficient.
         TableError: A value is not declared, or epsilon is so small that noise alone may create more
-            rows than can be drawn. The latter depends on the domain and epsilon, not on the rows;
-            nothing is charged then.
+            rows than can be drawn. The latter depends only on the domain and epsilon, not on the
+            rows; in this case nothing is charged.
     """
     charge, baseline = Charge(epsilon), method == "baseline"
     if rng is None:  # reject before anything is charged
@@ -117,7 +117,7 @@ def _check_noise(epsilon: float, share: float, domain: RowDomain) -> None:
 
 
 def _grouped(counts: Integers, epsilon: float, rng: np.random.Generator | None) -> NoisyHistogram:
-    """Run DPCocGen, which reads the counts three times, for the three parts of epsilon."""
+    """Run DPCocGen, which reads the counts three times, for the three fractions of epsilon."""
     first = epsilon * _CELLS
     second = epsilon - first - epsilon * _MARGINS
     noisy = perturb(counts, first, rng)
@@ -134,7 +134,7 @@ def _grouped(counts: Integers, epsilon: float, rng: np.random.Generator | None) 
 
 
 def _total(noisy: Floats, epsilon: float) -> float:
-    """Return the number of rows: the sum of the counts, at least its standard error."""
+    """Return the number of rows: the sum of the counts, but at least its standard error."""
     return max(float(noisy.sum()), math.sqrt(geometric_variance(1, epsilon) * noisy.size))
 
 
@@ -163,10 +163,10 @@ def partition(noisy: Floats, expected: Floats, epsilon: float) -> Integers:
     """Group cells that are counted together by a kd-tree; return the block number of each cell.
 
     Each split divides one axis in two. The values of the axis are first ordered by their counts
-    relative to the expected ones, as regression trees do with categories: the best split by one
+    relative to the expected counts, as in regression trees with categories; the best split by one
     axis is then one of the splits in that order (Fisher 1958). The tree grows while a split could
-    pay, and is pruned from its leaves: a split stays if it and those below it reduce the squared
-    error by more than their price.
+    be worthwhile, and is pruned from its leaves: a split is kept if it and the splits below it
+    reduce the squared error by more than their price.
 
     Args:
         noisy: Counts with geometric noise of this epsilon, some negative, one axis per column.
@@ -185,7 +185,7 @@ def partition(noisy: Floats, expected: Floats, epsilon: float) -> Integers:
         if depth == _DEEPEST or counts.size == 1:
             return [axes], 0.0
         ratio = float((counts * weights).sum() / (weights**2).sum())
-        if float(((counts - ratio * weights) ** 2).sum()) <= price:  # no splits can gain more
+        if float(((counts - ratio * weights) ** 2).sum()) <= price:  # no split can gain more
             return [axes], 0.0
         gain, axis, order, cut = _best_split(counts, weights)
         halves = []
@@ -205,7 +205,7 @@ def partition(noisy: Floats, expected: Floats, epsilon: float) -> Integers:
 
 
 def _best_split(counts: Floats, weights: Floats) -> tuple[float, int, Integers, int]:
-    """Return the best split: its reduction of squared error, its axis, the value order, the cut."""
+    """Return the best split: its reduction of squared error, axis, value order and cut."""
     products, squares = counts * weights, weights**2
     best = (-1.0, 0, np.arange(counts.shape[0]), 1)
     for axis, size in enumerate(counts.shape):

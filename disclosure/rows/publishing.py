@@ -28,7 +28,7 @@ _AGAIN = "decode the pairs again with rappor decode -o"
 FORMAT = "rappor-synthetic-rows"
 VERSION = 1
 DESCRIPTION = "synthesis.json"
-ROWS_ARE = "rows are"  # "... never overwritten", for an error message
+ROWS_ARE = "rows are"  # begins "... never overwritten" in an error message
 OF_DECODING = (
     "Rows drawn from decoded estimates. No row is of a person or a device, and no epsilon was "
     "spent on them beyond that of the reports.",
@@ -115,7 +115,7 @@ def _of_joint(folder: Path) -> DecodedCells:
                 joint.reports,
                 joint.first_day,
                 joint.last_day,
-                detected=low > 0,  # as the page of a joint table shows it
+                detected=low > 0,  # as shown on a joint table's page
                 low=low,
             )
     except TableError as error:
@@ -134,11 +134,11 @@ def _covariance(path: Path) -> Floats:
 def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date) -> DecodedCells:
     """Apply a release policy to estimates before rows are drawn.
 
-    Days must be sealed. Slots of fewer than `min_reports` reports are dropped; then numbers of
-    reports are rounded down. Cells that a table of the same decoding does not show separately
+    Days must be sealed. Slots with fewer than `min_reports` reports are dropped; then report counts
+    are rounded down. Cells that a table of the same decoding does not show separately
     (`ReleasePolicy.stand_alone`) are pooled as `*`, at least two together. The rows show all other
     estimates: earlier releases and overlapping windows are not considered, so a decoding may be
-    published as a table or as rows, not both.
+    published either as a table or as rows, but not both.
 
     Args:
         estimates: Estimates with their days, and `detected` and `low` of each cell.
@@ -188,7 +188,7 @@ def release_of_rows(
 
     Raises:
         ReleaseError: An earlier release has a table or rows of one of its metrics on one of its
-            days, or was built on a release that is not given.
+            days, or an earlier release was built on a release that is not given.
     """
     if estimates.first_day is None or estimates.last_day is None:
         raise ReleaseError("the estimates do not say their days")

@@ -1,4 +1,4 @@
-"""Measures of utility: what a published table preserves of the original one."""
+"""Utility measures: how well a published table preserves the original table."""
 
 import math
 import re
@@ -106,7 +106,7 @@ def counting_query_error(
 def _values(
     original: Table, published: Table, numeric: Collection[str]
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Return by column the numbers of numeric ones, and the codes of others."""
+    """For each column, return its values if it is numeric, or else its codes."""
     first, second = encode_alike(original, published)
     values = {}
     for index, name in enumerate(original):
@@ -121,7 +121,7 @@ def _values(
 def _random_subset(
     pair: tuple[Floats, Floats], is_numeric: bool, rng: np.random.Generator
 ) -> list[Floats]:
-    """Return the part of each row inside a random interval, or a random set of values."""
+    """Return the fraction of each row that is in a random interval or a random set of values."""
     if is_numeric:
         numbers = pair[0][np.isfinite(pair[0]).all(axis=1)].mean(axis=1)
         low, high = np.sort(rng.choice(numbers, 2))
@@ -132,7 +132,7 @@ def _random_subset(
 
 
 def read_intervals(name: str, values: Sequence[str]) -> Floats:
-    """Read numbers, and intervals as `anonymize` and `co-cluster` write them, (n, 2).
+    """Parse numbers, and intervals as written by `anonymize` and `co-cluster`, (n, 2).
 
     Args:
         name: The name of the column.
@@ -141,7 +141,7 @@ def read_intervals(name: str, values: Sequence[str]) -> Floats:
             NaN.
 
     Raises:
-        TableError: A text is none of these.
+        TableError: A text has none of these forms.
     """
     ends_of = {value: _interval(value) for value in set(values)}
     wrong = next((value for value in values if ends_of[value] is None), None)

@@ -45,7 +45,7 @@ class BudgetLedger:
 
     limit: Charge
     entries: list[tuple[str, Charge]] = field(default_factory=list)
-    path: Path | None = None  # The file for every charge while `is_open`
+    path: Path | None = None  # The file to which every charge is written while `is_open`
     is_open: bool = True
 
     @property
@@ -109,7 +109,7 @@ class _File:
 
 
 def make_ledger(path: Path, limit: Charge) -> None:
-    """Create the file of an empty ledger. Raises BudgetError if one exists."""
+    """Create the file of an empty ledger. Raises BudgetError if it exists."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         try:
@@ -124,7 +124,7 @@ def make_ledger(path: Path, limit: Charge) -> None:
 
 
 def read_ledger(path: Path) -> BudgetLedger:
-    """Read a ledger for inspection; changes are not written. Raises BudgetError."""
+    """Read a ledger for inspection; changes are not written. Raises BudgetError if invalid."""
     try:
         ledger = parse(_File, path.read_bytes(), BudgetError)
         entries = [(entry.purpose, Charge(entry.epsilon, entry.delta)) for entry in ledger.entries]

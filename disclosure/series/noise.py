@@ -19,8 +19,8 @@ from disclosure.series.budget import Charge
 from disclosure.typing import Floats, Integers
 
 _WORD = 64
-_MIN_RATE = 1e-12  # so that the sum of two numbers and a count fits 63 bits
-_MAX_RATE = 40.0  # above it, 64 bits cannot represent the chance of any noise
+_MIN_RATE = 1e-12  # so that the sum of two numbers and a count fits in 63 bits
+_MAX_RATE = 40.0  # above it, 64 bits cannot represent the probability of any noise
 RandomBytes = Callable[[int], bytes]
 
 
@@ -33,12 +33,12 @@ def system_geometric(
     j is 1 with probability a^(2^j) / (1 + a^(2^j)). Each digit is one comparison of 64 secure
     random bits with a threshold. No logarithm of a floating-point number is computed, so every
     value can occur; the probability of a digit is off by 2^-64, or by a relative 2^-52. A number is
-    thus within 2^-46 of its law, in total variation: epsilon has a delta of that order.
+    thus within 2^-46 of its law, in total variation, so epsilon has a delta of that order.
 
     Args:
         rate: The rate in nats, above 0.
         shape: The shape of the result.
-        random_bytes: A source of secure random bytes; use another one in tests only.
+        random_bytes: A source of secure random bytes; use a different source only in tests.
 
     Raises:
         BudgetError: The rate is below 1e-12, or above 40.
@@ -54,7 +54,7 @@ def system_geometric(
 
 
 def check_rate(rate: float) -> None:
-    """Raise BudgetError for a rate, epsilon / sensitivity, below 1e-12 or above 40."""
+    """Raise BudgetError if a rate (epsilon / sensitivity) is below 1e-12 or above 40."""
     if not rate >= _MIN_RATE:
         raise BudgetError(f"epsilon / sensitivity = {rate:g} is below {_MIN_RATE:g}")
     if rate > _MAX_RATE:

@@ -13,7 +13,7 @@ from disclosure.errors import ReleaseError
 from rappor_core.errors import shown
 
 MAX_ATOMS = 20_000
-Stratum: TypeAlias = tuple[str, str]  # its name and value
+Stratum: TypeAlias = tuple[str, str]  # the name and value of a stratum
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
 
 
 def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[TableScope]) -> None:
-    """Raise ReleaseError with the strata that split the population most."""
+    """Raise ReleaseError, with the most divisive strata, if there are too many atoms."""
     if count > MAX_ATOMS:
         names = [f"{len(split.values):,} of {shown(split.name)}" for split in splits]
         windows = len({(scope.first, scope.last) for scope in scopes})
@@ -112,7 +112,7 @@ class _Split:
     others: int  # Tables that may contain an unnamed value
 
     def of(self, parts: Mapping[_Part, bool]) -> dict[_Part, bool]:
-        """Split parts by the values of this stratum; the flags mark parts of unnamed values."""
+        """Split parts by the values of this stratum; the flags mark parts with unnamed values."""
         atoms: dict[_Part, bool] = {}
         for part, is_left in parts.items():
             stratum = next((pair for pair in part.lies_in if pair[0] == self.name), None)
@@ -154,7 +154,7 @@ def _splits(scopes: Sequence[TableScope]) -> list[_Split]:
 
 
 def _outer(scopes: Sequence[TableScope]) -> dict[Stratum, dict[str, str]]:
-    """Return the strata that each one lies in, unless tables disagree."""
+    """Return the strata that contain each stratum, unless tables disagree."""
     above: dict[Stratum, dict[str, set[str]]] = {}
     for scope in scopes:
         for inner, places in scope.outer.items():

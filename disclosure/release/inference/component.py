@@ -11,9 +11,9 @@ from disclosure.release.inference.atoms import bits
 from disclosure.release.inference.facts import PublicTable
 from disclosure.release.inference.programs import Cone, SparseRows
 
-REPORTS = -1  # in place of a row: the number of reports of the table
-EVERYBODY = -2  # in place of a row: the cells of the table cover everyone
-NOBODY = -3  # not from a table: values have no more people than there are reports
+REPORTS = -1  # in place of a row: the table's number of reports
+EVERYBODY = -2  # in place of a row: the table's cells cover everyone
+NOBODY = -3  # not from a table: people with a value cannot exceed the reports
 
 
 @dataclass
@@ -58,11 +58,11 @@ class Component:
 def one_of_alike(
     tables: Sequence[PublicTable], rows: Sequence[Sequence[frozenset[str]]]
 ) -> tuple[list[list[frozenset[str]]], dict[str, tuple[str, ...]]]:
-    """Keep two of the values that no public number distinguishes: one, and one for all others.
+    """Reduce values that no public number distinguishes to two: one, and one for all others.
 
-    Values are alike if the same rows of several values contain them, and the same tables suppress
-    them. Inferences about one apply to each. Representing the others by one unknown changes
-    nothing, since only their sum with the first occurs.
+    Values are alike if the same multi-value rows contain them and the same tables suppress them.
+    Inferences about one value apply to each. Representing all others by one unknown changes
+    nothing, because only their sum with the first value occurs.
 
     Args:
         tables: The tables of a component.
@@ -139,13 +139,13 @@ class ConeModel:
         self.owner += [owner, owner]
 
     def suppress(self, table: int, row: int) -> list[int]:
-        """Drop the constraints of a number that is now suppressed; return their rows of G."""
+        """Drop the constraints from a number that is now suppressed; return their rows of G."""
         rows = [index for index, owner in enumerate(self.owner) if owner == (table, row)]
         self.cone.hold(rows, active=False)
         return rows
 
     def withhold(self, table: int) -> None:
-        """Drop all constraints of a table that is now withheld."""
+        """Drop all constraints from a table that is now withheld."""
         rows = [i for i, (owner, row) in enumerate(self.owner) if owner == table and row != NOBODY]
         self.cone.hold(rows, active=False)
 

@@ -1,4 +1,4 @@
-"""The public facts about a table: bounds on its reports and shares, over all releases of it."""
+"""The public facts about a table: bounds on its reports and shares, from all of its releases."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class PublicTable:
     kinds: tuple[str, ...]
     low: Floats  # Of the share before rounding
     high: Floats
-    loose: Booleans  # Rows that can still be suppressed
+    loose: Booleans  # Flags of the rows that can still be suppressed
     persons: Floats  # Shown share times reports
-    is_loose: bool  # The whole table can still be withheld
+    is_loose: bool  # Whether the whole table can still be withheld
     complete: bool
     floor: float  # Minimum number of reports
     min_low: float  # The smallest lower end that the policy shows
     step: float  # Of rounding
     members: Mapping[str, tuple[str, ...]]
-    tree: Tree = ""  # Along which rows without named members were pooled
+    tree: Tree = ""  # The tree along which rows without named members were pooled
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from disclosure.typing import Floats, Integers
 _MANY = 30  # with this number of targets, one program for all is cheaper than two for each
 _MAX_STEPS = 20  # of an iteration for a share
 _STEP = 1e-9  # the size of a step of a share at which the iteration ends
-_FEW = 3  # targets that a round must certify to be worth it
+_FEW = 3  # the number of targets that a round must certify to be worthwhile
 _SURE = 1e-3  # relative to the number 1, and in reports: smaller sizes are too inexact
 
 
@@ -52,7 +52,7 @@ class DisclosureJudge:
         self.add(targets)
 
     def add(self, targets: Iterable[Target]) -> None:
-        """Add unpublished numbers to judge."""
+        """Add unpublished numbers to be tested."""
         new = [target for target in dict.fromkeys(targets) if target not in self._place]
         for target in new:
             self._place[target] = len(self.targets)
@@ -102,7 +102,7 @@ class DisclosureJudge:
             if self._settled[at]:
                 return None
             bound = self._bound(target, sign)
-            if bound is None:  # no one can be there
+            if bound is None:  # no one can be in these atoms
                 break
             ends[side] = bound[0]
             tight.append(bound[1])
@@ -189,7 +189,7 @@ class DisclosureJudge:
         value = np.where(self._is_share, value, value * cone.unit)
         self._low = np.where(enough, np.minimum(self._low, value), self._low)
         self._high = np.where(enough, np.maximum(self._high, value), self._high)
-        # an interval inside the true one proves that the true one is wide enough
+        # an interval inside the true interval proves that the true interval is wide enough
         none, full = self._low <= EXACT, self._high >= self._width
         reports = np.where(self._has_table, none & full, none | full)
         is_wide = self._high - self._low >= self._width

@@ -51,7 +51,7 @@ class LinearProgram:
         self._highs.setOptionValue("presolve", "off")  # presolve discards the last basis
         self._highs.setOptionValue(
             "simplex_strategy", _PRIMAL
-        )  # another objective leaves it feasible
+        )  # a new objective leaves it feasible
         self._least = np.concatenate(
             [np.full(below.shape[0], -kHighsInf), np.zeros(equal.shape[0])]
         )
@@ -123,7 +123,7 @@ def _check(status: HighsStatus) -> None:
 
 @dataclass
 class SparseRows:
-    """A sparse matrix that is built row by row."""
+    """A sparse matrix under construction, row by row."""
 
     row: list[int] = field(default_factory=list)
     column: list[int] = field(default_factory=list)
@@ -153,7 +153,7 @@ class Cone:
     scale: int  # Column of the number 1
     unit: float  # The value of `scale` in a program over reports
     slack: Floats  # For each row of G, the step of relaxing it, in reports; 0 to never relax
-    active: Booleans = field(init=False)  # Rows of G that hold
+    active: Booleans = field(init=False)  # Flags of the active rows of G
     _program: LinearProgram = field(init=False)
     _sums: dict[tuple[int, ...], int] = field(init=False)
     _fixed: int = field(init=False)

@@ -38,16 +38,16 @@ from disclosure.release.inference.targets import (
 )
 from disclosure.release.tables import TableKey
 
-_TRIED = 4  # candidate rows that are tried for a target
+_TRIED = 4  # the number of candidate rows that are tried for a target
 
 
 @dataclass(frozen=True)
 class InferredNumber:
     """A number that a reader knows more precisely than its policy promises."""
 
-    table: str  # Its name, or that of the smallest table of which the number is a difference
+    table: str  # The name of its table, or of the smallest table in the difference that yields it
     cell: str  # "" for numbers of reports
-    low: float  # Start of what the reader can infer
+    low: float  # Lower end of the reader's interval
     high: float
     promised: float  # The width that the policy requires
     published: bool  # A table withholds it; else it is a difference that no table shows
@@ -57,9 +57,9 @@ class InferredNumber:
 class Protected:
     """The result of protecting a draft."""
 
-    # By key, as they may be published
+    # The tables by key, as they may be published
     tables: dict[TableKey, PublicTable] = field(default_factory=dict)
-    # Numbers that nothing in the draft can hide
+    # Numbers that no suppression in the draft can hide
     findings: list[InferredNumber] = field(default_factory=list)
     widened: int = 0  # Contradictory numbers, which were treated as less exact
 
@@ -141,17 +141,17 @@ class _Search:
 
     component: Component
     judged: Protected
-    # Targets that nothing in the draft can hide, with readers' intervals
+    # Targets that no suppression in the draft can hide, with readers' intervals
     hopeless: dict[Target, ValueRange] = field(default_factory=dict)
     widened: int = 0
 
     def run(self) -> None:
-        """Judge reports, then values by group, then everything, until all is safe."""
+        """Protect reports, then values by group, then everything, until all targets are safe."""
         component, residual = self.component, list(self.component.empty)
-        safe_with: list[bool] | None = None  # the empty atoms with which all was safe
+        safe_with: list[bool] | None = None  # the empty atoms for which all targets were safe
         while True:
             component.empty = list(residual)
-            assume_nobody_left(component)  # fewer numbers may leave fewer people
+            assume_nobody_left(component)  # with fewer numbers, more atoms may be empty
             if component.empty == safe_with:
                 break
             self.hopeless = {}
@@ -187,12 +187,12 @@ class _Search:
             before = len(judge.targets)
             if self._settle(judge):
                 return True
-            judge.add(self._shares(of_reports))  # suppression creates other differences
+            judge.add(self._shares(of_reports))  # suppression creates new differences
             if len(judge.targets) == before:
                 return False
 
     def _shares(self, judge: DisclosureJudge) -> list[Target]:
-        """Return the shares that no table shows, among people who certainly exist."""
+        """Return the shares that no table shows, for groups that certainly contain people."""
         component, naming = self.component, naming_tables(self.component)
         hidden = [
             target
@@ -225,7 +225,7 @@ class _Search:
             if not queue:
                 return False
             if self._empty(queue, judge):
-                return True  # the targets have changed: its reports, and untabled differences
+                return True  # the targets have changed by its reports and new differences
 
     def _empty(self, queue: list[tuple[float, int]], judge: DisclosureJudge) -> bool:
         """Process the queue; return True if a table was withheld."""
@@ -295,7 +295,7 @@ class _Search:
         return best or (tried[0] if tried else None)
 
     def _smallest_table(self, model: ConeModel, exposure: Exposure) -> int | None:
-        """Return the loose table with the fewest reports that bounds the interval."""
+        """Return the withholdable table with the fewest reports that bounds the interval."""
         tables = self.component.tables
         owners = {model.owner[row][0] for row in exposure.tight.tolist()}
         if exposure.target.table is not None:
@@ -304,7 +304,7 @@ class _Search:
         return min(loose, key=lambda index: (tables[index].reports or (0.0,), index), default=None)
 
     def _findings(self, target: Target, interval: ValueRange) -> Iterator[InferredNumber]:
-        """Yield a finding for a number, and for each indistinguishable one."""
+        """Yield a finding for a number, and for each indistinguishable number."""
         tables, table = self.component.tables, target.table
         if table is None:
             first = self.component.atoms[target.atoms[0]]

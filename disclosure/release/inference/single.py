@@ -1,4 +1,4 @@
-"""Inference from a table that shares no people with others: a sum and its parts, in closed form."""
+"""Inference from a table without shared people: a sum and its parts, in closed form."""
 
 from bisect import bisect_left
 
@@ -12,10 +12,10 @@ from disclosure.typing import Floats, Integers
 def sum_intervals(
     low: Floats, high: Floats, total_low: float, total_high: float
 ) -> tuple[Floats, Floats]:
-    """Compute what bounds of all parts and of their sum imply for each part.
+    """Compute the bounds for each part that follow from all parts' bounds and the sum's bounds.
 
     A part is at least the minimum of the sum minus the maximum of the others, and at most the
-    reverse: the optimum of the two linear programs, if a solution exists.
+    reverse. This is the optimum of the two linear programs, if a solution exists.
 
     Args:
         low: The lower bounds of the parts, (n,).
@@ -65,7 +65,7 @@ def exposed_rows(table: PublicTable) -> tuple[Integers, Floats, Floats]:
 
 
 def protect_single(table: PublicTable) -> PublicTable:
-    """Suppress the smallest rows until each hidden one is safe, or nothing is left to suppress."""
+    """Suppress the smallest rows until all hidden rows are safe or no row remains."""
     total = table.totals
     order = np.argsort(table.persons, kind="stable")
     cells, totals = (order[table.loose[order] & (total[order] == kind)] for kind in (False, True))
@@ -76,14 +76,14 @@ def protect_single(table: PublicTable) -> PublicTable:
 
     if is_safe(0) or not is_safe(len(waiting)):
         return table
-    counts = range(len(waiting) + 1)  # what is safe stays so with more suppressed
+    counts = range(len(waiting) + 1)  # safe rows stay safe with more suppression
     return table.suppressed(waiting[: bisect_left(counts, True, key=is_safe)])
 
 
 def _widened(
     low: Floats, high: Floats, low_sum: float, high_sum: float, step: float
 ) -> tuple[float, float]:
-    """Relax bounds of a sum that the parts contradict, by the minimum and one more step."""
+    """Relax bounds of a sum that contradict the parts, by the minimum plus one step."""
     if low.sum() > high_sum:
         high_sum = float(low.sum()) + step
     if high.sum() < low_sum:

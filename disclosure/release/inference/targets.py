@@ -13,11 +13,11 @@ from disclosure.release.inference.component import Component
 from disclosure.release.inference.unions import differences
 
 Kind = Literal["reports", "share"]
-EXACT = 1e-6  # reports, or a part of the width: the tolerance between two solvers
+EXACT = 1e-6  # in reports, or a fraction of the width: the tolerance between two solvers
 
 
 class ValueRange(NamedTuple):
-    """The minimum and the maximum that agree with all public data."""
+    """The minimum and the maximum of a number that agree with all public data."""
 
     low: float
     high: float
@@ -59,7 +59,7 @@ class Target:
 
 
 def withheld_reports(component: Component) -> Iterator[Target]:
-    """Yield the numbers of reports of withheld tables, as targets."""
+    """Yield the report counts of withheld tables, as targets."""
     for index, table in enumerate(component.tables):
         if table.reports is None:
             atoms = tuple(component.atoms_of(index))
@@ -96,7 +96,7 @@ def hidden_row(component: Component, table: int, row: int) -> Target:
 
 
 def naming_tables(component: Component) -> dict[str, int]:
-    """Return for each value a bit mask of the tables that show it in a separate row."""
+    """Return, for each value, a bit mask of the tables that show it in a separate row."""
     masks: dict[str, int] = {}
     for index, table in enumerate(component.tables):
         for row in np.flatnonzero(~table.hidden).tolist():
@@ -122,7 +122,7 @@ def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
 
 
 def untabled_reports(component: Component) -> Iterator[Target]:
-    """Yield the numbers of reports of groups of atoms without a table, as targets."""
+    """Yield the report counts of groups of atoms without a table, as targets."""
     floor = min(table.floor for table in component.tables)
     withheld = {tuple(atom for atom in target.atoms if not component.empty[atom])
                 for target in withheld_reports(component)}  # fmt: skip

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from disclosure.typing import Booleans, Floats
 
 _EXACT = 1e-9  # tolerance of an entry of an echelon form
-_MAX_STEPS = 20_000  # of a search
+_MAX_STEPS = 20_000  # the maximum number of steps in a search
 
 
 @lru_cache(maxsize=512)  # the same tables recur
@@ -56,7 +56,7 @@ def _groups(members: Booleans) -> Iterator[tuple[int, ...]]:
 
 
 def _echelon(matrix: Floats) -> Floats:
-    """Return the reduced row echelon form, without rows of zeros."""
+    """Return the reduced row echelon form, without zero rows."""
     rows, done = matrix.copy(), 0
     for column in range(rows.shape[1]):
         if done == len(rows):
@@ -76,7 +76,7 @@ def _echelon(matrix: Floats) -> Floats:
 def _smallest(rows: Floats, tables: Sequence[set[int]]) -> list[set[int]]:
     """Return the minimal sets of columns whose indicator is a sum of some rows of an echelon form.
 
-    Every row has a 1 in a column where all others have 0, so it is in the sum once or not at all.
+    Every row has a 1 in a column where all others have 0, so it is in the sum at most once.
     While an entry of the sum is neither 0 nor 1, the search adds each row that would correct the
     first such entry; it gives up after `_MAX_STEPS`.
 
