@@ -27,10 +27,7 @@ _MAX_GAPS = (1, 7, 30)  # the longest gap, in days, of the second to fourth cate
 class HistoryRecorder:
     """The recorder for categories that depend on earlier days or steps. It is thread-safe."""
 
-    def __init__(
-        self, metrics: Mapping[str, Metric], state: SqliteState, recorder: Recorder
-    ) -> None:
-        """Prepare the recorder; the state is not read until a metric is used."""
+    def __init__(self, metrics: Mapping[str, Metric], state: SqliteState, recorder: Recorder):
         self._metrics = metrics
         self._state = state
         self._recorder = recorder
@@ -113,7 +110,6 @@ class HistoryRecorder:
             raise
 
     def _report(self, metric: Metric, place: int, day: int, today: int) -> None:
-        """Queue the report of a period if the collector still accepts its last day."""
         if today - day > metric.accept_days:
             return
         bits = self._recorder.device(metric.name).value_bits(metric.categories[place])
@@ -130,7 +126,6 @@ class HistoryRecorder:
         return metric
 
     def _note(self, metric: Metric) -> dict[str, Any]:
-        """Return the stored note of a metric, or an empty note if a funnel's steps have changed."""
         text = self._state.note(HISTORY + metric.name)
         fields: dict[str, Any] = {} if text is None else json.loads(text)
         return {} if "step" in fields and fields["of"] != metric.params_id else fields

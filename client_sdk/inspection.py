@@ -118,7 +118,6 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
 
 
 def _places(state: SqliteState) -> list[dict[str, Any]]:
-    """Return how many places are stored for later answers, by metric, without naming any place."""
     rows = state.rows("SELECT name, text FROM notes WHERE name LIKE ? ORDER BY 1", (f"{VISITS}%",))
     return [_places_account(name.removeprefix(VISITS), text) for name, text in rows]
 
@@ -235,7 +234,6 @@ def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
 
 
 def _spent(metric: Metric, level: PrivacyLevel | None, budget: float) -> str:
-    """Describe the cap and the budget, one of which is used up, and the remedy."""
     cap: float = metric.max_permanent_responses
     if level is not None:
         cap = min(cap, level.max_values)

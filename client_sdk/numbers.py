@@ -137,7 +137,6 @@ class NumberRecorder:
             self._state.count(f"{outcome}:{name}")
 
     def _is_due(self, name: str, period: int) -> bool:
-        """Return whether the device reports a period (in mode `once`, one in `spread`)."""
         spread: int = self._metrics[name].details.spread
         return period % spread == self._phases[name]
 

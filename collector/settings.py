@@ -124,7 +124,6 @@ class Settings(ServerSettings):
     @field_validator("broker_options")
     @classmethod
     def _options(cls, options: dict[str, str]) -> dict[str, str]:
-        """Reject options that would break exactly-once counting."""
         for name in options:
             if not name.startswith(_BROKER_OPTIONS):
                 raise ValueError(

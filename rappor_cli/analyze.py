@@ -507,7 +507,6 @@ def _candidates(text: str | None, column: str | None, map_file: Path | None) -> 
 
 
 def _settings(texts: list[str] | None) -> dict[str, Any]:
-    """Read the values of --set NAME=VALUE."""
     choices = {}
     for text in texts or ():
         name, _, value = text.partition("=")

@@ -144,7 +144,6 @@ def _has_table(url: str, table: str) -> bool:
 
 
 def _owner_of_file(file: Path) -> Program:
-    """Return the owner of a backup; the collector if the file is not a database."""
     tables = "SELECT count(*) FROM sqlite_master WHERE name = ?"
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as opened:

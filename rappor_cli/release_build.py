@@ -182,7 +182,6 @@ def read_earlier(
 
 
 def _read(source: str) -> list[CellTable]:
-    """Return the tables of FOLDER or FOLDER@name=value,name=value."""
     folder, at, strata = source.rpartition("@")
     if not at or "=" not in strata:
         return read_source(Path(source))

@@ -75,7 +75,6 @@ def _read(path: Path) -> list[bytes]:
 
 
 def _tell(code: PrefixCode, values: Sequence[bytes]) -> None:
-    """Print the lengths of the codes of strings that were not used for training."""
     sizes = sorted(min(code.size(value), _LONGEST) for value in values)
     whole = sum(size <= MAX_CODE_BITS for size in sizes) / len(sizes)
     Console(stderr=True).print(

@@ -34,8 +34,7 @@ def python_figures() -> dict[str, float]:
     device = Encoder(file.metrics, os.urandom(32)).metric("homepage")
 
     def encode(value: str) -> None:
-        bits = device.value_bits(value)
-        device.digest(bits)
+        device.digest(bits := device.value_bits(value))
         device.report_bits(bits)
 
     figures = {

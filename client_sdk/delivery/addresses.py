@@ -80,7 +80,6 @@ def check_key_is_hidden(key: str | None, url: str) -> None:
 
 
 def _in_ascii(name: str) -> str:
-    """Return an international host name in its DNS form; "" if invalid."""
     if name.isascii():
         return name
     try:
@@ -90,7 +89,6 @@ def _in_ascii(name: str) -> str:
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a name is an IPv4 address or a host name (RFC 1123, plus `_`)."""
     labels = name.removesuffix(".").split(".")
     return len(name) <= MAX_NAME_CHARS and all(
         0 < len(label) <= MAX_LABEL_CHARS and label.replace("-", "").replace("_", "").isalnum()

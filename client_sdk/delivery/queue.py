@@ -204,7 +204,6 @@ class ReportQueue:
         return True
 
     def _take_out(self, where: str, values: tuple[object, ...]) -> int:
-        """Remove reports from the queue, and update the counts of their ledger entries."""
         with self._state.transaction() as database:
             # `where` is a constant from this module; values are bound parameters
             query = f"SELECT count(*), entry FROM queue WHERE {where} GROUP BY entry"  # noqa: S608

@@ -88,7 +88,6 @@ class FlowVisits(Visits):
         ]
 
     def _forget_known(self, period: int) -> None:
-        """Discard first cells unless their second cells are still to come."""
         lag = self._flow.lag
         self._known = {
             key: (since, place)

@@ -215,7 +215,6 @@ class Visits:
             self._last = Moment(*moment), place, min(seconds, most)
 
     def _begin(self, period: int) -> None:
-        """Start a period, and forget all data that no later answer uses."""
         self._period = period
         slots = {slot for _, slot in self._to_come(period)}
         for hour in range(24):
@@ -225,7 +224,6 @@ class Visits:
         self._forget_known(period)
 
     def _forget_known(self, period: int) -> None:
-        """Discard last known places that no answer in this or a later period may repeat."""
         self._known = {
             slot: (period_seen, place)
             for slot, (period_seen, place) in self._known.items()
@@ -297,7 +295,6 @@ class Visits:
                 self._known[slot.name] = period, place
 
     def _report(self, period: int) -> None:
-        """Send one report for each due slot of a finished period; it is never sent again."""
         if period in self._reported or self._answered_for_life:
             return
         day = last_day(self._metric.period, period)

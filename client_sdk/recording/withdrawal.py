@@ -269,7 +269,6 @@ def _read(database: sqlite3.Connection) -> Account:
 def _rows(
     database: sqlite3.Connection, table: str, is_sound: Callable[[Row], bool] | None = None
 ) -> Iterator[Row]:
-    """Yield the valid rows of a table, until the first unreadable page."""
     try:
         query = f"SELECT * FROM {table} WHERE NOT ({reference()[1][table]})"  # noqa: S608
         yield from (row for row in database.execute(query) if is_sound is None or is_sound(row))

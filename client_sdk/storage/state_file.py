@@ -101,7 +101,6 @@ class StateFile:
 
     @contextmanager
     def _locked(self, patience: float | None = None) -> Iterator[None]:
-        """Hold the lock while a block uses this connection, and translate errors."""
         self._acquire(patience)
         try:
             yield

@@ -125,7 +125,6 @@ class BrokerQueue:
             self._reader.join()
 
     def _reread(self) -> None:
-        """Read the metrics every second; keep the old ones while the database is unreachable."""
         while not self._stopped.wait(REGISTRY_SECONDS):
             try:
                 self._registry = self._collector.registry()
@@ -210,7 +209,6 @@ class BrokerQueue:
                 sleep(_POLL_SECONDS)
 
     def _answer(self) -> None:
-        """Answer all requests whose batches the broker has answered."""
         done, self._done = self._done, []
         if done:
             deliver([(item.future, item.error) for item in done])

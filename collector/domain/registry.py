@@ -61,14 +61,12 @@ def _range(params: RapporParams, bits_set: int) -> tuple[int, int]:
 
 
 def _is_rare(weight: int, num_bits: int, mean: float) -> bool:
-    """Return whether the probability bound for a weight is below TAIL."""
     share = weight / num_bits
     divergence = _term(share, mean) + _term(1 - share, 1 - mean)
     return num_bits * divergence > -math.log(TAIL)
 
 
 def _term(share: float, mean: float) -> float:
-    """Return share * ln(share / mean), with its limits."""
     if share == 0:
         return 0.0
     return math.inf if mean <= 0 else share * math.log(share / mean)

@@ -48,7 +48,6 @@ Last = Annotated[Day | None, Query(alias="to")]
 
 
 def _body_of(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the OpenAPI description of a body that is read after the key is checked."""
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
 
 

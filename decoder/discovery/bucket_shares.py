@@ -209,7 +209,6 @@ class GroupShares:
 
     @cached_property
     def _spread(self) -> float:
-        """Estimate the standard deviation of one report's bucket share from the median."""
         squares = (self.shares - 1 / self.shares.shape[1]) ** 2 * self.reports[:, None]
         return float(np.sqrt(np.median(squares) / MEDIAN_SQUARE))
 

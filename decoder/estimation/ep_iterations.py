@@ -217,7 +217,6 @@ def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
 
 
 def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
-    """Solve in the space of rows or of candidates; tau starts at its previous value."""
     members, variance = problem.members(sites), sites.variance[sites.active]
     in_rows = len(members) > problem.centered.size // 2
     make, steps = (solver_in_rows, 2) if in_rows else (candidate_solver, 4)

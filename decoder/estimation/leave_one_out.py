@@ -88,7 +88,6 @@ class WarmStarts:
 
 
 def _worth_a_start(problem: FitProblem) -> bool:
-    """Return whether warm starts pay: a fit of all candidates, with a moderate number of rows."""
     return problem.full and not problem.few_rows and problem.centered.size <= MAX_ROWS
 
 

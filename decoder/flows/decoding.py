@@ -301,7 +301,6 @@ def _detected(flows: ShareTable, quantile: float, among: Flags) -> Flags:
 
 
 def _answered(answers: Answers, classes: Any, quantile: float) -> ShareTable:
-    """Return sums over groups (rows, classes) of 0 and 1, from the answers to one question."""
     estimate = classes @ answers.shares
     error = np.array([np.sqrt(answers.variance[row > 0].sum()) for row in classes])
     return _shares(estimate, error, quantile)

@@ -63,7 +63,6 @@ class FlowMoments:
 
     @cached_property
     def _of_parameters(self) -> tuple[Indices, Floats]:
-        """The unknowns that are parameters of each pair, or the level; their factors, (7, P)."""
         gravity = self.fit.gravity
         level = np.full((1, len(self.fit.shares)), gravity.size)
         enters = np.concatenate([gravity.enters, np.ones_like(level)])
@@ -71,7 +70,6 @@ class FlowMoments:
 
     @cached_property
     def _of_answers(self) -> tuple[Indices, Floats]:
-        """Return the unknowns that weigh each pair's answers, and their inverse errors, (4, P)."""
         space, data = self.fit.gravity.space, self.fit.data
         first = np.cumsum([0, *(space.num_classes(name) for name in COARSE[:-1])])
         rows = np.array([space.classes(name) for name in COARSE]) + first[:, None]

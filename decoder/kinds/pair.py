@@ -100,7 +100,10 @@ def joint_result(
     """Return the result of a joint table; the differences between arms, if any, come first."""
     test, rows, margin_rows = table.independence, _cell_rows(table), _margin_rows(table)
     tables = [CELLS.of_rows(rows), MARGINS.of_rows(margin_rows)]
-    compared = [] if arms is None else [ARMS.of_rows(_arm_rows(arms), _arm_title(table, arms))]
+    compared: list[Any] = []
+    if arms is not None:
+        title = f"{table.metric}: each {arms.by} compared with {arms.control}"
+        compared = [ARMS.of_rows(_arm_rows(arms), title)]
     content: dict[str, Any] = {
         "metric": table.metric,
         "of": list(table.of),
@@ -168,12 +171,7 @@ def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
     ]
 
 
-def _arm_title(table: JointTable, arms: ArmComparison) -> str:
-    return f"{table.metric}: each {arms.by} compared with {arms.control}"
-
-
 def _arm_rows(arms: ArmComparison) -> list[tuple[Any, ...]]:
-    """Return one row per arm and answer, the most significant difference first."""
     numbers = [getattr(arms.rows, name) for name in ARMS.names[4:]]
     rows = zip(arms.arms, arms.values, arms.control_shares, arms.shares, *numbers, strict=True)
     plain = [(arm, value, *map(float, rest)) for arm, value, *rest in rows]

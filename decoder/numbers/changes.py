@@ -118,7 +118,6 @@ def compare_numbers(
 
 
 def _parts(counts: CutCounts) -> tuple[Floats, Floats]:
-    """Return shares in each cohort, and their variances for independent reports; (R, K) each."""
     n = counts.reports
     rho = counts.rates(1.0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -48,13 +48,11 @@ class Arrowhead:
 
     @cached_property
     def _border_inverse(self) -> Floats:
-        """The border's part (b, b) of the inverse: the inverse of the Schur complement."""
         eye = np.eye(len(self._border))
         return np.asarray(linalg.lu_solve(self._factor, eye, overwrite_b=True, check_finite=False))
 
     @cached_property
     def _between_inverse(self) -> Floats:
-        """The part (q Z, b) of the inverse between blocks and border."""
         return -_product(self._reach.T, self._border_inverse)
 
     @cached_property

@@ -173,7 +173,6 @@ def _block_scatter(positions: Any, weights: Any, padded: Any) -> None:
 
 @compiled
 def _pair_scatter(low: int, high: int, rows: Any, hashes: int, weights: Any, padded: Any) -> None:
-    """Fill the rows of cohorts [low, high), with columns of cohorts up to the row's own."""
     for j in range(low, high):
         for i in range(rows.shape[0]):
             bits, weight = rows[i], weights[i]

@@ -138,7 +138,6 @@ def _bundled() -> dict[str, Any]:
 
 
 def _directions(places: Floats) -> Floats:
-    """Convert (longitude, latitude) to unit vectors (n, 3), for distances on the sphere."""
     x, y = np.radians(places).T
     return np.column_stack([np.cos(y) * np.cos(x), np.cos(y) * np.sin(x), np.sin(y)])
 

@@ -197,7 +197,6 @@ def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
 
 
 def _six_digits(values: Floats) -> list[float]:
-    """Round shares to 6 digits; raise DecodeError if any is not finite, as JSON requires."""
     if not np.isfinite(values).all():
         raise DecodeError("a share of the map is not finite; check the counts and parameters")
     size = np.floor(np.log10(np.maximum(np.abs(values), 1e-300)))

@@ -91,7 +91,6 @@ def _drawn_share(row: Row) -> float:
 
 
 def _largest(rows: Sequence[Row], *, own: bool) -> float:
-    """Return the largest drawn share (> 0) of flows, or of people who stay in their own cell."""
     shares = (_drawn_share(row) for row in rows if (row["origin"] == row["destination"]) == own)
     return max(_MIN_WIDEST, *shares, 0.0)
 

@@ -190,7 +190,6 @@ def _exact(what: str, wrong: list[str], number: int) -> Check:
 
 
 def _alike(first: Sequence[bytes], second: Sequence[bytes], when: str) -> Iterator[Check]:
-    """Check that the files of devices with two values are alike; one file per device."""
     for length in LENGTHS:
         p_value, text = most_distinct(first, second, length)
         yield test(

@@ -158,7 +158,6 @@ def _guessable(score: Floats, side: Side) -> NDArray[np.bool_]:
 
 
 def _ends(size: Floats) -> Integers:
-    """Return up to `THRESHOLDS` possible thresholds by decreasing size, without splitting ties."""
     ends = np.flatnonzero(np.append(size[:-1] != size[1:], True)) if len(size) else np.arange(0)
     if len(ends) > THRESHOLDS:
         ends = ends[np.unique(np.geomspace(1, len(ends), THRESHOLDS).astype(int) - 1)]

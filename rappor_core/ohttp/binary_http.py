@@ -93,7 +93,6 @@ def _with_length(part: bytes) -> bytes:
 
 
 def _integer(value: int) -> bytes:
-    """Encode a variable-length integer (RFC 9000, section 16) in its shortest form."""
     for code, size in enumerate((1, 2, 4, 8)):
         if value < 1 << (8 * size - 2):
             return (value | code << (8 * size - 2)).to_bytes(size, "big")

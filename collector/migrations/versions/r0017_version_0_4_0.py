@@ -41,7 +41,6 @@ def upgrade() -> None:
 
 
 def _delete_associations() -> None:
-    """Delete the joint counts of linked reports; the counts for each metric remain."""
     op.drop_table("linked_days")
     op.execute(f"DELETE FROM block_counts WHERE {_OF_ITS_BLOCKS}")  # noqa: S608
     for table in ("blocks", "counters", "raw_reports"):
