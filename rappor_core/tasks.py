@@ -220,7 +220,9 @@ def _processes(number: int | None, preload: Sequence[str]) -> Executor:
 
 def _terminate(executor: Any) -> None:
     """End the processes of a pool at once; otherwise Python waits for the tasks that run."""
-    for process in list((executor._processes or {}).values()):
+    processes = list((executor._processes or {}).values())
+    executor.shutdown(wait=False, cancel_futures=True)  # before they end, as a broken pool fails
+    for process in processes:
         process.terminate()
 
 

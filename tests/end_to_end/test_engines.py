@@ -14,6 +14,7 @@ import pytest
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from tests.collector.archive.support import DAY, FakeSource, expected, make_block
+from tests.collector.support import make_bench, make_metric, running_server
 from tests.engines import ENGINES, ROOT, environment
 from tests.kinds.worlds import write_worlds
 
@@ -67,6 +68,28 @@ def test_every_command_gives_the_bytes_of_one_machine(engine, commands, tmp_path
             found, expected = map(files_under, output)
             assert found == expected, name
             assert expected or name == "verify"
+
+
+def test_every_metric_that_a_collector_serves_is_decoded(tmp_path) -> None:
+    """With the bytes of a decoding of that metric alone; one without closed days is left out."""
+    url, served = f"sqlite:///{tmp_path}/rappor.sqlite", ("one", "two")
+    bench = make_bench(url)
+    metrics = [make_metric(name, min_reports=1) for name in (*served, "unsent")]
+    bench.collector.push_metrics(metrics, "test")
+    for metric in metrics[:2]:
+        bench.send(bench.sender.reports(metric, 400, bench.clock.now.date()))
+    bench.collector.close_day(bench.clock.now.date(), "test")
+    for name in served:
+        (tmp_path / f"{name}.txt").write_text("a\nb\n")
+    with running_server(None, bench.clock, database=url, require_keys=False) as server:
+        decode = ["decode", "--collector", str(server.http.base_url), "-o", str(tmp_path / "out")]
+        assert main([*decode, "--all-metrics", "--candidates", str(tmp_path)]) == 0
+        assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["one", "two"]
+        for name in served:
+            alone, listed = tmp_path / name, ["--candidates", str(tmp_path / f"{name}.txt")]
+            assert main([*decode[:3], "--metric", name, *listed, "-o", str(alone)]) == 0
+            assert files_under(alone) == files_under(tmp_path / "out" / name)
+    bench.database.close()
 
 
 @pytest.mark.parametrize(("library", "dialect"), [("duckdb", "duckdb"), ("chdb", "clickhouse")])
