@@ -2,7 +2,6 @@ package rappor.telemetry
 
 import java.io.IOException
 import java.time.Instant
-import java.util.concurrent.CountDownLatch
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.RejectedExecutionException
 import java.util.concurrent.ScheduledFuture
@@ -10,7 +9,6 @@ import java.util.concurrent.ScheduledThreadPoolExecutor
 import java.util.concurrent.TimeUnit.MILLISECONDS
 
 internal const val MAX_DELAY = 10 // times the mean
-private const val PATIENCE_MILLIS = 1000L // for an exchange to end once it was aborted
 private const val FLUSH_PAUSE = 2.0
 private const val BUSY_PAUSE = 0.1
 private const val BUSY_PAUSE_UNHURRIED = 5.0
@@ -25,52 +23,6 @@ internal fun uniform(randomness: Randomness): Double = randomness(6).fold(0.0) {
 internal fun geometricDelay(mean: Double, randomness: Randomness): Double {
     val ticks = maxOf(1.0, Math.ceil(Math.log(1 - uniform(randomness)) / Math.log(0.99)))
     return minOf(ticks * mean / 100, MAX_DELAY * mean)
-}
-
-/** The permission to send, from one consent to its end. */
-internal class Permit {
-    private val over = CountDownLatch(1)
-    private var request: Request? = null
-    private var ended = CountDownLatch(0)
-    private val atEnd = HashSet<() -> Unit>()
-    val isOver: Boolean get() = over.count == 0L
-
-    /** Begin an exchange; null if nothing may be sent any more. */
-    @Synchronized
-    fun begin(batch: StoredBatch, body: ByteArray, timeout: Double): Request? {
-        if (isOver) return null
-        ended = CountDownLatch(1)
-        return Request(body, BINARY_TYPE, batch.encoding, timeout).also { request = it }
-    }
-
-    @Synchronized
-    fun finish() {
-        request = null
-        ended.countDown()
-    }
-
-    /** Call `act` when the permission ends, until it is removed: an exchange may hang in its answer for a while. */
-    @Synchronized
-    fun add(act: () -> Unit): Boolean = atEnd.add(act)
-
-    @Synchronized
-    fun remove(act: () -> Unit): Boolean = atEnd.remove(act)
-
-    /** Begin nothing more, from now on. */
-    fun stop(): Unit = over.countDown()
-
-    /** End it for good: an exchange is aborted, and waited for, a second at most. */
-    fun end() {
-        stop()
-        val exchange = synchronized(this) { request }
-        exchange?.abort()
-        synchronized(this) { atEnd.toList() }.forEach { it() }
-        synchronized(this) { ended }.await(PATIENCE_MILLIS, MILLISECONDS)
-    }
-
-    fun pause(seconds: Double) {
-        over.await((seconds * 1000).toLong(), MILLISECONDS)
-    }
 }
 
 /** Runs an act over the state on the client's thread and waits for it; null if consent has ended. */
