@@ -35,9 +35,9 @@ _UNREADABLE = (
 
 @contextmanager
 def naming(path: Path, error: type[DecodeError], hint: str) -> Iterator[None]:
-    """Reraise errors of reading `path` as `error`, with the file's name.
+    """Convert errors from reading `path` to `error`, with the file's name.
 
-    The decoder's own errors say what to do; `hint` is added to all others."""
+    `hint` is added to all errors except the decoder's own, which already state the remedy."""
     try:
         yield
     except DecodeError as cause:
@@ -165,10 +165,10 @@ def finite(value: Any) -> Any:
 
 
 def row_of(kind: type[Row], values: Mapping[str, Any], may_lack: Collection[str] = ()) -> Row:
-    """Convert a row of a JSON file written by `finite` to the dataclass `kind`.
+    """Convert a row in a JSON file that `finite` produced to the dataclass `kind`.
 
-    Null becomes NaN, except in the columns `may_lack`. Files of earlier versions may lack columns
-    that have a default."""
+    Null becomes NaN, except in the columns in `may_lack`. Files of earlier versions may lack
+    columns that have a default."""
     names = [field.name for field in fields(kind)  # type: ignore[arg-type]
              if field.default is MISSING or field.name in values]  # fmt: skip
     return kind(**{name: math.nan if values[name] is None and name not in may_lack else values[name]

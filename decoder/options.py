@@ -86,8 +86,8 @@ class DecodeOptions(Levels):
 class CandidateChoice:
     """The values to look for; by default, the metric's own values.
 
-    Choose one of a file (and its column), numbers (first, last, step), dates, and google/rappor's
-    map.csv. Raises CandidatesError for more than one."""
+    Choose only one of a file (and its column), numbers (first, last, step), dates, and
+    google/rappor's map.csv. Raises CandidatesError if there are several."""
 
     file: Path | None = None
     column: str | None = None

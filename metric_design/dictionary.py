@@ -43,9 +43,9 @@ def entries_of(metrics: Iterable[Metric], today: date) -> list[DictionaryEntry]:
 
 
 def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -> Path:
-    """Write the dictionary as one self-contained page with the `contact` to ask; return its path.
+    """Write the dictionary as one self-contained page with a `contact`; return its path.
 
-    Raises OutputError."""
+    Raises OutputError if that fails."""
     make_folder(folder)
     page = page_template("dictionary.html.j2").render(
         entries=list(entries), contact=contact, rise=rise_text

@@ -130,13 +130,13 @@ MAX_WEIGHT = 1e9  # the largest weight; the smallest is 1 / MAX_WEIGHT
 
 @dataclass(frozen=True)
 class Weights:
-    """Relative weights of candidates, chosen by the analyst before the data are seen.
+    """Relative weights of candidates, chosen by the analyst before seeing the data.
 
     They divide the error level of a decision rule among the candidates. Only their ratios matter.
-    Raises CandidatesError for an invalid weight."""
+    Raises CandidatesError if a weight is invalid."""
 
     of: Mapping[str, float]
-    others: float | None = None  # The weight of all other values; None if there may be none
+    others: float | None = None  # The weight of all other values; None: no others
 
     def __post_init__(self) -> None:
         named = [(f"the weight of {shown(value)}", weight) for value, weight in self.of.items()]

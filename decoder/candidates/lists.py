@@ -125,9 +125,9 @@ class Candidates:
 
     @classmethod
     def from_strings(cls, strings: Iterable[str | bytes]) -> Candidates:
-        """Normalize the entries; drop and count those that are empty, repeated or undecodable.
+        """Normalize the entries; drop and count empty, repeated or undecodable entries.
 
-        Raises CandidatesError if nothing is left, or for an entry that is not text."""
+        Raises CandidatesError if no entry remains, or if an entry is not text."""
         if isinstance(strings, str | bytes):
             raise CandidatesError(f"{shown(strings)} is one value; give a list of them")
         distinct: dict[bytes, None] = {}
@@ -273,7 +273,7 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
 
 
 def own_names(params: RapporParams, definition: Mapping[str, Any]) -> Sequence[str]:
-    """Return the names of the values that a definition lists; none if they must be guessed.
+    """Return the names of the values that a definition lists; empty if it lists none.
 
     The definition is `Metric.to_dict` or empty. Raises RapporError if it is damaged."""
     names: Sequence[str] = params.scheme.value_names
@@ -287,10 +287,10 @@ def _kind_of(definition: Mapping[str, Any]) -> Kind:
 
 
 def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
-    """Replace a list by the metric's own values in bit order, so that estimates keep their names.
+    """Replace a list with the metric's own values in bit order, so that names match the bits.
 
-    The list is returned unchanged if the metric does not name its values. Raises CandidatesError
-    for a candidate that is not a value of the metric."""
+    The list is returned unchanged if the metric does not name its values. Raises CandidatesError if
+    a candidate is not a value of the metric."""
     scheme = aggregate.params.scheme
     named = bool(scheme.value_names) or "categories" in aggregate.definition
     if scheme.hashed or not named or candidates.tensor is not None:

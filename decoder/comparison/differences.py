@@ -66,9 +66,9 @@ def decided(
     """Decide from corrected p-values which rows changed, and compute intervals that match.
 
     If R of M rows are detected, the intervals have level 1 - alpha max(R, 1) / M (Benjamini and
-    Yekutieli 2005); those of values tested separately have level 1 - alpha. With Benjamini-Hochberg
-    p-values, an interval excludes 0 exactly if a change is detected. With another correction, it is
-    extended to 0 if none is detected."""
+    Yekutieli 2005); intervals for values tested separately have level 1 - alpha. With
+    Benjamini-Hochberg p-values, an interval excludes 0 exactly if a change is detected. With a
+    different correction, the interval is extended to 0 if no change is detected."""
     detected = p_adjusted <= alpha
     listed = np.ones_like(detected) if apart is None else ~apart
     part = max(detected[listed].sum(), 1) / max(listed.sum(), 1)
@@ -105,7 +105,7 @@ def no_change(difference: Floats, std_error: Floats, freedom: float = np.inf) ->
 def more_than(
     bound: float, difference: Floats, std_error: Floats, freedom: float = np.inf
 ) -> Floats:
-    """Compute p-values (n,), for both signs, of a change of at most `bound` >= 0.
+    """Compute two-sided p-values (n,) for the hypothesis of a change of at most `bound` >= 0.
 
     A p-value is 1 if the standard error is not positive."""
     away = np.abs(difference) - bound
@@ -138,9 +138,9 @@ Change = TypeVar("Change", bound=WindowChange)
 
 
 def window_pairs(total: int) -> list[tuple[int, int]]:
-    """List the pairs of windows that a series compares: neighbors, then the first and the last.
+    """List the window pairs that a series compares: neighbors, then the first and last window.
 
-    Raises DecodeError for fewer than two windows."""
+    Raises DecodeError if there are fewer than two windows."""
     if total < 2:
         raise DecodeError(f"{counted(total, 'window')}: a series needs two or more")
     return [*pairwise(range(total)), *([(0, total - 1)] if total > 2 else [])]

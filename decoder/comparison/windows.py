@@ -121,7 +121,7 @@ class Window:
 def change(before: Window, after: Window) -> Differences:
     """Fit the differences of the tracked shares (D,) on the cohorts with reports in both windows.
 
-    A prior N(0, 1) gives wide errors to values that the cohorts cannot tell apart."""
+    With a prior N(0, 1), values that the cohorts cannot distinguish get wide errors."""
     common = before.present & after.present
     first, second = before.observed(common), after.observed(common)
     if before.direct:
@@ -197,7 +197,7 @@ def _fit(first: Observed, second: Observed) -> _Fitted:
 def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
     """Return the p-value of value i's score in the direction of its estimate, given no change.
 
-    The residual is V^-1 y, where V excludes the prior of i and its sampling. V has the update U C
+    The residual is V^-1 y, where V excludes value i's prior and sampling. V has the update U C
     U'; the blocks of U are z_i of each cohort. Sampling adds a variance to the score."""
     balance, H = fitted.balance.solution.residual, fitted.covariance
     (m, k), sign = balance.shape, np.sign(fitted.means[i])

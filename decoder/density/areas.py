@@ -140,7 +140,7 @@ def _of_shared_bits(
 
 
 def _blocks(density: Density, weights: Floats, freedom: float) -> Indices:
-    """Return for each value (n,) the number of the block of cells that is fitted as one.
+    """Return each value's block number (n,); the cells in a block are fitted as one unknown.
 
     A block consists of consecutive cells that have similar weights in the areas. Detected cells and
     reserved values are not merged."""

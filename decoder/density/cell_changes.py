@@ -1,11 +1,11 @@
-"""Changes of single cells of a map: each window against the others, or against one other.
+"""Changes in single cells of a map, for each window against all others or a single one.
 
 A contrast of windows (weights of sum 0) of the whitened rows is B D + noise. D are the contrasts of
-the shares among people in a cell; B = W^.5 (X - X s 1') is the effect of a unit of share, moved to
-each cell, on the rows. The tested cell's contrast is a free parameter. Those of the other cells are
-random: D = (I - s 1') u, u ~ N(0, tau^2 K), with tau^2 by restricted likelihood for each contrast
-(docs/method.md). So an estimate is not shrunk toward no change, and its standard error includes
-what the other cells did."""
+the shares among people in a cell; B = W^.5 (X - X s 1') is the effect on the rows of moving one
+unit of share to each cell. The tested cell's contrast is a free parameter. The contrasts of the
+other cells are random: D = (I - s 1') u, u ~ N(0, tau^2 K), with tau^2 by restricted likelihood for
+each contrast (docs/method.md). So an estimate is not shrunk toward no change, and its standard
+error allows for changes in the other cells."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -78,12 +78,13 @@ def _weights(pattern: Floats) -> Floats:
 def corrected_changes(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
     """Compute corrected p-values of no change for each cell in each window, (T, n).
 
-    In each cell the pattern with the smallest p-value is subtracted from the others, then the next
-    one, and so on. A p-value is multiplied by the number of all cells and patterns, and is at least
-    as large as those chosen before it. A window gets the p-value of the first chosen pattern that
-    contains it and has its sign, or 1 without such a pattern. The window itself must differ by OWN
-    standard errors, because in a steady trend, the middle window is near the mean of the others.
-    Two windows have a single contrast, which is corrected as a change since the first.
+    In each cell, the pattern with the smallest p-value is subtracted from the others, then the
+    pattern with the next smallest p-value, and so on. A p-value is multiplied by the number of all
+    cells and patterns, and is at least as large as earlier p-values. A window gets the p-value of
+    the first chosen pattern that contains it and has its sign, or 1 if there is no such pattern.
+    The window itself must differ by OWN standard errors, because in a steady trend, the middle
+    window is near the mean of the others. Two windows have a single contrast, which is corrected as
+    a change since the first.
 
     Args:
         tried: The patterns of windows, (K, T), single windows first.
@@ -125,7 +126,7 @@ class RandomCells:
 
 
 def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> RandomCells:
-    """Build the model in which a cell changes by a part of its share, or of an even share.
+    """Build the model in which a cell changes by a fraction of its share or of an even share.
 
     So cells that are empty in the shared map can gain people."""
     shares, size = deviations.shares, len(deviations.shares)
@@ -143,7 +144,7 @@ def _contrast_cells(
 ) -> tuple[Floats, Floats]:
     """Return unbiased differences of each cell for a contrast (T,), and standard errors, (n,) each.
 
-    The model with the highest likelihood is used; all models are of the same rows."""
+    The model with the highest likelihood is used; all models describe the same rows."""
     fits = [(*_fit_variances(model, contrast, repeated), model) for model in models]
     _, noise, variance, model = max(fits, key=lambda fit: fit[0])
     return _estimates(model, contrast, noise, variance)
@@ -155,9 +156,9 @@ def _fit_variances(
     """Return the maximum log likelihood of a contrast (T,), and the noise and tau^2 that reach it.
 
     The maximum is searched on a grid. The noise is 1 if no device repeats any. Devices that stay in
-    place repeat their noise in all windows, devices that move repeat it in some. So the noise is at
-    least that of all devices staying, and at most that of all moving between the two sides of the
-    contrast."""
+    place repeat their noise in all windows; devices that move repeat it in some windows. So the
+    noise is at least as large as if all devices stay, and at most as large as if all devices move
+    between the two sides of the contrast."""
     modes, weights = model.modes, contrast / model.scale
     unit = float(weights @ weights)
     squares = (modes.data @ weights) ** 2 / unit
@@ -180,7 +181,7 @@ def _estimates(
 ) -> tuple[Floats, Floats]:
     """Estimate each cell's difference with its own share free, and return the standard errors.
 
-    The covariance of the rows is reduced by what the cell adds to it. Let V be the covariance of
+    The covariance of the rows excludes the cell's own contribution. Let V be the covariance of
     all cells, b = B e_c and a = s_c / (1 - s_c). The others' share is taken from cell c too, so V_c
     = V + m b b' + b q' + q b', q = a B K 1 - (1 + a) B K e_c: an update of rank two."""
     shares, response, modes = model.shares, model.modes.response, model.modes

@@ -157,7 +157,7 @@ def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,))
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
     """Sort one slot's aggregates from coarse to fine.
 
-    Raises DecodeError for no aggregates, two of one level, or several metrics or slots."""
+    Raises DecodeError if there are no aggregates, two of one level, or several metrics or slots."""
     if not aggregates:
         raise DecodeError("no aggregates: give those of one slot, one for each level")
     by_level = {location_of(a)[1].level: a for a in aggregates}

@@ -32,7 +32,7 @@ def field_weights(slopes: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Belief:
-    """A prior of the map: precision `strength * structure` of the log shares about their level."""
+    """A map's prior: the log shares have precision `strength * structure` around their level."""
 
     graph: Graph
     strength: float
@@ -168,8 +168,8 @@ def _log_determinant(
 ) -> float:
     """Return the log determinant of X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares).
 
-    It is inf if the matrix is not positive definite. With scaling, and means subtracted first,
-    single precision has an error of .001."""
+    The result is inf if the matrix is not positive definite. Because of scaling and prior
+    subtraction of means, single precision has an error of only .001."""
     terms = np.diag(information) - 2 * means + middle
     scale = shares**2 * terms + prior.diagonal() + added
     if scale.min() <= 0:

@@ -1,12 +1,12 @@
-"""Maps from noisy equations: shares are the softmax of a Gaussian field over the cells.
+"""Maps from noisy equations, where shares are the softmax of a Gaussian field over the cells.
 
-The prior says how alike cells are, with a strength. Either neighbors are alike (a Markov random
+The prior states how alike cells are, and its strength. Either neighbors are alike (a Markov random
 field on their graph that penalizes bends and, less, slopes: Besag 1974; Lindgren, Rue, Lindstroem
 2011) or all cells are. The kind of prior and the strength are chosen by the evidence, so a rough
-map is not smoothed away. With too many cells to compute the evidence, they are chosen by how well
-each half of the rows predicts the other. With weak data the posterior has several maxima. They are
-searched in two ways: from a flat map while the prior is weakened, and from a smoother of the shares
-themselves, which has a unique solution."""
+map is not smoothed away. If there are too many cells to compute the evidence, they are chosen by
+how well each half of the rows predicts the other half. With weak data, the posterior has several
+maxima, which are searched in two ways: from a flat map while the prior is weakened, and from a
+smoother of the shares themselves, which has a unique solution."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -142,10 +142,10 @@ def _graphs(laplacian: Any | None) -> tuple[Graph, ...]:
 def _most_predictive(
     readings: Sequence[LevelEquations], laplacian: Any | None, even: Floats, reserved: int
 ) -> tuple[Belief, float]:
-    """Return the belief whose maps of each half of the rows best fit the other half, and its gain.
+    """Return the belief by which each half of the rows best predicts the other, and its gain.
 
-    The gain is in log likelihood of the rows left out. Strengths are tried from strong to weak,
-    until two in a row are worse."""
+    The gain is in log likelihood of the held-out rows. Strengths are tried from strong to weak,
+    until two consecutive strengths are worse."""
     halves = []
     for side in (0, 1):  # every other row; of symbols, every other cohort
         half = []
@@ -173,9 +173,9 @@ def _most_predictive(
 def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved: int) -> Field:
     """Return the fit with the highest evidence and its gain.
 
-    Strengths are tried from the middle to weaker ones, then to stronger ones, until two in a row
-    are worse. The prior that all cells are alike makes spikes cheap, so it must gain more than a
-    spike of noise can."""
+    Strengths are tried from the middle to weaker strengths, then to stronger strengths, until two
+    consecutive strengths are worse. With the prior that all cells are alike, spikes are cheap, so
+    it must gain more than a noise spike can."""
     information = misfit.information()
     nothing = even_evidence(misfit, even, reserved)
     best, to_beat, weighed = None, -np.inf, [(_EVEN_FIRST, even)]
@@ -214,7 +214,7 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
 def _walks(
     misfit: Misfit, graph: Graph, prior: Prior, even: Floats
 ) -> Sequence[Iterator[list[Field]]]:
-    """Return the walks to weaker and to stronger strengths: one fit of each, or two that differ."""
+    """Return the walks to weaker and stronger strengths: one fit each, or two if they differ."""
     annealed = _anneal(misfit, Belief(graph, STRENGTHS[-1]), prior, even)
     stronger = list(islice(annealed, _MIDDLE))[::-1]
     smoothed = None if graph == "alike" else _smoothed(misfit, prior, even)
@@ -229,10 +229,10 @@ def _walks(
 
 
 def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:
-    """Return log shares (n,) by least squares with the prior on the shares.
+    """Estimate log shares (n,) by least squares, with the prior on the shares.
 
-    The prior is as strong as leaves residuals of the size of the noise (Morozov's discrepancy
-    principle)."""
+    The prior's strength is chosen so that residuals have the size of the noise (Morozov's
+    discrepancy principle)."""
     strength, shares = STRENGTHS[0], even
     value, information = misfit.at(even)[0], misfit.own_information()
     while value > misfit.freedom / 2 and strength > _LOOSEST:
@@ -251,7 +251,7 @@ def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:
 
 
 def _anneal(misfit: Misfit, belief: Belief, prior: Prior, even: Floats) -> Iterator[Field]:
-    """Fit from the strongest prior down to `belief`, each fit starting from the previous one.
+    """Fit from the strongest prior down to `belief`; each fit starts at the previous fit.
 
     A search that began at the weak prior would end on spikes of noise."""
     log_shares = np.log(even)

@@ -1,4 +1,4 @@
-"""Linear equations between an aggregate and the cells of a map, and the misfit of a map.
+"""Linear equations that relate an aggregate to a map's cells, and the misfit of a map.
 
 target = design @ shares, with one equation for each bit of each cohort, or one for each cell if
 every cell has a separate bit."""
@@ -118,7 +118,7 @@ class Misfit:
         self.freedom = sum(reading.freedom for reading in readings)
 
     def at(self, shares: Floats) -> tuple[float, Floats]:
-        """Return half the weighted sum of squared residuals and its gradient in the shares (n,)."""
+        """Return half the weighted sum of squared residuals and its gradient by the shares (n,)."""
         value, slope = 0.0, np.zeros(self.size)
         for design, target, weight in self._rows:
             residual = design @ shares - target
@@ -159,7 +159,7 @@ class Misfit:
 def _within_bounds(information: Floats, products: Floats) -> Floats:
     """Return the shares x (r,), one or two, that minimize x' information x / 2 - x' products.
 
-    Each share, and the rest left to the cells, is at least MIN_RESERVED."""
+    Each share, and the remainder for the cells, is at least MIN_RESERVED."""
     most = 1 - MIN_RESERVED
     if len(products) == 1:
         return np.asarray(np.clip(products / information[0], MIN_RESERVED, most))
@@ -178,7 +178,7 @@ def _within_bounds(information: Floats, products: Floats) -> Floats:
 
 
 def with_reserved(shares: Floats, reserved: Floats) -> Floats:
-    """Set the last shares of a map (n,) to `reserved` (r,), and scale the cells to the rest."""
+    """Set a map's last shares (n,) to `reserved` (r,), and scale the cells to the remainder."""
     cells = shares[: len(shares) - len(reserved)]
     return np.append(cells * ((1 - reserved.sum()) / cells.sum()), reserved)
 
@@ -214,7 +214,7 @@ def even_evidence(misfit: Misfit, even: Floats, reserved: int) -> float:
 
 @dataclass(frozen=True)
 class MapCheck:
-    """A chi-square test of a map against unbiased estimates of coarse sums.
+    """A chi-square test that compares a map with unbiased estimates of coarse sums.
 
     The sums are each reserved value and 15 blocks of cells. The map was fitted to the same reports,
     so the p-value is somewhat too large."""
@@ -238,10 +238,10 @@ class MapCheck:
 
 
 def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int) -> MapCheck:
-    """Test a map (n,) against the equations of its window.
+    """Test whether a map (n,) agrees with the equations of its window.
 
-    If it disagrees and there are more rows than cells, the noise is measured by a fit without a
-    prior: reports that vary more than declared are not the map's fault."""
+    If not, and if there are more rows than cells, the noise is measured by a fit without a prior,
+    because reports may simply vary more than declared."""
     roots = [np.sqrt(reading.precision(shares)) for reading in readings]
     pairs = list(zip(roots, readings, strict=True))
     residual = np.concatenate([root * (part.target - part.design @ shares) for root, part in pairs])

@@ -1,8 +1,8 @@
-"""Fit the maps of a series of windows by method `field`, as a field over space and time.
+"""Maps of a series of windows, fitted by method `field` as a field over space and time.
 
-A map that disagrees with its own reports (`check_map`) is replaced by the map of all windows, if
-that agrees; else by a fit of the window alone, with a weaker prior if needed. If that disagrees
-too, `estimate_density` shows the projection of the plain estimates and warns."""
+A map that disagrees with its own reports (`check_map`) is replaced with the map of all windows, if
+that map agrees, or else with a fit of the window alone, with a weaker prior if needed. If that fit
+also disagrees, `estimate_density` shows the projection of the plain estimates and warns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +76,7 @@ def window_maps(
 def _merged(
     windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
 ) -> list[LevelEquations]:
-    """Return the equations of all windows together; a device may repeat in all of them.
+    """Return the equations of all windows together; a device may repeat its answer in all windows.
 
     For a level whose windows overlap, the window with the most reports is used."""
     merged = []
@@ -97,8 +97,8 @@ def _pooled(
 ) -> list[WindowMap]:
     """Fit the windows as deviations from the map of all windows.
 
-    With too many cells to pool, the map of all windows is used if the deviations predict no better,
-    summed over the windows (gain in fit, less the freedom used)."""
+    If there are too many cells to pool, the map of all windows is used unless the deviations
+    predict better in total (gain in fit, minus the degrees of freedom)."""
     params = location_of(windows[0][-1])[0].params
     memo = params.mechanism.has_permanent_round
     most = most_repeated_noise(readings, whole.shares) if memo else 0.0
@@ -140,7 +140,7 @@ def _deviating(
 ) -> tuple[SpaceTimeField, Floats, Sequence[WindowChanges] | None]:
     """Return the field and its maps of cells (T, n), and the changes if all cells deviate.
 
-    With too many cells to pool, blocks of cells deviate."""
+    If there are too many cells to pool, blocks of cells deviate."""
     shares, laplacian, reserved = whole.shares, places.laplacian, len(places.reserved)
     rows, cells = sum(len(level.target) for level in readings[0]), len(shares) - reserved
     prior = Prior.of(whole.belief.graph, laplacian, len(shares), reserved)
@@ -190,7 +190,7 @@ def _instead(
 def _alone(readings: Sequence[LevelEquations], places: Places, source: Source) -> WindowMap:
     """Fit one window alone; if its reports reject the map, try weaker priors.
 
-    A prior that suits the rest of a smooth map blurs a sharp edge in it."""
+    A prior that suits a mostly smooth map would blur a sharp edge."""
     reserved = len(places.reserved)
     field = fit_field(readings, places.laplacian, reserved=reserved)
     check = check_map(readings, field.shares, reserved)
@@ -215,7 +215,7 @@ def _alone(readings: Sequence[LevelEquations], places: Places, source: Source) -
 
 @dataclass(frozen=True)
 class Blocks:
-    """A partition of n cells into b blocks, in which the windows of a series share their map.
+    """A partition of n cells into b blocks, within which all windows have the same relative shares.
 
     Each reserved value is a separate block; these are last."""
 
@@ -259,7 +259,7 @@ class Blocks:
         return np.bincount(self.of_cell, shares).astype(np.float64)
 
     def precision(self, precision: Any) -> Any:
-        """Convert the precision (n, n) of cells to that (b, b) of blocks whose cells move alike."""
+        """Convert the precision of cells (n, n) to that of blocks (b, b) that change as a whole."""
         size = len(self.of_cell)
         both = sparse.coo_array((np.ones(size), (np.arange(size), self.of_cell))).tocsr()
         return (both.T @ precision @ both).tocsr()

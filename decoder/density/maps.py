@@ -1,8 +1,8 @@
 """`estimate_density`: a map with error bars from the aggregates of one time slot.
 
 The *estimates* of the finest level are unbiased, each with its standard error, interval and test:
-use them for single cells. The *map* is one joint guess at all shares, positive and of sum 1. As a
-whole it is closer to the truth, but it guarantees nothing about a single cell."""
+use them for single cells. The *map* is one joint estimate of all shares, which are positive and sum
+to 1. As a whole, it is closer to the truth, but it guarantees nothing about any single cell."""
 
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -51,11 +51,11 @@ MAX_WORK = 1e9  # multiplications per step in a fit of all cells (a few tenths o
 
 @dataclass(frozen=True)
 class DensityOptions(Levels):
-    """Options of a map. Raises DecodeError with the invalid value.
+    """The options for a map. Raises DecodeError if a value is invalid.
 
-    alpha is the rate of false detections among the cells called detected, or called changed since
-    an earlier window. For changes from the other windows of a series, it is the chance that any
-    cell is wrongly called changed."""
+    alpha is the false discovery rate among cells reported as detected, or as changed since an
+    earlier window. For changes from the other windows in a series, it is the probability that any
+    cell is wrongly reported as changed."""
 
     method: MapMethod = DEFAULT_MAP_METHOD
 
@@ -69,7 +69,7 @@ class Density:
     """A map of one slot and window.
 
     Arrays are (n,), with one entry per cell shown; the reserved values (`other`, and `no_data` if
-    declared) are last. `estimate` to `detected` are those of `CellEstimates`."""
+    declared) are last. `estimate` to `detected` are as in `CellEstimates`."""
 
     metric: Metric
     first_day: date | None
@@ -88,9 +88,9 @@ class Density:
     belief: Belief | None
     warnings: tuple[str, ...]
     unlisted: float = 0.0
-    source: Source = "field"  # `whole`: the map of all windows; `projection`: of the estimates
+    source: Source = "field"  # `whole`: of all windows; `projection`: of the estimates
     check: MapCheck | None = None  # The test of the map against its own reports
-    changes: Differences | None = None  # From the mean share in the other windows; NaN if reserved
+    changes: Differences | None = None  # From the other windows' mean share; NaN if reserved
     # Changes from each window in `bases_of`, in order, with Benjamini-Hochberg over the cells
     since: tuple[Differences, ...] = ()
 
@@ -100,7 +100,7 @@ class Density:
         return self.places.shown
 
     def showing(self, cells: Collection[str]) -> Self:
-        """Return the same map of some cells and the reserved values; the rest is `unlisted`."""
+        """Return the map with only some cells and the reserved values; others are `unlisted`."""
         places = self.places.showing(cells)
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
         rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in _COLUMNS}
@@ -115,7 +115,7 @@ class Density:
         return self.since[0] if self.since else None
 
     def to_frame(self) -> Any:
-        """Return a pandas.DataFrame with one row per cell. Raises OutputError without pandas."""
+        """Return a pandas.DataFrame with one row per cell. Raises OutputError if not installed."""
         columns = {"cell": self.cells}
         columns |= {name: getattr(self, name).tolist() for name in _COLUMNS}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -292,12 +292,12 @@ class CellEstimates(NamedTuple):
 def cell_estimates(
     aggregate: Aggregate, candidates: Candidates, decoding: Decoding
 ) -> CellEstimates:
-    """Compute estimates and intervals of the cells of one level from its decoding.
+    """Compute estimates and intervals for the cells of one level from its decoding.
 
-    The interval of a detected cell allows for its having been selected, excludes 0 and contains the
-    estimate. If it begins at MIN_LOW, its lower end says no more than the test. If the bits of a
-    cell in all cohorts distinguish fewer lists than there are lists of heavy cells, intervals begin
-    at 0 and end at the maximum that the bits allow."""
+    The interval of a detected cell is corrected for selection, excludes 0 and contains the
+    estimate. If it begins at MIN_LOW, its lower end says no more than the test. If the bits in all
+    cohorts cannot distinguish all possible lists of heavy cells, intervals begin at 0 and end at
+    the maximum that the bits allow."""
     table, params, cells = decoding.candidates, aggregate.params, len(candidates)
     low = np.where(table.detected, table.selected_low, table.low)
     high = np.where(table.detected, table.selected_high, table.high)

@@ -43,8 +43,9 @@ def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Ou
         name_property: The property that contains a feature's name.
 
     Raises:
-        ParameterError: A geometry of another type, a missing or repeated name, an outline that
-            crosses itself or the antimeridian, a hole outside its polygon, or too many areas.
+        ParameterError: A geometry has a different type, a name is missing or repeated, an outline
+            crosses itself or the antimeridian, a hole is outside its polygon, or there are too many
+            areas.
     """
     if not 1 <= len(shapes) <= MAX_AREAS:
         raise ParameterError(f"it has {len(shapes)} features, and 1 to {MAX_AREAS} can be areas")
@@ -73,7 +74,7 @@ def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Ou
 
 
 def valid_area(geometry: Any) -> Any:
-    """Return a valid Polygon or MultiPolygon as it is, or the union of an invalid one's parts.
+    """Return a valid Polygon or MultiPolygon unchanged, or the union of an invalid one's parts.
 
     Raises ParameterError if it is not an area, or if it is ambiguous which points are inside."""
     if shapely.get_type_id(geometry) not in (3, 6):
@@ -107,7 +108,7 @@ def valid_area(geometry: Any) -> Any:
 def _valid_ring(ring: Any) -> Any:
     """Return the polygon inside a ring; reject a ring that crosses itself.
 
-    The signed surface of a figure of eight is not a multiple of its inside."""
+    A figure eight is detected because its signed surface is not a multiple of its interior."""
     polygon = shapely.polygons(ring)
     if shapely.is_valid(polygon):
         return polygon
@@ -183,7 +184,7 @@ def surface(polygons: Any) -> Floats:
 
 
 def _parts(geometry: Any, polygons: Any, tree: Any, surfaces: Floats) -> Floats:
-    """Return the part of each cell inside an area, (n,); longitudes may differ by 360 degrees."""
+    """Return each cell's fraction inside an area, (n,); longitudes may differ by 360 degrees."""
     inside = np.zeros(len(polygons))
     for turn in _TURNS:
         moved = translate(geometry, xoff=turn)

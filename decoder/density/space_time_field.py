@@ -1,4 +1,4 @@
-"""Maps of many windows of one slot from a field over space and time, in one linear step.
+"""Maps for many windows of one slot from a field over space and time, in one linear step.
 
 The windows share one map. Each has free shares of reserved values, and small deviations d_t of the
 log shares: cov(d_s, d_t) = tau^2 R_st S^-1, R_st = phi^|s - t|. The deviations are posterior means
@@ -106,7 +106,8 @@ def fit_space_time(
 def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
     """Bound the fraction of a row's variance that stationary devices repeat in every window.
 
-    This is the variance of what they draw once per device lifetime, and of who is in a cohort.
+    This variance comes from the draws that devices make once per lifetime, and from the assignment
+    to cohorts.
 
     Args:
         windows: The equations of each window.
@@ -135,7 +136,7 @@ def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
 
 
 def _maps(cells: Floats, deviations: Floats, changes: Released, weights: Floats) -> Floats:
-    """Return the cells' shares (T, n); `weights` (T,) are the windows' parts of the shared map."""
+    """Return the cells' shares (T, n); `weights` (T,) weigh the windows in the shared map."""
     tried = patterns(len(weights))
     field = np.log(cells)[:, None] + deviations
     maps = np.exp(field - field.max(axis=0))

@@ -1,17 +1,17 @@
-"""A model of how much the windows of a series differ from the map that they share.
+"""A model for how much the windows in a series differ from the map that they share.
 
 Differences are independent directions with learned strengths, and changes of single cells that a
 smooth map would erase. With s the shares of the cells in the shared map, window t is s exp(d_t),
 scaled. To first order its rows deviate by u_t X J d_t, J = diag(s) - s s', where u_t is the share
-of those who are in a cell. Whitened, B = W^.5 X J. The generalized eigenvectors of B'B against the
+of devices in a cell. Whitened, B = W^.5 X J. The generalized eigenvectors of B'B against the
 structure S of the prior of d_t reduce each direction's data to one number per window, z_it =
 mu_i^.5 a_it + noise.
 
 Strengths: for direction i, H z_i ~ N(0, mu_i tau^2 H R H' + H C H'). H are the Helmert contrasts
 between the T windows. R_st = phi^|s-t| is the correlation of deviations, scaled so that trace(H R
 H') = T - 1. C is the correlation of the noise: C_st = a l_s l_t ((1 - b) psi^|s-t| + b) except C_tt
-= 1; a is at most the part of a report's variance that is drawn once per device lifetime, and l_t =
-(u_t / max u)^g, since a device outside all cells repeats nothing. Patterson and Thompson 1971
+= 1; a is at most the fraction of a report's variance that is drawn once per device lifetime, and
+l_t = (u_t / max u)^g, since a device outside all cells repeats nothing. Patterson and Thompson 1971
 (restricted likelihood)."""
 
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ def deviations_of(
 
 
 def modes_of(deviations: Deviations, structure: Any) -> Modes:
-    """Compute the independent directions of deviations. `structure` of the prior: sparse (n, n)."""
+    """Compute independent directions of deviations; `structure` is the prior's, sparse (n, n)."""
     shaped = deviations.response * deviations.shares
     by_rows = len(shaped) < shaped.shape[1]
     if by_rows:

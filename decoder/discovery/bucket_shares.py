@@ -1,9 +1,9 @@
-"""Scores of prefixes, as compiled loops, from unbiased bucket shares.
+"""Scores of prefixes from unbiased bucket shares, computed by compiled loops.
 
 A bucket of a cohort contains the shares of all strings whose prefix hashes to it: the named
-strings, and all others together, which are spread evenly over the buckets. Positions are those of
-`rappor_core.hashing.mmh3_positions` of `PrefixGroups.key`: MurmurHash3 x64 128 of at most eight
-bytes, then a SplitMix64 stream over the cohorts."""
+strings, and all other strings together, which are spread evenly over the buckets. Positions are
+those of `rappor_core.hashing.mmh3_positions` of `PrefixGroups.key`: MurmurHash3 x64 128 of at most
+eight bytes, then a SplitMix64 stream over the cohorts."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _extend(
     values: Any,
     counts: Any,
 ) -> None:
-    """Score every extension by `more` bits of prefixes [low, high); keep the best of each one."""
+    """Score all extensions of prefixes [low, high) by `more` bits; keep each prefix's best."""
     half = len(cohorts) // 2
     first, step = np.empty(_BLOCK, dtype=np.uint64), np.empty(_BLOCK, dtype=np.uint64)
     places, which = np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.int64)
@@ -197,7 +197,7 @@ class GroupShares:
     num_bits: int  # The length of its prefixes
 
     def scores(self) -> Floats:
-        """Return each bucket's part in the score of a prefix, (m, k); the sum has unit variance.
+        """Return each bucket's contribution to a prefix's score, (m, k); the sum has unit variance.
 
         Parts are clipped, so that a heavy string does not lift every prefix in the same bucket."""
         scaled = (
@@ -255,9 +255,9 @@ class GroupShares:
     def pursue(self, prefixes: Prefixes, most: int) -> Floats:
         """Score distinct prefixes (P,), most of which are wrong, by orthogonal matching pursuit.
 
-        The best prefix enters the fit, and its contribution is subtracted from all others, at most
-        `most` times (Pati, Rezaiifar, Krishnaprasad 1993). A joint fit of all prefixes would divide
-        the share of a true one among the wrong ones that share its buckets."""
+        At most `most` times, the best prefix enters the fit, and its contribution is subtracted
+        from all others (Pati, Rezaiifar, Krishnaprasad 1993). A joint fit of all prefixes would
+        divide a true prefix's share among the wrong prefixes that share its buckets."""
         normal, right = self._equations(self._design(prefixes), self._weights)
         unit = self._spread * np.sqrt(np.diag(normal)[:-1])
         fitted = [len(prefixes)]

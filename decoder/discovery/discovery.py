@@ -35,9 +35,9 @@ NEARLY_ALL = 0.95  # the fraction of estimates that exceed the minimum crowd
 
 @dataclass(frozen=True)
 class DiscoverOptions(Levels):
-    """Options of a discovery. Raises DecodeError with the invalid value.
+    """The options for a discovery. Raises DecodeError if a value is invalid.
 
-    alpha is the chance that any string of the result is wrong."""
+    alpha is the probability that any string in the result is wrong."""
 
     crowd: int = DEFAULT_CROWD  # The minimum estimated number of reports for a named string
 
@@ -52,7 +52,7 @@ class FoundString:
     """A detected string. Shares are fractions of the reports."""
 
     string: str  # Text chosen by devices; a person must read it before it is trusted or published
-    whole: bool  # False if the code is longer than the hashed part: any string with this prefix
+    whole: bool  # False if the code exceeds the hashed part: a prefix
     estimate: float
     std_error: float
     low: float  # Lower end of an interval that is corrected for selection

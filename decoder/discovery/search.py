@@ -1,11 +1,11 @@
-"""The search for strings: extend prefixes level by level and keep the most probable ones.
+"""The search for strings, which extends prefixes level by level and keeps the most probable.
 
-Then the shares of the strings are estimated from groups of cohorts that had no part in finding
-them. A prefix whose code has ended is a string, and leaves the search (PEM, Wang, Li, Jha 2017,
+Then the shares of the strings are estimated from groups of cohorts that were not used to find them.
+A prefix whose code has ended is a string, and leaves the search (PEM, Wang, Li, Jha 2017,
 arXiv:1708.06674, over a compressed code). A string that ended at level l was chosen by groups up to
-l; each later group, and the last one, which only counts, is new data about it. So no estimate is
-biased by the search. The part of alpha that is spent at level l, too, depends only on the groups up
-to l."""
+l; each later group, including the last group, which is only for counting, is new data about it. So
+no estimate is biased by the search. The fraction of alpha that is spent at level l also depends
+only on the groups up to l."""
 
 from codecs import getincrementaldecoder
 from collections.abc import Sequence

@@ -133,7 +133,7 @@ def run_ep(
     near: EpIteration | None = None,
     most: int = MAX_ITERATIONS,
 ) -> EpResult:
-    """Iterate until no z-score changes by `tolerance`, at most `most` times.
+    """Iterate up to `most` times, until no z-score changes by `tolerance` or more.
 
     From a warm start `near`, most iterations reuse an earlier covariance, the costly part."""
     start, now = (NEAR, near) if near else (2, None)
@@ -166,7 +166,7 @@ def run_ep(
 def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
     """Start from the final fit of a similar window; return None if the windows differ too much.
 
-    A site that is certain of a 0 would delay convergence, so it is widened."""
+    A site that is certain of a share of 0 would delay convergence, so its variance is increased."""
     noise = problem.noise_of(end.sites.shrunken)
     louder = np.trace(noise, axis1=1, axis2=2) / np.trace(end.noise, axis1=1, axis2=2)
     fitted = _weighed(problem, end.sites, end.fitted)

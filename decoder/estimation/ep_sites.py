@@ -1,4 +1,4 @@
-"""Sites of expectation propagation: Gaussian approximations of each candidate's prior.
+"""The sites of expectation propagation: Gaussian approximations of each candidate's prior.
 
 Multiplied with the cavity estimate, a site has the mean and variance of the true posterior (Minka
 2001)."""
@@ -150,7 +150,7 @@ def refit_prior(
 def _summarize(
     scores: Scores, null_z: Floats, active: Flags
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the columns and counts for the prior; inactive scores are put into narrow bins."""
+    """Return the columns and counts for the prior, with inactive scores in narrow bins."""
     if len(active) <= _SUMMARIZE or active.all():
         return *scores, null_z, np.ones(len(active))
     error = scores.std_errors[~active][0]
@@ -168,8 +168,8 @@ def _summarize(
 def work_of_all(candidates: int, shape: tuple[int, int], num_hashes: int) -> float:
     """Estimate the multiplications of an iteration in which all candidates take part.
 
-    It is solved in the space of the candidates or, if there are many, of the rows. `shape` is (m,
-    k)."""
+    It is solved in the space of candidates or, if there are many, in the space of rows. `shape` is
+    (m, k)."""
     cohorts, num_bits = shape
     rows, members = float(cohorts * num_bits), float(candidates)
     if members <= rows // 2:

@@ -1,4 +1,4 @@
-"""The three estimators behind one interface: cavity, LASSO with refit, and direct.
+"""The three estimators with one interface: cavity, LASSO with refit, and direct.
 
 For every candidate, each returns an unbiased share, its error, and a score with a known null
 distribution. If each value has a separate bit (basic RAPPOR, a boolean), the direct estimate of its
@@ -144,7 +144,7 @@ def by_lasso(
     information[members] = balance.solution.information
     sums = centered_sums(observed.positions, residual, random)
     shares, z = sums / information, sums / np.sqrt(null_variance(residual, random))
-    shares[members] = fitted.shares  # the others' shares are what they would add to the refit
+    shares[members] = fitted.shares  # others: what they would add to the refit
     z[members] = left_out_scores(residual, chosen.columns, fitted.directions, fitted.shares, random)
     first = Scores(shares, np.sqrt(balance.excess / information)), z, tail
     scores, z = left_out(problem, chosen, first, alpha, progress, weights)
@@ -181,7 +181,7 @@ def fit_direct(
 ) -> DirectFit:
     """Average each bit's debiased share (m, k) over cohorts, weighted by their reports (m,).
 
-    `repetition` is rho of the reports; `level` is the level of the intervals."""
+    `repetition` is the reports' rho; `level` is the level of the intervals."""
     total = float(reports.sum())
     estimates = reports @ bit_shares / total
     # N Var(estimate) = v0 + v1 t + v2 t^2 at share t: the mechanism's noise is linear in t,
@@ -277,11 +277,11 @@ def _estimate(
     quieter: float = 1.0,
     **more: Any,
 ) -> Estimate:
-    """Compute intervals, prior and posteriors of the scores.
+    """Compute intervals, prior and posteriors for the scores.
 
-    `all_shares` are those of the fit, 0 outside it, (M,). `quieter` scales the errors by which
-    scores scatter, since a selection takes noise out of the rest: with the whole errors, all scores
-    would look like shares. `more` are further fields of the estimate."""
+    `all_shares` (M,) are the fit's shares, 0 outside the fit. `quieter` scales down the errors by
+    which scores scatter, because a selection removes noise from the remainder: with the full
+    errors, all scores would look like shares. `more` are additional fields of the estimate."""
     null_z, random = tail.deviate(z), observed.noise.random
     near = Scores(scores.estimates, scores.std_errors * quieter)
     prior = refit_prior(prior, near, all_shares != 0, null_z=null_z, steps=_PRIOR_STEPS)
@@ -297,7 +297,7 @@ def _estimate(
         shrunken,
         local_fdr,
         prior,
-        fitted=listed + random.mean * (1 - float(all_shares.sum())),  # the rest: random strings
+        fitted=listed + random.mean * (1 - float(all_shares.sum())),  # the remainder is random
         unfitted=unfitted,
         tail=tail,
         missing=balance.missing,
@@ -312,9 +312,7 @@ def _estimate(
 def fitted_directions(
     observed: Observed, balance: Balance, selected: tuple[Indices, Floats] | None = None
 ) -> Directions:
-    """Return the directions V^-1 z_i / (z_i'V^-1 z_i) in which estimates read the data.
-
-    `selected` are candidates without a prior, ascending, and their V_-i^-1 z_i, (n, A)."""
+    """Return the directions V^-1 z_i / (z_i'V^-1 z_i) that project the data to estimates."""
 
     def directions(candidates: Indices) -> Floats:
         columns = centered_columns(observed.positions[candidates], observed.noise.random)

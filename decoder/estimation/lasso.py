@@ -1,4 +1,4 @@
-"""The LASSO estimator: select and refit, then test each selected string in a fit without it.
+"""The LASSO estimator, which selects, refits, and tests each selected string in a fit without it.
 
 Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4, select with the LASSO. Following the
 path to its end selects noise; we stop at the penalty that a string which no one has rarely reaches.
@@ -50,7 +50,7 @@ class LassoFit:
     selected: Indices  # Indices with b > 0, ascending
     shares: Floats  # Their b
     penalty: float
-    largest_violation: float  # Of the optimality conditions, relative to the penalty
+    largest_violation: float  # Of an optimality condition, relative to the penalty
 
 
 def noise_penalty(
@@ -182,7 +182,7 @@ class Selected(NamedTuple):
 def select(problem: FitProblem, alpha: float, progress: Progress = silent) -> Selected:
     """Select by the LASSO and refit, until the penalty fits the unexplained noise.
 
-    At first all of the data count as noise, then less with every detected value."""
+    At first, all data count as noise; each detected value then reduces the noise."""
     random, shares = problem.random, np.zeros(len(problem.positions))
     noise, nothing = problem.noise_of(shares), np.empty((problem.centered.size, 0))
     missing = refit(noise, problem.centered, nothing, random).balance.missing
@@ -254,8 +254,9 @@ def _response(
 ) -> float:
     """Return the mean factor by which an unselected candidate's estimate rises with its share.
 
-    With more of it in the data, the LASSO selects similar candidates, which take over the rest. If
-    few are selected, few can, so few probes are enough. The factor is 1 if no probe shows it."""
+    With a larger share in the data, the LASSO selects similar candidates, which absorb the
+    remainder. If few candidates are selected, few probes are enough. The factor is 1 if no probe
+    measures it."""
     if not (len(selected.members) and len(others)):
         return 1.0
     number = min(_PROBES, len(selected.members), len(others))
@@ -282,7 +283,7 @@ class _Without:
     problem: FitProblem
     selected: Selected
     candidate: int
-    expected: float  # Its share; a difference to the removed share counts as an unlisted string
+    expected: float  # Its share; a difference from the removed share counts as unlisted
     alpha: float
 
     @cached_property
@@ -312,9 +313,9 @@ class _Without:
         return score / float(np.sqrt(null_variance(residual, self.problem.random))), residual
 
     def share(self, start: float, error: float) -> tuple[float, float]:
-        """Return the share b at which the data minus b z_i have a zero score of z_i, and its error.
+        """Return the share b at which z_i's score on the data minus b z_i is zero, and its error.
 
-        `start` and `error` are returned if the others leave nothing of z_i."""
+        `start` and `error` are returned if the other candidates explain z_i completely."""
         share, shape = start, self.problem.centered.shape
         for _ in range(_SHARE_STEPS):
             solution = self.solve(share)

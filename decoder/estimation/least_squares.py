@@ -1,9 +1,9 @@
 """Generalized least squares with the covariance of everything that is not a parameter.
 
 V = blockdiag(S_j + tau C) + Z_A diag(s_A^2) Z_A', Z = X - a: noise, unlisted strings, and a
-Gaussian prior of the active candidates. There are two routes to the same numbers: in the space of
-the rows (n x n, n = m*k), or in that of the candidates if few are active (Woodbury). Without any
-prior, s -> infinity, everything else being noise or unlisted strings (`refit`)."""
+Gaussian prior of the active candidates. There are two ways to compute the same numbers: in the
+space of rows (n x n, n = m*k), or in the space of candidates if few are active (Woodbury). `refit`
+uses no prior (s -> infinity), so that all else is noise or unlisted strings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Balance(NamedTuple):
 
     @property
     def slack(self) -> float:
-        """The factor, at most 1, that shrinks scores if the residual is quieter than V implies."""
+        """The factor (at most 1) that shrinks scores if the residual is quieter than V implies."""
         return float(np.sqrt(min(1.0, self.ratio)))
 
 
@@ -83,10 +83,10 @@ def null_variance(residual: Floats, random: RandomString) -> Floats:
 
 
 def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Balance:
-    """Find tau >= 0 at which scores of absent strings vary as much as V implies (secant steps).
+    """Solve for the tau >= 0 at which absent strings' scores vary as V implies (secant steps).
 
-    The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj); 1 - 1/ratio is about linear in tau. A
-    difference that remains after `steps` is in the ratio, so the null variance is right anyway."""
+    The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj); 1 - 1/ratio is about linear in tau. Any
+    difference that remains after `steps` is in the ratio, so the null variance is still right."""
     tau, history = start, []
     for step_number in range(steps + 1):
         result = unexplained(solve(tau), tau, random)
@@ -140,7 +140,7 @@ def row_solver(
 ) -> Solver:
     """Build a solver in the space of the rows, for many candidates: cost n^3 + A (m h)^2.
 
-    Arguments of all solvers: noise (m, k, k), target y - Z m (m, k), variances s^2 (A,)."""
+    The arguments of all solvers are noise (m, k, k), target y - Z m (m, k), variances s^2 (A,)."""
     (m, k), a, C = target.shape, random.mean, random.covariance_matrix
     positive, negative = np.maximum(variances, 0.0), variances < 0
     sums = scatter_sums(positions, positive, k).ravel()
@@ -270,7 +270,7 @@ class Refit(NamedTuple):
 def refit(noise: Floats, target: Floats, centered: Floats, random: RandomString) -> Refit:
     """Fit shares of columns Z_A (n, A) by weighted least squares.
 
-    Raises ConvergenceError if the columns use up all freedom of the rows."""
+    Raises ConvergenceError if the columns use up all degrees of freedom."""
     num_columns, freedom = centered.shape[1], target.size - len(target)
     if num_columns >= freedom:
         raise ConvergenceError(

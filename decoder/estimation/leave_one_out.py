@@ -1,11 +1,11 @@
-"""The cavity estimator: each candidate is scored against a fit of all the others.
+"""The cavity estimator, which scores each candidate against a fit of all the others.
 
-A string that no one has has positions that are independent of the data and of every other
-candidate. So for any vector u that is computed without it, its score z_i' u has mean 0 and variance
-sum_j u_j' C u_j. We may therefore use a strong fit for the others (sparse, positive, with a prior
-learned from the data) and still know the null distribution of each score, whatever is missing from
-the list. The fit is expectation propagation (Minka 2001); the leave-one-out ("cavity") quantities
-are its by-product. Derivation: docs/method.md."""
+If no one has a string, its positions are independent of the data and of every other candidate. So
+for any vector u that is computed without it, its score z_i' u has mean 0 and variance sum_j u_j' C
+u_j. So we may use a strong fit for the others (sparse, positive, with a learned prior) and still
+know the null distribution of each score, even if values are missing from the list. The fit is
+expectation propagation (Minka 2001); the leave-one-out ("cavity") quantities are its by-product.
+Derivation: docs/method.md."""
 
 from collections import deque
 from contextlib import suppress
@@ -33,7 +33,7 @@ from decoder.typing import Floats, Indices
 
 WORTH_LEAVING_OUT = 1.0  # below this z-score, a site hardly affects the residual
 MORE_DAMPING = 0.3  # the damping if a fit with the usual steps does not converge
-REFIT_ROUNDS = 20  # rounds of a fit without a candidate: its test is valid wherever it stops
+REFIT_ROUNDS = 20  # rounds of a fit without a candidate; its test is valid at any round
 REFIT_WORK = 1e8  # the minimum multiplications of such a fit, even for short lists
 MAX_REFIT_WORK = 3e10  # multiplications for all such fits, for a few seconds
 MAY_BE_NAMED = 0.2
@@ -65,9 +65,9 @@ class CavityFit(NamedTuple):
 class WarmStarts:
     """The results of the last two cold fits, from which fits of similar windows may start.
 
-    There are two because weekends may differ from other days, and `pipeline` may fit a window
-    twice. Fits that use up much of the rows' freedom are not kept: then the posterior has several
-    modes, and a cold fit finds better ones."""
+    Two results are kept because weekends may differ from other days, and `pipeline` may fit a
+    window twice. Fits that use up much of the rows' freedom are not kept, because then the
+    posterior has several modes, and a cold fit finds better modes."""
 
     kept: deque[tuple[Positions, EpIteration]] = field(default_factory=lambda: deque(maxlen=2))
 
@@ -156,7 +156,7 @@ def _doubtful(
 ) -> Indices:
     """Return the candidates (D,) to be tested in fits without them, weakest first.
 
-    `freedom` is the part of the rows' freedom that the fit leaves."""
+    `freedom` is the fraction of the rows' freedom that the fit leaves."""
     if problem.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
     alone = len(problem.positions) == 1  # no other candidate could respond to it
@@ -195,8 +195,9 @@ def _refitted(
 ) -> Floats:
     """Return the test deviates (M,); for doubtful candidates, they come from fits without them.
 
-    Fits start cold: from the present sites they would stay near an explanation that the candidate
-    took part in. If a fit for each would take too long, candidates of similar strength share one.
+    Fits start cold, because from the current sites they would stay near an explanation that
+    involves the candidate. If separate fits would take too long, candidates of similar strength
+    share a fit.
     """
     work = problem.work(len(doubtful))
     number = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))

@@ -142,7 +142,7 @@ def _fit_to(data: FlowData, start: FlowFit) -> FlowFit:
 
 
 def flow_of(aggregate: Aggregate) -> Flow:
-    """Return the settings of a flow metric. Raises DecodeError for another kind, or no reports."""
+    """Return a flow metric's settings. Raises DecodeError if it is none, or has no reports."""
     is_flow = "bands_km" in (aggregate.definition.get("details") or ())
     details = Metric.from_dict(aggregate.definition).details if is_flow else None
     if not isinstance(details, Flow):
@@ -165,8 +165,8 @@ def _fit_answers(
 ) -> FittedAnswers:
     """Fit the model in rounds; each removes the collisions that the previous round predicts.
 
-    Collisions are predicted from gravity and surprising flows only: other departures, small each,
-    would take a share of the evidence in a surprising flow's own symbols. Returns the fit of the
+    Collisions are predicted only from gravity and surprising flows, because the many other small
+    departures would absorb evidence from a surprising flow's own symbols. Returns the fit of the
     last round that no question rejects, or of the last round. `tau` is the initial size of the
     departures; None for the minimum."""
     gravity = _gravity(space, matrix)
@@ -222,7 +222,7 @@ def _gravity(space: FlowSpace, base: Floats | None) -> Gravity:
 
 
 def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
-    """Return by question the expected sum of squared errors of its classes in `expected` (P,)."""
+    """Return, by question, the expected squared error over its classes in `expected` (P,)."""
     fit, doubts = moments.fit, {}
     for name in QUESTIONS:
         sums = fit.gravity.space.sums(name)
@@ -239,7 +239,7 @@ def _tables(
     fit, space = moments.fit, moments.fit.gravity.space
     quantile = -float(ndtri((1 - level) / 2))
     flows = _shares(*moments.pairs.cavity(), quantile)
-    has_pairs = answers[PAIR].num_reports > 0  # margins alone would confirm a wrong gravity shape
+    has_pairs = answers[PAIR].num_reports > 0  # margins alone would confirm a wrong model
     detected = _detected(flows, limit(alpha, space.num_cells), space.between_cells & has_pairs)
     # these flows were selected for being large, so their intervals include the posterior's
     mean, error = moments.pairs.posterior()
@@ -274,10 +274,10 @@ def _tables(
 
 
 def _forged_shift(counts: Mapping[str, SymbolCounts]) -> float:
-    """Return the largest rise of a flow, as a share of people, by fabricated reports.
+    """Return the maximum rise of a flow from fabricated reports, as a share of people.
 
-    They all name the pair's own symbol in the question about pairs. It is 1 without reports of that
-    question."""
+    All fabricated reports name the flow's symbol in the question about pairs. The result is 1 if
+    that question has no reports."""
     pair = counts[PAIR]
     total = sum(count.num_reports for count in counts.values())
     if not pair.num_reports:
@@ -330,7 +330,7 @@ def _own_and_moved(
 def question_checks(
     counts: Mapping[str, SymbolCounts], moments: FlowMoments
 ) -> tuple[QuestionCheck, ...]:
-    """Test the reported symbols of each cohort against the fitted matrix by Pearson's test.
+    """Test the reported symbols in each cohort against the fitted matrix by Pearson's test.
 
     The uncertainty of the matrix also moves symbols: the statistic of a cohort of n reports is
     divided by 1 + n (p - q)^2 times the sum of the posterior variances of the classes."""

@@ -1,10 +1,10 @@
-"""Fit the gravity model and the departures from it, whose size follows from the evidence.
+"""The fit of the gravity model and of the departures from it, whose size follows from the evidence.
 
-The shares of pairs are theta = t0(x) + u with u normal of variance V = tau m t0, m the mean share
-of a pair. The question `pair` is informative about each theta, the other questions about R sums.
-Given x, everything is normal. u is integrated out, first by `pair`, which is diagonal, then by the
-sums; x by Gauss-Newton and Laplace's approximation. Pairs of zones are eliminated as diagonal
-blocks."""
+The shares of pairs are theta = t0(x) + u, where u is normal with variance V = tau m t0 and m is the
+mean share of a pair. The question `pair` is informative about each theta, the other questions about
+R sums. Given x, everything is normal. u is integrated out, first by `pair`, which is diagonal, then
+by the sums; x by Gauss-Newton and Laplace's approximation. Pairs of zones are eliminated as
+diagonal blocks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -14,7 +14,7 @@ from decoder.typing import Floats, Indices
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of several sums L of pairs, (sums,) each: theta = fitted + departure + gravity.
+    """The moments of several sums L over pairs, (sums,) each: theta = fitted + departure + gravity.
 
     Let s = L u be the departure of a sum, and t = L T (x - fit) its gravity part."""
 
@@ -52,8 +52,7 @@ class FlowMoments:
 
     In the unknowns of `FlowFit.system` (inverse K^-1), the departure of a sum falls by `slopes` and
     its t rises by `tangents`. The moments are quadratic forms in K^-1, plus the variance that the
-    answers to `pair` leave.
-    """
+    answers to `pair` leave."""
 
     fit: FlowFit
 

@@ -1,4 +1,4 @@
-"""The pairs of cells between which people flow, their gravity model, and unbiased answers.
+"""The pairs of cells between which people move, their gravity model, and unbiased answers.
 
 Each question divides the pairs into classes; its counts are converted to unbiased class shares with
 variances."""

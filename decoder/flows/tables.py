@@ -54,8 +54,8 @@ class FlowDecoding(DecodedWindow):
     tau: float  # The size of the departures from gravity
     departure_evidence: float  # The log evidence for departures over none, in nats
     checks: tuple[QuestionCheck, ...]
-    detectable_share: float  # A flow of this share is detected 8 times in 10; 1 if no flow would be
-    forged_shift: float  # Largest rise of a flow by 1 % of fabricated reports, answers to `pair`
+    detectable_share: float  # Detected 8 times in 10; 1 if no flow would be detected
+    forged_shift: float  # The largest rise of a flow if 1 % of reports are fabricated
     warnings: tuple[str, ...]
 
     @property

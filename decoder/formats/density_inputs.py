@@ -1,4 +1,4 @@
-"""Input files of maps and flows: a region to show, named areas, points, and known flows.
+"""Input files for maps and flows: a region to show, named areas, points and known flows.
 
 Known flows are a matrix such as the last census: a CSV file of origin,destination,count."""
 

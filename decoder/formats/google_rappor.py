@@ -37,7 +37,7 @@ def read_params(path: Path, hash_family: HashFamily = "md5") -> RapporParams:
 
 
 def read_counts(path: Path, params: RapporParams, metric: str = "google-rappor") -> Aggregate:
-    """Read counts.csv: m rows of the total and k bit counts, bit 0 first, without a header.
+    """Read counts.csv: m rows with a total and k bit counts, bit 0 first, without a header.
 
     Raises CountsError if the shape is different."""
     with naming(path, CountsError, "counts are whole numbers, a row a cohort"):
@@ -53,10 +53,10 @@ def read_counts(path: Path, params: RapporParams, metric: str = "google-rappor")
 
 
 def read_map(path: Path, params: RapporParams) -> Candidates:
-    """Read map.csv: each row is a string, then a cell `cohort*k + bit + 1` for each bit it sets.
+    """Read map.csv: rows with a string and a cell `cohort*k + bit + 1` for each bit that it sets.
 
     If hashes collide, google/rappor's tools repeat the cell, or omit it and pad the row with empty
-    cells. Raises CountsError."""
+    cells. Raises CountsError if the file is invalid."""
     with naming(path, CountsError, "cells are whole numbers"):
         values: dict[bytes, int] = {}
         cells: list[list[int]] = []

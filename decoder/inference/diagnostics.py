@@ -1,9 +1,9 @@
 """Checks that cohorts are balanced, reports not repeated, hashes random, and counts possible.
 
 Every honest report represents 1 to h bits of a value (0 or 1 if values have separate bits), so the
-mean of a cohort's debiased counts does too, whatever values devices have. Fabricated reports need
+mean of a cohort's debiased counts does, too, for any distribution of values. Fabricated reports may
 not: one with only the value's bits counts as (h - k p*) / (q* - p*) bits, a few hundred below zero.
-A cohort that fits nothing raises the noise of all, and is left out."""
+A cohort that fits no values raises the noise of all cohorts, and is excluded."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class _Bits(NamedTuple):
         return cls(present, number, sums, limits, variances, step, (low, high))
 
     def beyond(self, total: float, reports: float, level: float) -> bool:
-        """Return whether a mean is outside its limits by more than noise, two-sided at this level.
+        """Return whether a mean exceeds its limits by more than noise, two-sided at this level.
 
         Few reports with few wrong bits scatter like a Poisson law rather than a normal one."""
         if not reports:
@@ -197,7 +197,7 @@ def forged_cohorts(
 def odd_cohorts(scores: Floats, chance: float = ALARM) -> Indices:
     """Find cohorts whose residuals, normal deviates (m,) or NaN, exceed the noise.
 
-    `chance` bounds the probability that any cohort of honest reports is found."""
+    `chance` bounds the probability that any cohort of honest reports is reported."""
     limit = -float(ndtri(chance / max(len(scores), 1)))
     return np.flatnonzero(np.nan_to_num(scores) > limit)
 

@@ -103,7 +103,7 @@ def widened_interval(
 def selected_interval(
     estimates: Floats, std_errors: Floats, cutoffs: Floats, level: float
 ) -> tuple[Floats, Floats]:
-    """Return intervals (D,) of shares whose estimates passed a cutoff, clipped to [0, 1].
+    """Return intervals (D,), clipped to [0, 1], for shares whose estimates passed a cutoff.
 
     The normal distribution truncated at the cutoff is inverted: neither tail at the estimate is
     below (1 - level) / 2 (Zhong and Prentice 2008; Weinstein, Fithian, Benjamini 2013)."""
@@ -134,8 +134,8 @@ def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Flo
 def score_freedom(freedom: float, unfitted: float) -> float:
     """Return the degrees of freedom of a score's t distribution.
 
-    These are the degrees left, divided by the fitted fraction: only the fit makes the variance of a
-    null score uncertain."""
+    These are the remaining degrees, divided by the fitted fraction, because only the fit makes the
+    variance of a null score uncertain."""
     if unfitted < LITTLE_FITTED:
         return freedom
     return float(min(freedom / max(1 - unfitted, 1e-6), 1e9))

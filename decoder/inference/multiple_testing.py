@@ -1,7 +1,7 @@
 """P-values, corrections for multiplicity, and the decision on each candidate.
 
 Benjamini and Hochberg 1995 (bh), Storey 2002 with lambda = .9 (fdr), Efron 2010, chapter 5 (local
-false discovery rates, fdr-eb). All tests are one-sided: a share is 0 or above."""
+false discovery rates, fdr-eb). All tests are one-sided, because a share is at least 0."""
 
 from typing import Literal, NamedTuple, get_args
 
@@ -109,10 +109,10 @@ def decide(
 def null_share(p: Floats, weights: Floats | None = None, *, careful: bool = False) -> float:
     """Estimate the share of candidates that no one has (Storey); 1 for short lists.
 
-    It is not clipped to 1, since the proof of the level rests on that (Storey, Taylor and Siegmund
-    2004, theorem 3). With weights it is the share of weight (Ramdas, Barber, Wainwright and Jordan
-    2019). If `careful`, too few p-values may be near 1, so the estimate from those above .5 is also
-    considered."""
+    The result is not clipped to 1, because the proof of the level requires this (Storey, Taylor and
+    Siegmund 2004, theorem 3). With weights, it is the share of weight (Ramdas, Barber, Wainwright
+    and Jordan 2019). If `careful`, p-values near 1 may be too rare, so the estimate from p-values
+    above .5 is also considered."""
     if len(p) < SHORT_LIST:
         return 1.0
     w = np.ones(len(p)) if weights is None else weights

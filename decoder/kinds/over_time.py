@@ -1,4 +1,4 @@
-"""Series of windows, and comparisons (series of two windows), in a form that all kinds share.
+"""Series of windows, and comparisons (series of two windows), for all kinds.
 
 A quantity is a value, an edge of a number metric or a distance band; `string` names it."""
 

@@ -32,7 +32,7 @@ MAX_PAGE_ROWS = 1_000  # the maximum in a page that is a file
 
 
 def kind_of(counts: Sequence[Aggregate]) -> KindDecoder:
-    """Return the decoder of counts; for counts without a definition, the decoder of strings.
+    """Return the decoder for counts; without a definition, the decoder for strings.
 
     Raises DecodeError if there are no counts, or the kind is unknown."""
     if not counts:

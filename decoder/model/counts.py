@@ -1,8 +1,8 @@
 """Unbiased shares of set bits from noisy counts, with their noise, and related counts.
 
-Also how often devices report, and which candidates set the same bits (Erlingsson, Pihur, Korolova
-2014, arXiv:1407.6981, section 4). rho = sum r^2 / sum r, if device i sent r_i reports in the
-window; it never exceeds the largest r."""
+The module also computes how often devices report, and which candidates set the same bits
+(Erlingsson, Pihur, Korolova 2014, arXiv:1407.6981, section 4). rho = sum r^2 / sum r, if device i
+sent r_i reports in the window; it never exceeds the largest r."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Observed:
 def observe(
     aggregate: Aggregate, positions: Positions, repeats: float = 1.0, cohorts: Flags | None = None
 ) -> Observed:
-    """Debias the cohorts that have reports, or those among them in `cohorts` (m,).
+    """Debias the cohorts that have reports, limited to `cohorts` (m,) if given.
 
     `repeats` is rho. Raises DecodeError if no cohort has reports."""
     params = aggregate.params
@@ -78,7 +78,7 @@ def observe(
 def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> Floats:
     """Return the unbiased shares of set bits t_ij / N_j = (c_ij / N_j - p*) / (q* - p*), (m, k).
 
-    The counts are (m, k) and the reports (m,) above 0. Raises DecodeError if reports contain no
+    The counts are (m, k), the reports (m,) and positive. Raises DecodeError if reports contain no
     information."""
     if noise.gap == 0:
         raise DecodeError("q_star = p_star: the reports hold no information (f = 1 or p = q)")
@@ -91,10 +91,10 @@ def unbiased(frequencies: Floats, noise: BitNoise) -> Floats:
 
 
 def repetition(aggregate: Aggregate, repeats: float | None) -> float:
-    """Return rho >= 1, as given, or the maximum that the definition allows.
+    """Return rho >= 1, either as given or as the maximum that the definition allows.
 
-    The maximum is the reports per period times the periods that the window touches, and at most
-    max_reports; 1 without a definition."""
+    The maximum is the number of reports per period times the periods that the window overlaps, and
+    at most max_reports. It is 1 if there is no definition."""
     if repeats is not None:
         return float(repeats)
     definition = aggregate.definition
@@ -114,8 +114,8 @@ def location_repetition(
 ) -> float:
     """Return rho of a location metric, as `collected_repetition` does.
 
-    In mode `window` a device sends one of `window` reports, or one in each block that the periods
-    can touch."""
+    In mode `window`, a device sends one of `window` reports, or one in each block that the periods
+    can overlap."""
     if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
         return repetition(aggregate, repeats)
     ends = periods_ended(metric.period, aggregate.first_day, aggregate.last_day)
@@ -124,10 +124,10 @@ def location_repetition(
 
 
 def collected_repetition(aggregate: Aggregate, repeats: float | None) -> float:
-    """Return rho of a metric that is reported after each period: as given, or the maximum.
+    """Return rho of a metric that is reported after each period, as given or as the maximum.
 
     The maximum is one report for each period that ends in the window, and at most max_reports. For
-    a window without days it is that of `repetition`."""
+    a window without days, it is the result of `repetition`."""
     if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
         return repetition(aggregate, repeats)
     unit = str(aggregate.definition.get("period", "day"))
@@ -150,10 +150,10 @@ def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
 
 
 def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
-    """Return for each candidate (M,) the first one that sets the same bits in every cohort.
+    """For each candidate (M,), return the first candidate that sets the same bits in every cohort.
 
-    Candidates are first compared by a sum of codes of their bits, which is exact in a double
-    whatever the order of the bits. Only candidates with equal sums are compared bit by bit."""
+    Candidates are first compared by the sum of codes of their bits, which is exact in a double for
+    any order of the bits. Only candidates with equal sums are compared bit by bit."""
     group = np.arange(len(positions))
     largest = 2**53 // max(positions.shape[1] * positions.shape[2], 1)  # sums stay exact
     codes = np.random.default_rng(0).integers(0, largest, (positions.shape[1], num_bits))

@@ -1,4 +1,4 @@
-"""The noise between true shares and debiased bit shares, of the mechanism and of sampling.
+"""The noise between true shares and debiased bit shares, from the mechanism and sampling.
 
 See docs/method.md, "What we see"."""
 
@@ -64,10 +64,10 @@ class BitNoise:
         return keep * (1 - keep) * (self.show_one - self.show_zero) ** 2
 
     def mechanism_variance(self, share: Floats, repetition: float) -> Floats:
-        """Return the variance of a report's bit about the device's own bit, without the sampling.
+        """Return the variance of a report's bit around the device's own bit, without sampling.
 
-        It is averaged over bits that are set with `share`, in units of the debiased share;
-        `repetition` is rho."""
+        The variance is averaged over bits that are set with probability `share`, in units of the
+        debiased share. `repetition` is rho."""
         one = self.within(1) + repetition * self.between(1)
         zero = self.within(0) + repetition * self.between(0)
         drawn = np.maximum(share * one + (1 - share) * zero, MIN_VARIANCE)
@@ -76,8 +76,8 @@ class BitNoise:
     def symbol_covariance(self, shares: Floats, repetition: float) -> Floats:
         """Return the covariance (m, g, g) of two of the g symbols of a report, off the diagonal.
 
-        The shares (m, g), of sum 1, are those of the devices with each symbol. A report has a 1 in
-        one place: given the device, E S_b S_c = 0, so the newly drawn part is -E S_b E S_c, and the
+        The shares (m, g) of the devices with each symbol sum to 1. A report has a 1 in only one
+        place: given the device, E S_b S_c = 0, so the newly drawn part is -E S_b E S_c, and the
         permanent symbol adds (rho - 1) times its own."""
         pairs = shares[:, :, None] + shares[:, None, :]
 
@@ -176,7 +176,7 @@ class CohortNoise:
     def invertible(self, positions: Positions, shares: Floats) -> Floats:
         """Return `covariance`, with a typical variance along the ones if there are symbols.
 
-        No data or candidates have a part along the ones of a cohort of symbols."""
+        In cohorts of symbols, data and candidates have no component along that vector."""
         matrix = self.covariance(positions, shares)
         if not self.symbols:
             return matrix

@@ -1,10 +1,10 @@
-"""The null distribution of a score beyond its variance: exact, or a saddlepoint approximation.
+"""The full null distribution of a score, exact or by a saddlepoint approximation.
 
 Given the residual u, the score of a string that no one has is a sum over cohorts of the entries of
 u at h random positions, each bit counted once. One heavy unlisted value leaves a few large entries
-in u and skews it. With few cohorts, the sets of bits are enumerated and their distributions
-convolved; otherwise r* of Barndorff-Nielsen (1986) is computed from the cumulants of the sum
-(docs/method.md)."""
+in u, which skews the score. With few cohorts, the sets of bits are enumerated and their
+distributions convolved; otherwise r* of Barndorff-Nielsen (1986) is computed from the cumulants of
+the sum (docs/method.md)."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -108,7 +108,7 @@ def _cumulants(
 def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, Floats, Floats]:
     """Return e_0 ... e_(count-1) of `weights` (T, m, k) = exp(s u), d/ds and d2/ds2, (T, m, count).
 
-    e_r of the bits up to b is e_r of the earlier bits plus w_b e_(r-1) of the earlier bits."""
+    Recursion: e_r over the bits up to b is e_r plus w_b e_(r-1) over the earlier bits."""
     e = np.zeros((*weights.shape[:2], count))
     e[:, :, 0] = 1.0
     first, second = np.zeros_like(e), np.zeros_like(e)

@@ -1,9 +1,9 @@
-"""An empirical-Bayes prior for shares: a point mass at 0 and a ladder of bumps above it.
+"""An empirical-Bayes prior for shares: a point mass at 0 and a ladder of normal components above 0.
 
 share ~ w_0 delta_0 + sum_g w_g N(gamma_g, (.17 gamma_g)^2). The weights are fitted by expectation
-maximization (EM). The bumps overlap enough (ratio 1.35) to follow any smooth distribution of
-shares, and their centers are six standard deviations above 0, so a share below 0 has a chance of
-2e-9."""
+maximization (EM). The components, called bumps, overlap enough (ratio 1.35) to follow any smooth
+distribution of shares. Their centers are six standard deviations above 0, so a share below 0 has
+probability 2e-9."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class SharePrior:
     ) -> Callable[[Floats], Floats]:
         """Return a function from limits (M,) >= 0 to the chance that each share is below its limit.
 
-        The chance is conditional on a share above 0. Arguments as in `posterior`."""
+        The probability is conditional on a share above 0. Arguments as in `posterior`."""
         weights = responsibilities(self, estimates, std_errors, null_z)[:, 1:]
         weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), _TINY)
         means, variances = self.given_bumps(estimates, std_errors)
@@ -117,8 +117,7 @@ def fit_weights(
 def improved(weights: Floats, rows: Floats, counts: Floats, steps: int) -> Floats:
     """Run EM steps on the weights of one list, (G+1,), or of R lists, (G+1, R).
 
-    `rows` (M, G+1) are from `likelihoods`; `counts` are the counts of each row, (M,) or (M, R).
-    """
+    `rows` (M, G+1) are from `likelihoods`; `counts` are the counts of each row, (M,) or (M, R)."""
     for _ in range(steps):
         scaled = counts / (rows @ weights)
         weights = weights * (rows.T @ scaled)

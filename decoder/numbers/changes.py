@@ -1,4 +1,4 @@
-"""Changes of a number metric from one window to another.
+"""Changes in a number metric between windows.
 
 Devices repeat their memoized answers in both windows, which reduces the noise of a difference. The
 factor is estimated from cohorts that ask the same question. Without two such cohorts, windows are

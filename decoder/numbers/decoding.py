@@ -115,7 +115,7 @@ def _bins(curve: Survival, fitted: Floats, level: float) -> tuple[Bin, ...]:
 
 
 def _quantile(curve: Survival, fitted: Floats, share: float, level: float) -> Quantile:
-    """Return a quantile with its interval by tests at the edges.
+    """Return a quantile and its interval, which is based on tests at the edges.
 
     For jittered questions, the interval ends at the far end of the stratum."""
     number = curve.counts.number
@@ -199,9 +199,9 @@ class SymbolLikelihood:
 
 
 def fitted_shares(counts: CutCounts, kappa: float = 1.0) -> Floats:
-    """Fit smooth shares of the K + 1 cells between the questions, lowest first, of sum 1.
+    """Fit smooth shares for the K + 1 cells between questions, lowest first, which sum to 1.
 
-    The fit is for pictures; no interval is computed from it. The log shares of neighboring cells
+    The fit is only for pictures, not for intervals. The log shares of neighboring cells
     have normal second differences, with a variance chosen by Laplace's approximation of the
     evidence."""
     likelihood = SymbolLikelihood(counts, kappa)
@@ -252,7 +252,7 @@ def _smoothness(counts: CutCounts) -> tuple[Floats, Floats, int]:
     """Return the log widths of the cells, the penalty of second differences, and its rank.
 
     The penalty excludes the cell without data, and a lowest cell that differs in kind from the
-    rest."""
+    others."""
     number, size = counts.number, len(counts.offset) + 1
     apart = number.none == "apart"
     edges = np.array(number.asked[1 if apart else 0 :])

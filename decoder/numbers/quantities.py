@@ -1,7 +1,7 @@
 """`NumberDecoding`: the curve, bins, quantiles and mean of a number metric, with intervals.
 
-All quantities are linear in the shares at or above the cuts, or quotients of such (Fieller's
-interval), or found by tests at the edges. None uses a smoothed curve."""
+All quantities are linear in the shares at or above the cuts, or quotients of linear quantities
+(Fieller's interval), or based on tests at the edges. None uses a smoothed curve."""
 
 import math
 from dataclasses import dataclass, replace
@@ -57,7 +57,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Quantile:
-    """The number below which a share of the devices with data is: low <= quantile < high.
+    """The number below which a given share of devices with data lies: low <= quantile < high.
 
     An end is None if it is beyond the edges."""
 
@@ -217,7 +217,7 @@ def strata_weights(number: Number) -> Floats:
 
 
 def _bounds(curve: Survival, low_end: float) -> tuple[Floats, Floats, float]:
-    """Return weights of the minimum and the maximum of the integral, and a constant of the maximum.
+    """Return the weights for the integral's minimum and maximum, and the maximum's constant.
 
     They use the values at the upper and the lower edges, and 1 below the first edge."""
     number = curve.counts.number

@@ -95,9 +95,9 @@ def first_edge(number: Number) -> int:
 
 
 def cut_counts(aggregate: Aggregate) -> CutCounts:
-    """Sort an aggregate's counts by question and replicate.
+    """Group an aggregate's counts by question and by replicate.
 
-    Raises DecodeError for a metric of another kind, and for a question without reports."""
+    Raises DecodeError if the metric's kind differs or a question has no reports."""
     params, definition = aggregate.params, aggregate.definition
     number = Metric.from_dict(definition).details if definition else None
     if not isinstance(number, Number):
@@ -126,7 +126,7 @@ def cut_counts(aggregate: Aggregate) -> CutCounts:
 def survival(counts: CutCounts, repetition: float) -> Survival:
     """Estimate the share of numbers at or above each cut.
 
-    `repetition` is a bound of rho. If it is above 1 and there are replicates, its effect is
+    `repetition` is a bound on rho. If it is above 1 and there are replicates, its effect is
     measured."""
     reports = counts.reports.sum(axis=0)
     answered = counts.above.sum(axis=0) / reports

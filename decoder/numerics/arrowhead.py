@@ -1,7 +1,7 @@
-"""Symmetric matrices of small diagonal blocks with a border, solved by the Schur complement.
+"""Symmetric matrices with small diagonal blocks and a border, solved by the Schur complement.
 
-See Golub and Van Loan 2013, section 4.3. With d unknowns, b of them in the border, the storage is b
-(b + d) numbers."""
+See Golub and Van Loan 2013, section 4.3. With d unknowns, of which b are in the border, the storage
+is b (b + d) numbers."""
 
 from functools import cached_property
 from typing import Any

@@ -1,9 +1,9 @@
-"""The index tensor of the candidates, and the sums over it that every estimator needs.
+"""The candidates' index tensor, and the sums over it that every estimator needs.
 
 Instead of the 0/1 matrix X (m*k, M) we store the tensor of its set bits, `positions` (M, m, h), one
 byte each up to k = 255: 32 MB instead of 400 MB for a million candidates. If two hashes of a
 candidate set the same bit, the second entry is the sentinel k, which addresses a column of zeros.
-Every sum has a fixed order: it is the same to the last bit whatever the number of threads."""
+Every sum has a fixed order, so that its bits do not depend on the number of threads."""
 
 import math
 import os

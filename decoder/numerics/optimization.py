@@ -62,7 +62,7 @@ def descend(
 
 
 def project_simplex(values: Floats, total: float = 1.0) -> Floats:
-    """Find the nearest point (n,) to `values` (n,) with no negative entry and sum `total` >= 0.
+    """Return the point nearest to `values` (n,) that is non-negative and sums to `total` >= 0.
 
     Clipping and rescaling instead would keep all positive noise (Duchi, Shalev-Shwartz, Singer,
     Chandra 2008, "Efficient projections onto the l1-ball", figure 1)."""

@@ -143,7 +143,7 @@ def _directions(places: Floats) -> Floats:
 
 
 def one_side(ring: Floats, axis: int, sign: int, edge: float) -> Floats:
-    """Clip a ring (corners, 2) to one side of an edge of x (axis 0) or y (1).
+    """Clip a ring (corners, 2) to one side of an edge at a value of x (axis 0) or y (axis 1).
 
     The kept side is above the edge (sign 1) or below it (-1). Sutherland and Hodgman 1974,
     "Reentrant polygon clipping"."""

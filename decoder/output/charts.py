@@ -1,4 +1,4 @@
-"""The geometry of all charts drawn by templates/pictures.html.j2 and series_chart.html.j2.
+"""The geometry of all charts in templates/pictures.html.j2 and series_chart.html.j2.
 
 Forest plots use percent of the width, other charts units of a view box."""
 

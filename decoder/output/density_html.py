@@ -256,8 +256,8 @@ def grid_text(density: Density) -> str:
 def drawn_shares(density: Density) -> Floats:
     """Return the share that each cell's color represents, (n,).
 
-    It is the map share, moved into the interval of a detected cell, so that a detected cell is
-    never drawn as empty."""
+    It is the map's share, moved into the interval if the cell is detected, so that a detected cell
+    is never drawn as empty."""
     size = density.num_cells
     shares, low, high = density.shares[:size], density.low[:size], density.high[:size]
     inside = np.clip(shares, low, np.maximum(low, high))

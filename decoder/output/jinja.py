@@ -1,9 +1,9 @@
 """The template environment of all pages, with their colors, styles and scripts.
 
-A page that is a file has them inline; a page of the service links to them. Map colors go from paper
-(nothing) to dark (much), those of changes from blue (less) to orange (more). An undetected cell has
-one of a few pale steps up to `UNDETECTED_TO`, and no detected cell is paler than `DETECTED_FROM`
-(Correll, Moritz and Heer 2018)."""
+A page that is a file has them inline; a page of the service links to them. Map colors range from
+paper (nothing) to dark (much), change colors from blue (less) to orange (more). An undetected cell
+has one of a few pale steps up to `UNDETECTED_TO`, and no detected cell is paler than
+`DETECTED_FROM` (Correll, Moritz and Heer 2018)."""
 
 import re
 from collections.abc import Callable

@@ -155,8 +155,8 @@ def _names(
 ) -> Iterable[dict[str, Any]]:
     """Yield the user's points and the largest cities within the picture, with names that fit.
 
-    A name that would overlap another is dropped. A city is shown only with its name, and at most
-    one per 200 by 200 units."""
+    A name that would overlap a different name is dropped. A city is shown only with its name, and
+    at most one per 200 by 200 units."""
     boxes: list[tuple[float, float, float, float]] = []
     room = max(4, WIDTH * height // 40_000)
     for is_city, (name, *at) in chain(product([False], points), product([True], cities)):

@@ -1,4 +1,4 @@
-"""`decode_pairs`: the joint table of a pair metric, with margins, conditional shares and a test.
+"""`decode_pairs`, which estimates the joint table of a pair metric and tests independence.
 
 See docs/method.md, "Two things together"."""
 
@@ -75,7 +75,7 @@ class JointTable(DecodedWindow):
     def conditional(self, given: int) -> ShareTable:
         """Return the share of each cell among the reports with the value of side `given`.
 
-        The intervals are Fieller's, from 0 to 1 if the share of the given value is itself not
+        The intervals are Fieller's; they range from 0 to 1 if the share of the given value is not
         detected."""
         sums = side_sums(self.estimate.shape, given)
         across = sums @ self.covariance
@@ -208,7 +208,7 @@ class PairFit:
 
 
 def fit_pair(counts: PairCounts) -> PairFit:
-    """Fit shares of the pairs, of sum 1, to the bit shares by weighted least squares.
+    """Fit the pairs' shares, which sum to 1, to the bit shares by weighted least squares.
 
     Raises ImproperError if two pairs have the same bits in every cohort."""
     cells = counts.designs.shape[2]

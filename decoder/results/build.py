@@ -54,9 +54,9 @@ def assemble(steps: StepResults) -> Decoding:
 
 
 def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
-    """Add to a decoding which cohorts it was made without, and how much they differ.
+    """Add to a decoding which cohorts were excluded, and how much they differ.
 
-    `scores` are the sizes of their residuals when they took part."""
+    `scores` are the sizes of their residuals before they were excluded."""
     if not scores:
         return decoding
     cohort_z = decoding.diagnostics.cohort_z.copy()
@@ -112,8 +112,8 @@ def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floa
     """Return the size of each cohort's residual as a normal deviate, (m,).
 
     `noise` is the covariance (m, k, k) of the cohorts at the estimated shares. The quadratic form
-    is about chi-squared, and made normal by Wilson and Hilferty (1931). NaN if the fit leaves no
-    freedom."""
+    is approximately chi-squared; Wilson and Hilferty (1931) make it normal. The result is NaN if
+    the fit leaves no degrees of freedom."""
     covariance = noise + estimate.missing * observed.noise.random.covariance_matrix
     residual = observed.bit_shares - estimate.fitted
     scale, freedom = estimate.excess * estimate.unfitted, observed.rows // len(residual)

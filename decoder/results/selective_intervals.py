@@ -1,8 +1,8 @@
 """Intervals of detected values after selection, and the possible effect of fabricated reports.
 
 An attacker can send any bits in any cohort. Estimates are, to first order, linear in the debiased
-bit shares, so the best attack is known bit by bit, and the best choice of cohorts is a fractional
-knapsack (docs/method.md, "Forged reports")."""
+bit shares, so the optimal attack is known bit by bit, and the best choice of cohorts is a
+fractional knapsack (docs/method.md, "Forged reports")."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _cutoffs(
 ) -> tuple[Floats, Floats]:
     """Return the smallest estimate at which each detected candidate would be accepted, (D,).
 
-    The second result is the share that corresponds to a unit of the test's score, (D,)."""
+    The second result is the share per unit of the test's score, (D,)."""
     shares, z, errors = (x[indices] for x in (estimate.shares, estimate.z, estimate.std_errors))
     spread = np.divide(shares, z, out=errors.copy(), where=shares * z > 0)
     largest, prior = decision.largest(indices), estimate.prior
@@ -107,7 +107,7 @@ _AT_ONCE = 128  # candidates
 def forged(
     observed: Observed, estimate: Estimate, detected: Flags, low: Floats
 ) -> dict[str, Floats]:
-    """Return the `forged` columns of candidates.csv, (G,), NaN if not detected.
+    """Return the `forged` columns of candidates.csv, (G,); NaN if not detected.
 
     `low` are the lower ends of the intervals."""
     whole, above_low, shift = (np.full(len(detected), np.nan) for _ in range(3))
@@ -190,9 +190,9 @@ def _interpolated(at: Floats, x: Floats, y: Floats) -> Floats:
 
 
 def _filled(gains: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the cumulative shift and part of reports, filling the most effective cohorts first.
+    """Return the cumulative shift and fraction of reports, with the most effective cohorts first.
 
-    Both are (m + 1, B)."""
+    Both have shape (m + 1, B)."""
     order = np.argsort(-gains / weights[:, None], axis=0, kind="stable")
     gained = np.cumsum(np.take_along_axis(gains, order, axis=0), axis=0)
     spent = np.cumsum(weights[order], axis=0)

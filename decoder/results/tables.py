@@ -89,7 +89,7 @@ class Detected:
 class Summary:
     """The decoding in numbers. Shares and variances are fractions of 1.
 
-    `explained`, `missing` and `noise` are parts of the variance of the bit shares over rows."""
+    `explained`, `missing` and `noise` are fractions of the variance of the bit shares over rows."""
 
     num_candidates: int
     num_groups: int

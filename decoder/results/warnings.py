@@ -146,7 +146,7 @@ def _of_the_counts(steps: StepResults, decoding: Decoding) -> Iterator[str]:
 
 
 def _missed(steps: StepResults, diagnostics: Diagnostics) -> Iterator[str]:
-    """Yield warnings that detected values leave many reports unexplained.
+    """Yield a warning if detected values leave many reports unexplained.
 
     These reports are neither noise nor, by the list's unbiased sum, other values of the list."""
     largest = float(np.sqrt(diagnostics.unlisted_squared))

@@ -36,7 +36,7 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
 def ask(collector: str, path: str, **options: Any) -> bytes:
     """Send a request and return the body of the response; for options and errors see `answer_of`.
 
-    Raises RemoteError also for a response of more than 256 MiB."""
+    Raises RemoteError also if the response exceeds 256 MiB."""
     with answer_of(collector, path, **options) as answer:
         content: bytes = answer.read(_MAX_BYTES + 1)
         length = answer.headers.get("Content-Length", "")
@@ -96,7 +96,7 @@ def answer_of(
 def ask_json(collector: str, path: str, *members: str, **options: Any) -> dict[str, Any]:
     """Send a request as `ask` does, and parse the response as a JSON object.
 
-    `members` are required. Raises RemoteError, also for another document."""
+    `members` are required. Raises RemoteError on failure, or if they are missing."""
     try:
         document = json.loads(ask(collector, path, **options))
     except (ValueError, RecursionError) as error:

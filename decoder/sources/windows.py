@@ -31,7 +31,7 @@ class Each(StrEnum):
 def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggregate]:
     """Order files by their days, oldest first; weeks are summed from Monday to Sunday.
 
-    Raises AggregateError for a file without days."""
+    Raises AggregateError if a file has no days."""
     for aggregate in aggregates:
         if aggregate.first_day is None:
             raise AggregateError(
@@ -58,9 +58,9 @@ def windows_of_collector(
 ) -> Iterator[Aggregate]:
     """Request each window of a series with reports from a collector, oldest first.
 
-    A window that ends within days that the collector has merged for having few reports is extended.
-    `first` and `last` are None for the first or last day that is served; `note` receives what
-    cannot be served. Raises RemoteError for any other error, and if no window is served."""
+    A window that ends inside a merged block of days with few reports is extended. `first` and
+    `last` are None for the first or last served day; `note` receives the windows that are not
+    served. Raises RemoteError on any other error, or if no window is served."""
     if first is None or last is None:
         whole = fetch_aggregate(collector, metric)
         first, last = first or whole.first_day, last or whole.last_day

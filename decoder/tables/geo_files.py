@@ -1,8 +1,8 @@
 """Files of GIS programs: write GeoParquet and GeoJSON; read districts, regions and streets.
 
 Coordinates are longitude and latitude, WGS 84. Writing needs no geometry library; reading needs the
-extra `geo`. GeoJSON is parsed here, since GDAL silently drops a geometry or coordinate system that
-it cannot read. Every other format is read by GDAL (pyogrio)."""
+extra `geo`. This module parses GeoJSON itself, because GDAL silently drops a geometry or coordinate
+system that it cannot read. Every other format is read by GDAL (pyogrio)."""
 
 import json
 import struct

@@ -1,7 +1,7 @@
 """A strict reader of tables from users: CSV in UTF-8, optionally gzipped.
 
-Nothing is guessed. The delimiter is the character for which the header contains the wanted names,
-or a comma without a header. An invalid cell is rejected with its line and column."""
+Nothing is guessed. The delimiter is the character with which the header contains the wanted names,
+or a comma if there is no header. An invalid cell is rejected with its line and column."""
 
 import csv
 import gzip
@@ -39,7 +39,7 @@ class Row:
     cells: Mapping[Column, str]  # Text by column
 
     def text(self, column: Column, *, strip: bool = False) -> str:
-        """Return a cell's text, "" if it is empty; with `strip`, without blanks at the ends.
+        """Return a cell's text, or "" if empty; with `strip`, without blanks at the ends.
 
         Raises TableFileError if it is not UTF-8, or begins or ends with an invisible character."""
         text = self.cells[column].strip() if strip else self.cells[column]
@@ -152,9 +152,9 @@ def read_rows(path: Path, *, delimiter: str = ",", ragged: bool = False) -> Iter
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes once (it may be a pipe), through gzip if it is gzipped.
+    """Open a file, possibly a pipe, to read its bytes once, decompressed if it is gzipped.
 
-    Raises TableFileError if the text is UTF-16, or if only the file's name says gzip."""
+    Raises TableFileError if the text is UTF-16, or if only the file's name indicates gzip."""
     with path.open("rb") as file, ExitStack() as stack:
         content = file
         if file.peek(2)[:2] == _GZIP:
