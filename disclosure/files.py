@@ -34,7 +34,7 @@ _MAX_PROBLEMS = 3  # problems of a file named in one message
 def check_new_folder(folder: Path, what: str) -> None:
     """Raise ReleaseError if a folder cannot be created, before work or budget is spent.
 
-    `what` names what is never overwritten, for the message, such as "a release is"."""
+    `what` names the content that is never overwritten, for the message, such as "a release is"."""
     if folder.exists() or folder.is_symlink():
         raise ReleaseError(f"{folder} exists; {what} never overwritten: name a new folder")
     if not folder.parent.is_dir():
@@ -45,9 +45,9 @@ def check_new_folder(folder: Path, what: str) -> None:
 
 @contextmanager
 def new_folder(folder: Path, what: str) -> Iterator[Path]:
-    """Yield a temporary folder next to `folder`, to which it is renamed if nothing failed.
+    """Yield a temporary folder, which is renamed to `folder` if the block succeeds.
 
-    Raises ReleaseError as `check_new_folder` does, and for disk errors."""
+    Raises ReleaseError as `check_new_folder` does, and on disk errors."""
     check_new_folder(folder, what)
     part = folder.with_name(f".{folder.name}.{token_hex(4)}.part")
     try:
@@ -164,8 +164,8 @@ def _problem(item: Mapping[str, Any]) -> str:
 def read_columns(file: Path, columns: Sequence[str]) -> dict[str, list[str]]:
     """Read some columns of a CSV file with a header; return the values by column.
 
-    Raises TableError, with line and column, for a missing column, a row of another length, a text
-    with blanks at its ends, or no rows."""
+    Raises TableError, with line and column, if a column is missing, a row has a different length, a
+    text has blanks at its ends, or there are no rows."""
     values: dict[str, list[str]] = {name: [] for name in columns}
     with naming(file), reading():
         for row in read_table(file, columns, every_line=True):

@@ -1,8 +1,8 @@
 """Columns that can be generalized (value trees, number intervals), and the cost of merging rows.
 
-The distance of a value to a merged one is 0 if they are equal, else the height of the merged node
-over the height of its tree; for numbers, the width of the merged interval over the range of the
-column. The distance of rows is the weighted sum over columns."""
+The distance from a value to a merged value is 0 if they are equal, or else the height of the merged
+node divided by the height of its tree. For numbers, it is the width of the merged interval divided
+by the column's range. The distance of rows is the weighted sum over columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rappor_core.errors import shown
 class Hierarchy:
     """A tree of values with all leaves at the same depth.
 
-    Raises TableError for paths of several lengths, several roots, or a label at two places."""
+    Raises TableError if paths differ in length, there are several roots, or a label is repeated."""
 
     # For each leaf, the labels from it to the root, 2 or more; a missing parent repeats it
     paths: tuple[tuple[str, ...], ...]
@@ -49,8 +49,8 @@ class Hierarchy:
         """Read a CSV file without header, one row per leaf: the leaf, its ancestors, the root.
 
         The delimiter is the only character (comma, semicolon or tab) that separates two or more
-        columns. Raises TableError, with the file and line, if the file cannot be read or is not
-        such a tree."""
+        columns. Raises TableError, with the file and line, if the file is unreadable or is not a
+        valid tree."""
         with naming(file), reading():
             first = {mark: next(read_rows(file, delimiter=mark), None) for mark in DELIMITERS}
             fits = [mark for mark, row in first.items() if row is not None and len(row.cells) > 1]

@@ -14,7 +14,7 @@ MISSING = frozenset(("", "?", "-", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "nu
 
 @dataclass(frozen=True)
 class ClassDiversity:
-    """Measures of diversity for each class, (classes,), in the order of `np.unique(classes)`.
+    """Diversity measures for each class, (classes,), in the order of `np.unique(classes)`.
 
     Missing values (`MISSING`) do not count."""
 
@@ -45,7 +45,7 @@ class DiversityRule:
     def is_met(self, counts: Integers, law: Floats) -> bool:
         """Return whether a class meets the rule.
 
-        `counts` (values,) are those of the class, `law` (values,) the shares in the whole table."""
+        `counts` (values,) are the class's counts, `law` (values,) the shares in the whole table."""
         if np.count_nonzero(counts) < max(self.distinct, 1):
             return self.distinct <= 1 and self.closeness >= 1
         apart = np.abs(counts / counts.sum() - law).sum() / 2

@@ -1,8 +1,8 @@
-"""Greedy anonymization: merge the first class below k with the cheapest other one, and repeat.
+"""Greedy anonymization, which repeatedly merges the first class below k with the cheapest class.
 
 It differs from the published program in two ways. Rows that become equal by merging form one class
-again (the program may generalize them further needlessly). A last class below k is merged with
-another one (the program merges it with itself and loses it)."""
+again (the program may generalize them further needlessly). A last class below k is merged with a
+different class (the program merges it with itself and loses it)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -252,8 +252,8 @@ class _Greedy:
 def specialize_column(
     labels: Sequence[str], tree: Hierarchy, rng: np.random.Generator
 ) -> list[str]:
-    """Replace each published label of a tree by a leaf below it, drawn uniformly.
+    """Replace each published label of a tree with a leaf below it, drawn uniformly.
 
-    Raises TableError for a label that is not in the tree."""
+    Raises TableError if a label is not in the tree."""
     leaves = [np.flatnonzero(under) for under in tree.leaves]
     return [tree.paths[rng.choice(leaves[node])][0] for node in tree.encode(labels)]

@@ -1,6 +1,6 @@
 """Co-clustering of a table's rows and values, and publishable results: trees, classes, rows.
 
-None of it provides an epsilon. `docs/publication.md` says what each protects against."""
+No result has an epsilon. `docs/publication.md` states what each result protects against."""
 
 from disclosure.co_clustering.engine import (
     co_cluster,

@@ -1,9 +1,9 @@
 """Co-clustering by the MODL cost: start, greedy merges, post-optimization, and the dendrogram.
 
-In a small table every distinct row starts as a separate group, and so does every part. In a larger
-one, distinct rows are first gathered into a few hundred groups of rows with similar parts, by a
-mixture of products with hard assignments: each group has shares of parts, and each row is assigned
-to the group under which it is most likely."""
+In a small table, every distinct row and every part starts as a separate group. In a larger table,
+distinct rows are first gathered into a few hundred groups with similar parts, by a mixture of
+products with hard assignments: each group has shares of parts, and each row is assigned to the
+group under which it is most likely."""
 
 from dataclasses import dataclass, replace
 
@@ -95,11 +95,11 @@ def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoCluster
 
 
 def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
-    """Merge each cluster of fewer than k rows with the cheapest other one, then move rows.
+    """Merge each cluster with fewer than k rows with the cheapest other cluster, then move rows.
 
     Groups of parts do not change, and no move leaves a cluster with fewer than k rows. The thesis
     truncates the dendrogram instead, which also merges groups of parts and large clusters. Raises
-    TableError for fewer than k rows, or k below 1."""
+    TableError if there are fewer than k rows, or k is below 1."""
     if not 1 <= k <= model.recoded.num_rows:
         raise TableError(f"k must be in 1 to {model.recoded.num_rows} (the rows), not {k}")
     search = Search(model.recoded, int(model.partition.rows.max()) + 1)
@@ -116,10 +116,10 @@ def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
 
 
 def merge_until_diverse(model: CoClustering, k: int, column: str, rule: DiversityRule) -> GroupGrid:
-    """Merge clusters, as `merge_small_clusters` does, until each meets a rule in one column.
+    """Merge clusters as `merge_small_clusters` does, until each meets a rule for one column.
 
-    Raises TableError for a missing column, and for a rule that even one cluster of all rows
-    violates."""
+    Raises TableError if the column is missing, or if even a single cluster of all rows violates the
+    rule."""
     names = list(model.recoded.parts)
     if column not in names:
         raise TableError(f"no column {shown(column)}: {shown(names)}")
@@ -203,7 +203,7 @@ class Search:
         return CoClustering(self.recoded, partition, start, merges)
 
     def move_rows(self, rows: Integers, parts: Integers, least: int) -> Integers:
-        """Move rows between groups while the cost falls, leaving `least` rows in each.
+        """Move rows between groups while the cost falls, leaving at least `least` rows in each.
 
         Returns the groups of all rows, (n,)."""
         groups = rows[self.first_of_class].copy()

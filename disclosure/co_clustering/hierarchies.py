@@ -1,4 +1,4 @@
-"""Value trees learned from a co-clustering: values that behave alike are joined low in the tree.
+"""Value trees learned from a co-clustering, in which similar values are joined near the leaves.
 
 The leaves of a column's tree are its parts. The merges of groups of parts are traversed from the
 finest grid to one cell; whenever parts of the column are joined, their union forms a level of the
@@ -42,7 +42,7 @@ class LearntHierarchies:
     def recode(self, table: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """Return the columns of a table as labels of parts, the leaves of the trees.
 
-        Raises TableError for a missing column, and for a value without a part."""
+        Raises TableError if a column is missing or a value has no part."""
         return Recoded.encode(table, self.parts).to_table()
 
     def columns(self, weights: Mapping[str, float] | None = None) -> Columns:
@@ -50,11 +50,11 @@ class LearntHierarchies:
         return Columns(dict(self.trees), dict(weights or {}))
 
     def with_floor(self, table: Mapping[str, Sequence[str]], k: int) -> LearntHierarchies:
-        """Copy the trees, with labels that name no value of fewer than k rows of a table.
+        """Copy the trees, with labels that never name a value with fewer than k rows in a table.
 
-        Rare values are named `other values` together; rare intervals too, unless neighbors in the
-        union have k rows with them. A leaf keeps its label, which the k-anonymizer publishes for at
-        least k rows or not at all. Raises TableError as `recode`."""
+        Rare values are named `other values` together, and so are rare intervals unless they have k
+        rows together with neighbors in the union. A leaf keeps its label, which the k-anonymizer
+        publishes only for at least k rows. Raises the errors of `recode`."""
         recoded = Recoded.encode(table, self.parts)
         trees = {}
         for column, (name, kind) in enumerate(self.parts.items()):
@@ -77,7 +77,7 @@ class LearntHierarchies:
     def load(cls, file: Path, names: Sequence[str] | None = None) -> LearntHierarchies:
         """Read a file from `save`, only the named columns if any are named.
 
-        Raises TableError, with the file's name, if it cannot be used or lacks a column."""
+        Raises TableError, with the file's name, if it is invalid or lacks a column."""
         columns = read_json(file, _File).columns
         with naming(file):
             missing = [name for name in names or () if name not in columns]

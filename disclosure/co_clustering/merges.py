@@ -8,7 +8,7 @@ Two axes of categories with V1 and V2 values and N pairs; I and J groups of valu
 
 B(V, I) is the number of partitions of V values into I groups at most, m_i the number of values of
 group i, N_i its pairs, n_v the pairs of a value (after Boullé, "Data grid models for preparation
-and modeling in supervised learning", 2011). The thesis uses the cost and does not print it. The
+and modeling in supervised learning", 2011). The thesis uses this cost without printing it. The
 change of cost of every pair is stored in one matrix for each axis and updated after a merge: O(I^2
 + J^2) per merge. The part that depends only on I and J is the same for all pairs of an axis."""
 
@@ -108,7 +108,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge of groups `kept` and `taken` of an axis (0: rows, 1: parts), and the cost afterwards.
+    """A merge of groups `kept` and `taken` of an axis (0: rows, 1: parts), and the resulting cost.
 
     The result is `kept`. Groups keep the numbers that they had before the first merge."""
 
@@ -228,8 +228,8 @@ def merged(partition: Partition, merges: Sequence[Merge]) -> Partition:
 class AxisMoves:
     """Moves of rows (or parts) between their groups, while the other axis is fixed.
 
-    An item is one value, or several equal ones that move together. No move leaves a group with
-    fewer values than `least`; only merges empty groups."""
+    An item is one value, or several equal values that move together. No move leaves a group with
+    fewer values than `least`; only merges can empty groups."""
 
     def __init__(
         self,
@@ -259,10 +259,10 @@ class AxisMoves:
         self.totals = self.counts.sum(axis=1)
 
     def pass_over(self) -> float:
-        """Move every item once if that lowers the cost; return the change of cost, 0 or less.
+        """Move every item once if that reduces the cost; return the change in cost, 0 or less.
 
-        Each move is first judged as if it were the only one. Moves that help are then made in
-        sequence, each judged again in the current state."""
+        Each move is first evaluated as if it were the only move. Useful moves are then made in
+        sequence, and each is evaluated again in the current state."""
         changes = self._all_changes()
         helps = np.flatnonzero(changes < -_MIN_GAIN)
         order = helps[np.argsort(changes[helps], kind="stable")]

@@ -3,18 +3,18 @@
 COC visits the cells of a cluster, fullest first, until every column has a part, and publishes these
 parts; COC_HG publishes the lowest node of a learned tree above them. MICRO publishes each column's
 most frequent part. Every class is as large as its cluster, so the table is k-anonymous on all
-columns, for k the size of the smallest cluster. Some rows are published with values that they do
-not have: `misreported` is their share.
+columns, where k is the size of the smallest cluster. Some rows are published with values that they
+do not have; `misreported` is their fraction.
 
 The thesis does not define the order of equal cells (here the lower number is first), and of empty
-cells (which are never reached, since nonempty cells cover all columns). Its printed bounds of the
-third class differ from those of its grid (]0.8,1.65] for ]0.867,1.6]), and it once calls synthetic
-rows worse than these classes, against its own figures.
+cells (which are never reached, since nonempty cells cover all columns). Its printed bounds for the
+third class differ from its grid (]0.8,1.65] for ]0.867,1.6]), and it once calls synthetic rows
+worse than these classes, contrary to its own figures.
 
 SYNTH draws synthetic rows, column by column within a cluster. In cluster g, value v of a column, in
 group p of parts, has the weight `(n_v / N_p) (N_gp / N_g)`; the weights of a column's values are
-divided by their sum. Only the counts of the grid and of the parts are used, no row. This is not
-differential privacy, and a drawn row may equal a real one. The thesis concludes that drawn rows
+divided by their sum. Only the counts of the grid and of the parts are used, not the rows. This is
+not differential privacy, and a drawn row may equal a real one. The thesis concludes that drawn rows
 cannot be distinguished from real ones. However, its classifier, a naive Bayes, cannot detect that
 columns were drawn separately; the classifier of `disclosure.rows.comparison.origin_test` can."""
 
@@ -128,11 +128,11 @@ def value_shares(grid: GroupGrid, cluster: int) -> dict[str, Floats]:
 
 
 def synthesize(grid: GroupGrid, rng: np.random.Generator) -> dict[str, list[str]]:
-    """Draw the same number of rows as the table has, from each cluster its number of rows.
+    """Draw the same number of rows as in the table, and in each cluster.
 
     Columns are drawn independently. Rows are shuffled, so that their order reveals no cluster. The
-    thesis's "k" of a grid is the size of its smallest cluster: a number of people who share a
-    density, not a guarantee. Pass a generator that is seeded by the system, and use it once."""
+    thesis's "k" of a grid is the size of its smallest cluster. This is a number of people who share
+    a density, not a guarantee. Pass a generator that is seeded by the system, and use it once."""
     codes = np.empty_like(grid.recoded.codes)
     filled = 0
     for cluster, size in enumerate(grid.cluster_sizes.tolist()):

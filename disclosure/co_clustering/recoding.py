@@ -1,8 +1,8 @@
-"""The recoding of a table to pairs (row, part), where a part is a column with a value.
+"""The recoding of a table as pairs (row, part), where a part is a column with a value.
 
 Number columns are first divided into intervals of about equal frequency. n rows of d columns become
-`n d` pairs of n rows and parts, one part per value or interval of any column. The thesis says that
-the column of rows has n d values; it has n."""
+`n d` pairs of n rows and parts, one part per value or interval of any column. The thesis states
+that the row column has n d values, but it has n."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER = "other values"
 def quantile_cuts(numbers: Floats, intervals: int) -> tuple[float, ...]:
     """Divide a number column at quantiles, midway between neighbors in rank.
 
-    Cuts that would leave an interval empty are dropped. There are at most as many intervals as
+    Cuts that would leave an interval empty are dropped. There are never more intervals than
     numbers."""
     intervals = min(intervals, len(numbers))
     cuts = np.unique(np.quantile(numbers, np.arange(1, intervals) / intervals))
@@ -62,8 +62,8 @@ def _shortened(cuts: Floats, numbers: Floats) -> tuple[float, ...]:
 class Intervals:
     """The parts of a number column: interval i is ]cuts[i-1], cuts[i]].
 
-    The first and the last interval are open: the thesis prints the minimum and the maximum of the
-    data there, which reveal two people. Raises TableError for cuts that are not finite or not
+    The first and the last interval are open, because the data's minimum and maximum, which the
+    thesis prints there, would reveal two people. Raises TableError if cuts are not finite and
     increasing."""
 
     cuts: tuple[float, ...]
@@ -102,7 +102,7 @@ class Intervals:
 class Values:
     """The parts of a category column: one for each named value, and one for all others.
 
-    Raises TableError if there are no parts, or a repeated one."""
+    Raises TableError if there are no parts, or if a part is repeated."""
 
     values: tuple[str, ...]
     other: str = ""  # The label of the last part, for unnamed values; "" without such a part

@@ -131,10 +131,10 @@ def _check_sources(
 
 
 def _with_errors_of_shown_reports(table: CellTable, policy: ReleasePolicy) -> CellTable:
-    """Widen errors to those of the number of reports that is shown, which is rounded down.
+    """Increase errors to match the shown number of reports, which is rounded down.
 
-    A standard error is a public constant over the root of the number of reports: an exact one would
-    reveal the number that is rounded or withheld."""
+    A standard error is a public constant divided by the root of the number of reports, so an exact
+    error would reveal the rounded or withheld number."""
     rounded = max(policy.rounded_reports(table.num_reports), 1)
     wider = max(math.sqrt(table.num_reports / rounded), 1.0)
     return replace(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def check_chain(releases: Sequence[Release]) -> tuple[str, ...]:
     """Return the digests of the releases that a new release is built on.
 
-    Raises ReleaseError if one was built on a release that is not given: the numbers of that release
-    would be unknown here, and could be subtracted."""
+    Raises ReleaseError if a release was built on a release that is not given, because that
+    release's numbers would be unknown here but could be subtracted."""
     digests = {release.digest for release in releases}
     for release in releases:
         for digest in release.earlier:
@@ -104,11 +104,11 @@ def reconcile(
 
 
 def _together(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolicy) -> bool:
-    """Return whether the rows of both can be in one table, as parts of one whole.
+    """Return whether the rows of both tables can be combined, as parts of one whole.
 
-    Kept intervals have the level of the others. Each cell is in one row, the same in both; if the
-    members of a pool are not named, all rows are the same. A total, which sums the rows listed with
-    it, is over the same rows."""
+    Both have intervals at the same level. Each cell is in the same row of both; if the members of a
+    pool are not named, all rows are the same. A total, which sums the rows listed with it, is over
+    the same rows."""
     listed, earlier = (
         {cell for cell, kind in zip(side.cells, side.kinds, strict=True) if kind != "total"}
         for side in (table, before)

@@ -1,7 +1,7 @@
 """Files of a release: CSV, JSON, Parquet, GeoJSON, data dictionary, page, manifest, signature.
 
-The same release produces the same bytes. A folder is written atomically, under its final name only
-at the end, and never changed."""
+The same release produces the same bytes. A folder is written atomically, gets its final name only
+at the end, and is never changed."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

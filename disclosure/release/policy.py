@@ -203,7 +203,7 @@ def check_days(policy: ReleasePolicy, name: str, first: date, last: date, issued
 def check_spelling(names: Iterable[str]) -> None:
     """Raise PolicyError if names differ only in case, width, blanks or hidden characters.
 
-    Two spellings of one region would be two strata, whose windows would not be compared."""
+    Two spellings of one region would count as two strata, whose windows would not be compared."""
     forms: dict[str, str] = {}
     for name in names:
         good = unicodedata.normalize("NFC", name.strip())

@@ -1,4 +1,4 @@
-"""Pooling of a table's rare values along a tree, as the policy says.
+"""Pooling of a table's rare values along a tree, according to the policy.
 
 Each value that may be shown alone is published as it is. The rest below a node is pooled: if the
 sum differs significantly from 0, the pool is published under the node's name, else it is added to

@@ -111,7 +111,7 @@ def sign_manifest(private: Ed25519PrivateKey, text: bytes) -> bytes:
 def load_signer(path: Path | None) -> tuple[Callable[[bytes], bytes] | None, str]:
     """Read a private key; return a function that signs a manifest, and the public key's id.
 
-    Without a key they are None and "". Raises ReleaseError as `load_private_key`."""
+    If there is no key, they are None and "". Raises ReleaseError as `load_private_key` does."""
     if path is None:
         return None, ""
     private = load_private_key(path)

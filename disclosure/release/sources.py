@@ -63,7 +63,7 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
 def mark_of(folder: Path) -> str:
     """Return the file that identifies the kind of results in a folder.
 
-    Raises ReleaseError for none and for several."""
+    Raises ReleaseError if there is none, or several."""
     makers = {_DENSITY: "rappor density -o", _FLOWS: "rappor flows -o"}
     makers |= dict.fromkeys((_DECODED, *_UNPUBLISHED), "rappor decode -o")
     marks = {name: maker for name, maker in makers.items() if (folder / name).is_file()}
@@ -228,7 +228,7 @@ class _Flows:
 def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
     """Yield a table of zone pairs, then one of cell pairs, for the same people.
 
-    Each pair of zones is the sum of the pairs of their cells."""
+    Each zone pair is the sum of the pairs of its cells."""
     source, path = folder / _RESULTS, folder / _FLOWS
     results = read_json(source, _Flows)
     if results.lag:

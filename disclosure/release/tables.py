@@ -1,7 +1,7 @@
-"""Tables of a release, before and after the policy: cells with estimates and intervals, rounded.
+"""The tables of a release, before and after the policy, with rounded estimates and intervals.
 
 A table has one metric, one stratum and one window; its rows are values, or cells of a map. Numbers
-are rounded to the nearest multiple of a decimal step, ends of an interval outwards. A rounded
+are rounded to the nearest multiple of a decimal step, interval ends outward. A rounded
 number is the float nearest to the multiple, so it contains no low bits of the original."""
 
 from collections.abc import Mapping, Sequence
@@ -120,8 +120,8 @@ class KeyedTable:
 class CellTable(KeyedTable):
     """Decoded estimates before a policy is applied. Arrays are (n,), with shares of 1.
 
-    Raises TableError with the table, the cell and its numbers. A rare string that is not shown is
-    not listed, since its name alone may reveal something about someone."""
+    Raises TableError, with the table, the cell and its numbers, if invalid. A rare string that is
+    not shown is not listed, because its name alone may reveal something about a person."""
 
     num_reports: int
     cells: Sequence[str]  # Distinct values
@@ -180,7 +180,7 @@ class CellTable(KeyedTable):
             self._check(inside, reason, values, low, high)
 
     def check_shares(self) -> None:
-        """Raise TableError for estimates that are further outside [0, 1] than chance explains.
+        """Raise TableError if estimates are farther outside [0, 1] than chance explains.
 
         For hidden cells, which may be outside because counts do not fit the parameters, only
         extreme estimates are rejected. Do not use this for a table with the sum of its cells, which

@@ -1,7 +1,7 @@
 """Verification of published releases: signature, digests, and replay of an old release.
 
-A signature does not prove that nothing newer was published. A memory of verified releases detects
-the replay of an old one, but not for someone who sees a first release."""
+A signature does not prove that a release is the newest. A memory of verified releases detects the
+replay of an old release, but not for a reader without such a memory."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ Combination = dict[int, int]
 class Domain:
     """The declared values of each column, and the impossible combinations of values.
 
-    Raises DomainError for a column without values, a repeated value, one equal to `missing`, and
-    for a combination of an unknown column or value, or of fewer than two columns."""
+    Raises DomainError if a column has no values, a value is repeated or equals `missing`, or a
+    combination has an unknown column or value or fewer than two columns."""
 
     # Every possible value
     modalities: Annotated[Mapping[str, tuple[str, ...]], Field(alias="columns")]
@@ -55,8 +55,8 @@ class Domain:
     def select(self, columns: Sequence[str]) -> Domain:
         """Restrict the domain to some columns, in this order.
 
-        A combination is kept if all its columns are: the others say nothing about these columns.
-        Raises DomainError for a column that is not declared, or repeated."""
+        A combination is kept if all its columns are kept, because the others say nothing about
+        these columns. Raises DomainError if a column is undeclared or repeated."""
         unknown = [name for name in columns if name not in self.modalities]
         if unknown:
             raise DomainError(f"columns without declared modalities: {shown(unknown)}")
@@ -82,6 +82,6 @@ class Domain:
 def load_domain(path: Path) -> Domain:
     """Read `domain.toml`: `missing`, `[columns]`, any number of `[[incoherent]]`.
 
-    Raises DomainError for invalid TOML, unknown keys, and an invalid `Domain`."""
+    Raises DomainError if the TOML or the `Domain` is invalid, or a key is unknown."""
     with naming(path):
         return parse_toml(Domain, read_text(path, DomainError), DomainError)

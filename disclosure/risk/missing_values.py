@@ -3,7 +3,7 @@
 A row's key is its values in the identifying columns. The usual count (`orthodox`) lets missing
 values agree with everything, which makes keys look more frequent than they are. OPTA and PESA
 consider the candidate keys of a row, its completions by declared values: OPTA uses the most
-frequent one, PESA the least frequent one. 1 <= PESA <= OPTA <= orthodox. PESA is a prudent score,
+frequent candidate, PESA the least frequent. 1 <= PESA <= OPTA <= orthodox. PESA is a prudent score,
 not an estimate: a row with a missing value is counted in several keys."""
 
 import math
@@ -93,7 +93,7 @@ def assess_risk(
 def encode_columns(table: Mapping[str, Sequence[str]], domain: Domain) -> Integers:
     """Encode values as indices in their column's declared values, (N, n); -1 if missing.
 
-    Raises TableError for undeclared values, columns of different lengths, and no rows."""
+    Raises TableError if a value is undeclared, columns differ in length, or there are no rows."""
     lengths = {len(column) for column in table.values()}
     if len(lengths) != 1 or lengths == {0}:
         raise TableError(f"columns of {sorted(lengths)} rows: one length of 1 or more is needed")

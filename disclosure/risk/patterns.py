@@ -1,4 +1,4 @@
-"""Patterns (distinct rows with counts), and the number of rows that share the key of each.
+"""Patterns (distinct rows with counts), and the number of rows that share each pattern's key.
 
 The orthodox count lets a missing value agree with everything, on both sides. OPTA and PESA use an
 array with an axis for each column: of all candidate keys if they fit in memory, else of one row at
@@ -77,7 +77,7 @@ def number_keys(tables: Sequence[Integers], sizes: Sequence[int]) -> list[Intege
 def sum_matching(
     source: Integers, counts: Integers, target: Integers, sizes: Sequence[int]
 ) -> Integers:
-    """Return for each target row (t,) the sum of counts (s,) of the source rows equal to it.
+    """Return, for each target row (t,), the sum of counts (s,) of equal source rows.
 
     `source` is (s, columns), `target` (t, columns)."""
     source_keys, target_keys = number_keys([source, target], sizes)
@@ -113,7 +113,7 @@ def orthodox_frequencies(patterns: Patterns) -> Integers:
 def dense_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
     """Return the largest (OPTA) or smallest (PESA) frequency of the candidate keys, (P,).
 
-    It is INCOHERENT for a pattern without candidates."""
+    The result is INCOHERENT for patterns without candidates."""
     potential, worst = potential_frequencies(patterns, rules, largest=largest)
     frequencies = np.empty(len(patterns.counts), dtype=np.int64)
     for columns, chosen in patterns.by_mask():
@@ -144,7 +144,7 @@ def potential_frequencies(
 def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
     """Compute the frequencies of `dense_frequencies`, (P,), with one pattern's table at a time.
 
-    Raises TableError if a pattern has more than MAX_KEYS, or all take too long."""
+    Raises TableError if a pattern has more than MAX_KEYS keys, or if the time limit is exceeded."""
     frequencies = orthodox_frequencies(patterns)  # correct for patterns without missing values
     end = monotonic() + MAX_SECONDS
     for place, code in enumerate(patterns.codes):

@@ -33,9 +33,9 @@ _MAX_COLUMNS, _MAX_SETS = 6, 30  # for joint distances
 def origin_test(original: Table, published: Table, seed: int) -> float:
     """Return the AUC with which boosted trees distinguish published from original rows.
 
-    0.5 means not at all. It is computed from five folds. The thesis uses a naive Bayes, which
-    cannot see that columns were made independent, and so reports .5 for tables that trees separate
-    at .59 to .86."""
+    0.5 means not at all. The AUC is computed with five folds. The thesis uses naive Bayes, which
+    cannot detect that columns were made independent, and so reports .5 for tables that trees
+    separate at .59 to .86."""
     first, second = encode_alike(original, published)
     X = np.concatenate([first, second])
     y = np.repeat([0, 1], [len(first), len(second)])
@@ -63,7 +63,7 @@ def missing_person_share(original: Table, published: Table) -> float:
 
 
 def link_records(original: Table, published: Table) -> float:
-    """Return the share of published rows that an attacker links to the original row in their place.
+    """Return the fraction of published rows that an attacker links to their original row.
 
     Each is linked to the row with the largest ratio P(agreements | one person) / P(agreements | by
     chance) (Fellegi and Sunter 1969), if it is above 100 and unique. Columns are treated as

@@ -1,7 +1,7 @@
 """Several sets of synthetic rows from decoded estimates, and combined analyses of them.
 
-Each set is analyzed like a sample of real rows: an estimate q and its variance u. For m sets that
-were drawn independently (all rows synthetic), Raghunathan, Reiter and Rubin (2003) derive the
+Each set is analyzed like a sample of real rows, with an estimate q and its variance u. For m sets
+that were drawn independently (all rows synthetic), Raghunathan, Reiter and Rubin (2003) derive the
 variance T = (1 + 1/m) b - u_mean of the mean of q, b the variance between sets, with (m - 1) (1 -
 u_mean / ((1 + 1/m) b))^2 degrees of freedom. A single set has b = 0 and does not show the
 uncertainty of the decoding."""

@@ -1,7 +1,7 @@
 """The public domain of a table: the possible values of columns, and the histogram of all rows.
 
-Everything here is declared in advance. A domain read from the rows (the values that occur, the
-smallest and the largest age) would reveal something about people that no epsilon covers."""
+The domain is declared in advance. If it were read from the rows (occurring values, minimum and
+maximum age), it would reveal something about people that no epsilon covers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -136,7 +136,7 @@ Axis = Annotated[
 class RowDomain:
     """The possible values of each column of a table, in the order of the histogram's axes.
 
-    Raises DomainError for no columns, and for more than 20 million combinations."""
+    Raises DomainError if there are no columns, or more than 20 million combinations."""
 
     axes: Annotated[Mapping[str, Axis], Field(alias="columns")]
 
@@ -155,9 +155,9 @@ class RowDomain:
         return tuple(axis.size for axis in self.axes.values())
 
     def histogram(self, table: Table) -> Integers:
-        """Count the rows of each combination, in the domain's shape. The result is private data.
+        """Count the rows with each combination, in the domain's shape. The result is private.
 
-        Raises TableError for a missing column, and an undeclared value."""
+        Raises TableError if a column is missing or a value is undeclared."""
         missing = [name for name in self.axes if name not in table]
         if missing:
             raise TableError(f"columns {shown(missing)} are not in the table")
@@ -192,6 +192,6 @@ def num_rows(table: Table) -> int:
 def load_row_domain(path: Path) -> RowDomain:
     """Read `[columns]` of a TOML file: a list of texts, or { low, high, bins, whole } for numbers.
 
-    Raises DomainError with the file, the column and the value."""
+    Raises DomainError, with the file, the column and the value, if invalid."""
     with naming(path):
         return parse_toml(RowDomain, read_text(path, DomainError), DomainError)

@@ -1,9 +1,9 @@
 """Decoded estimates of cells with their covariance, the source of synthetic rows.
 
-Reports were randomized on the devices, so computations on their decoding cost no further epsilon.
-The remaining issue is honesty: rows drawn from one table of estimates look as if it were exact.
-`draw_shares` therefore draws several tables, each as plausible as the estimates and their
-covariance allow, and each results in one set of rows."""
+Reports were randomized on the devices, so computations on their decoding cost no additional
+epsilon. The remaining issue is honesty: rows drawn from a single table of estimates look as if the
+table were exact. `draw_shares` therefore draws several tables, each as plausible as the estimates
+and their covariance allow, and each results in one set of rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LARGEST = 1e6  # estimate of a share, or its error; larger ones make sums too i
 class DecodedCells:
     """Unbiased estimates of the shares of cells that cover everything.
 
-    Raises TableError for lengths that differ, a repeated cell, and numbers that are not finite."""
+    Raises TableError if lengths differ, a cell is repeated, or a number is not finite."""
 
     columns: tuple[str, ...]  # Names
     cells: tuple[tuple[str, ...], ...]  # The value of each column, (M,) tuples
@@ -192,10 +192,10 @@ def slot_estimates(maps: Sequence[CellTable]) -> DecodedCells:
 def draw_shares(
     estimates: DecodedCells, num_sets: int, rng: np.random.Generator | None = None
 ) -> Floats:
-    """Draw tables of shares, (num_sets, M): each N(estimate, covariance), then projected.
+    """Draw tables of shares, (num_sets, M), each from N(estimate, covariance), then projected.
 
     Shares become nonnegative and get the known sums. The projection minimizes squared differences
-    over variances, so precise shares move less. Raises TableError for fewer than one set."""
+    over variances, so precise shares move less. Raises TableError if num_sets is below 1."""
     if num_sets < 1:
         raise TableError(f"{num_sets} sets: 1 or more are needed")
     source = rng or np.random.default_rng()

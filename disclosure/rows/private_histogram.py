@@ -2,17 +2,17 @@
 
 Neighboring tables differ by the presence of one row, so one cell changes by 1: geometric noise of
 rate epsilon provides epsilon. The thesis uses Laplace noise, whose low bits can reveal the count.
-If one row may be replaced by another, the guarantee is twice epsilon. The thesis then sets negative
-counts to 0, which is biased if most cells are empty: with 17,280 cells and 32,561 rows at epsilon
-.005, a mass of 1.76 million remains. `project` subtracts the same amount from all cells and clips,
-which preserves the sum: the nearest histogram of that sum.
+If one row may be replaced with a different row, the guarantee is twice epsilon. The thesis then
+sets negative counts to 0, which is biased if most cells are empty: with 17,280 cells and 32,561
+rows at epsilon .005, a mass of 1.76 million remains. `project` subtracts the same amount from all
+cells and clips them, which preserves the sum and yields the nearest histogram with that sum.
 
-*Baseline* adds noise to the histogram of all combinations. *DPCocGen* spends parts of epsilon on
-the counts of each column alone and on the same histogram, groups the cells by the noisy histogram,
-and spends the rest on the counts of the groups; the costs add up. A group's count is distributed
-over its cells in proportion to the product of the columns' counts: the thesis does not say how, and
-has no such counts. It groups by MODL co-clustering, which merges almost nothing of a noisy
-histogram; here a kd-tree is used, which depends on the noisy histogram only."""
+*Baseline* adds noise to the histogram of all combinations. *DPCocGen* spends fractions of epsilon
+on the counts of each column alone and on the same histogram, groups the cells by the noisy
+histogram, and spends the remainder on the counts of the groups; the costs add up. A group's count
+is distributed over its cells in proportion to the product of the columns' counts: the thesis does
+not say how, and has no such counts. It groups by MODL co-clustering, which merges almost nothing in
+a noisy histogram; this module uses a kd-tree, which depends only on the noisy histogram."""
 
 import math
 from dataclasses import dataclass
@@ -143,8 +143,8 @@ def _expected(
 ) -> Floats:
     """Return the expected count of each cell, above 0, if columns were independent.
 
-    A column's counts are the measured ones, with noise of epsilon `each`, combined with those of
-    the noisy histogram, of epsilon `first`, by their variances."""
+    A column's counts are the measured counts, with noise of epsilon `each`, combined with the noisy
+    histogram's counts, of epsilon `first`, by their variances."""
     axes = range(counts.ndim)
     others = [tuple(other for other in axes if other != axis) for axis in axes]
     margins = [perturb(counts.sum(axis=rest), each, rng) for rest in others]

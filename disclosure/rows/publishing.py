@@ -213,9 +213,9 @@ def write_rows(
     """Write one CSV file per set, and synthesis.json, to a new folder; return the file names.
 
     Values that a spreadsheet would compute are prefixed with an apostrophe. With a release (from
-    `release_of_rows`), its release.json and a manifest of all files are written too, signed if
-    there is a `sign`, as `write_release` does. Raises ReleaseError if the folder exists or cannot
-    be written."""
+    `release_of_rows`), its release.json and a manifest of all files are also written, and signed if
+    `sign` is given, as in `write_release`. Raises ReleaseError if the folder exists or cannot be
+    written."""
     if release is not None:
         write = partial(_write_files, sets, description, notes)
         return write_release(release, folder, sign, key_id, rows=write)

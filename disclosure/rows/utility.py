@@ -21,9 +21,9 @@ _PIECE = re.compile(
 
 
 def encode_alike(*tables: Table) -> list[Integers]:
-    """Encode tables as indices among all values of a column, sorted: (rows, columns) for each.
+    """Encode tables as indices into the sorted values of each column, (rows, columns) each.
 
-    Raises TableError if tables have other columns than the first, or no rows."""
+    Raises TableError if tables have different columns, or no rows."""
     lengths = [num_rows(table) for table in tables]
     if any(set(table) != set(tables[0]) for table in tables):
         raise TableError(f"tables with other columns: {[list(table) for table in tables]}")
@@ -50,8 +50,8 @@ def hellinger(p: Floats, q: Floats) -> float:
 def kl_divergence(p: Floats, q: Floats) -> float:
     """Return the Kullback-Leibler divergence sum p ln(p / q), in nats.
 
-    It is infinite if q is 0 and p is not. The thesis states it "in bits" without log base 2: divide
-    by ln 2 for bits."""
+    The result is infinite if q is 0 where p is not. The thesis states it "in bits" without log base
+    2: divide by ln 2 for bits."""
     positive = p > 0
     if (q[positive] == 0).any():
         return float("inf")
@@ -80,9 +80,9 @@ def counting_query_error(
 
     A query uses `num_columns` random columns: for a numeric one a random interval, else a random
     subset that contains each value with probability 1/2. The thesis divides by the original count
-    alone, which may be 0: `floor`, a share of the rows, bounds the denominator, and the error means
-    little without it. Raises TableError for a floor outside (0, 1], columns that differ, and too
-    few of them."""
+    alone, which may be 0: `floor`, a share of the rows, bounds the denominator, and the error is
+    hardly meaningful without it. Raises TableError if the floor is outside (0, 1], columns differ,
+    or there are too few columns."""
     if not 0 < floor <= 1 or not 1 <= num_columns <= len(original) or num_queries < 1:
         raise TableError(
             f"floor in (0, 1], columns in 1 to {len(original)} and 1 query or more are needed, "
@@ -168,9 +168,9 @@ def _interval(text: str) -> tuple[float, float] | None:
 
 
 def _part_between(ends: Floats, low: float, high: float, numbers: Floats) -> Floats:
-    """Return the part of each interval between two ends, (n,); 0 for a missing interval.
+    """Return the fraction of each interval between two ends, (n,); 0 for a missing interval.
 
-    An open interval is assumed to end with the numbers."""
+    An open interval is assumed to end at the minimum or maximum of the numbers."""
     usable = ~np.isnan(ends).any(axis=1)
     first = np.where(np.isinf(ends[:, 0]), numbers.min(), ends[:, 0])
     last = np.where(np.isinf(ends[:, 1]), numbers.max(), ends[:, 1])

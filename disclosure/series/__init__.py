@@ -1,6 +1,6 @@
 """Differential privacy for raw counters: server metrics, reports by slot.
 
-Do not use it for decoded reports, which are private already."""
+Do not use it for decoded reports, which are already private."""
 
 from disclosure.series.budget import BudgetLedger, Charge, make_ledger, open_ledger, read_ledger
 from disclosure.series.noise import (

@@ -1,9 +1,9 @@
-"""A ledger of the privacy costs of all releases of one data set, in memory and in a file.
+"""A ledger of the privacy costs of all releases from one data set, in memory and in a file.
 
 JSON: `{"format": "rappor-budget", "version": 1, "limit": {...}, "entries": [...]}`. A charge is on
-disk before `spend` returns, and so before any noise is drawn. One process at a time may use a
-ledger: a file next to it, `NAME.lock`, marks it as in use. Symbolic links are resolved first, so
-that one file has one lock. A copy of a ledger is another ledger, which cannot be detected."""
+disk before `spend` returns, and therefore before any noise is drawn. One process at a time may use
+a ledger: a file next to it, `NAME.lock`, marks it as in use. Symbolic links are resolved first, so
+that one file has one lock. A copy of a ledger is a separate ledger, which cannot be detected."""
 
 import errno
 import math
@@ -40,7 +40,7 @@ class Charge:
 class BudgetLedger:
     """The privacy budget of one data set and its charges. Charge before drawing noise.
 
-    Charges add up (sequential composition). Charges to parts that share no person cost their
+    Charges add up (sequential composition). Charges to parts that share no people cost only their
     maximum (parallel composition)."""
 
     limit: Charge
@@ -137,11 +137,11 @@ def read_ledger(path: Path) -> BudgetLedger:
 
 @contextmanager
 def open_ledger(path: Path) -> Iterator[BudgetLedger]:
-    """Open a ledger file for the block; each charge is written before it returns.
+    """Open a ledger file for a `with` block; each charge is written before `spend` returns.
 
     No charge is accepted after the block. A file with two names (a hard link) is rejected: each
     write creates a new file, so the other name would keep the old charges. Raises BudgetError if
-    the file is in use, or not a ledger."""
+    the file is in use, or is not a ledger."""
     path = Path(os.path.realpath(path))
     lock = path.with_name(f"{path.name}.lock")
     try:

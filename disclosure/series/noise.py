@@ -4,7 +4,7 @@ For whole numbers use `add_geometric`: the low bits of a floating-point sum with
 reveal the number (Mironov 2012). Round the results of the other mechanisms. One person changes the
 series, and so its coefficients, by at most `sensitivity` in L2, since an orthonormal transform
 preserves lengths. The text on series scales its Fourier noise without any sensitivity, which is
-right only if each person is counted once; and numpy's default transform is not orthonormal. The
+correct only if each person is counted once; also, numpy's default transform is not orthonormal. The
 number of coefficients is a parameter: choosing it by looking at the series breaks the guarantee."""
 
 import math
@@ -84,9 +84,9 @@ def add_geometric(
     """Add two-sided geometric noise: P(z) = (1 - a) / (1 + a) a^|z|, a = exp(-epsilon/sensitivity).
 
     The thesis prints (1 + a) / (1 - a), which does not sum to 1. Counts stay whole, and may become
-    negative: setting those to 0 is biased upward if most counts are small. Without `rng`, noise is
-    from the system's secure randomness, as required in production; a generator is for tests and
-    simulations, which need reproducible noise."""
+    negative; setting negative counts to 0 would be biased upward if most counts are small. Without
+    `rng`, noise is from the system's secure randomness, as required in production; a generator is
+    for tests and simulations, which need reproducible noise."""
     _check(sensitivity, epsilon)
     shape = np.shape(counts)
     if rng is None:

@@ -31,8 +31,8 @@ class TableScope:
 class Atoms:
     """The atoms of a set of tables.
 
-    An atom is residual if everyone in it has an unnamed value of a stratum of which tables name two
-    or more values, and each of its tables also contains other atoms."""
+    An atom is residual if its people have an unnamed value of a stratum, tables name two or more
+    values of that stratum, and each of its tables also contains other atoms."""
 
     tables: tuple[int, ...]  # For each atom, a bit mask of the tables that contain it
     residual: tuple[bool, ...]
@@ -62,10 +62,10 @@ def bits(mask: int) -> Iterator[int]:
 def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
     """Divide people and days into the atoms that the tables of one metric distinguish.
 
-    Days are split where a window begins or ends, and the population by all strata at once; parts in
-    the same tables are merged. A stratum may have values that no table names. A value of a stratum
-    is contained in values of other strata as `TableScope.outer` says, and in no others. Raises
-    ReleaseError if there are more than MAX_ATOMS."""
+    Days are split at the ends of windows, and the population by all strata together; parts in the
+    same tables are merged. A stratum may have values that no table names. A value of a stratum is
+    contained only in the values of other strata that `TableScope.outer` states. Raises ReleaseError
+    if there are more than MAX_ATOMS."""
     splits = _splits(scopes)
     residual: dict[int, bool] = {}
     for block in _blocks(scopes):

@@ -131,7 +131,7 @@ class ConeModel:
     ) -> None:
         """Add the constraint low * base <= sum of the columns <= high * base.
 
-        `slack` is the allowed violation of each, in reports."""
+        `slack` is the allowed violation of each bound, in reports."""
         ones = [1.0] * len(columns)
         self.below.add([*columns, base], [*ones, -ends[1]])
         self.below.add([*columns, base], [*(-x for x in ones), ends[0]])
@@ -169,7 +169,7 @@ def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
 
 
 def _add_exclusion(model: ConeModel) -> None:
-    """Require that an atom has no more people in its values than reports (one value per report).
+    """Require that an atom has no more people over all values than reports (one value per report).
 
     Unbiased estimates of a list may sum to more, so the constraint can be relaxed. Complete tables
     already imply it."""

@@ -91,7 +91,7 @@ def public_tables(versions: Iterable[TableVersion]) -> list[PublicTable]:
 
 
 def _combined(versions: Sequence[TableVersion]) -> PublicTable:
-    """Return the latest table that is not withheld, with numbers that it hides from earlier ones.
+    """Return the latest published table; numbers that it hides come from earlier versions.
 
     A number that two releases round differently is in the intersection of both intervals."""
     open_ = [item for item in versions if item.table.reports is not None]
@@ -140,8 +140,8 @@ def _outer(policy: ReleasePolicy, key: tuple[str, str]) -> dict[str, str]:
 def _share_bounds(table: ReleasedTable, step: float) -> tuple[Floats, Floats]:
     """Return the interval of each share before it was rounded.
 
-    The ends of its interval were rounded outwards, so the middle of the shown interval is near the
-    original middle. If that may be the estimate itself, both bound it."""
+    The ends of its interval were rounded outward, so the middle of the shown interval is near the
+    original middle. If that may be the estimate itself, both bound the share."""
     visible = table.is_shown
     middle = (table.low + table.high) / 2
     with np.errstate(invalid="ignore"):
@@ -186,10 +186,10 @@ def _with_earlier(base: PublicTable, before: PublicTable) -> PublicTable:
 
 
 def leaves_of_rows(tables: Sequence[PublicTable]) -> list[list[frozenset[str]]]:
-    """Return for each row of each table the values whose sum it is.
+    """Return, for each row of each table, the values that it sums.
 
     A pool with unnamed members contains everything below its node that is not shown separately: the
-    values that other tables name, and the rest under the node's name."""
+    values that other tables name, and the remainder under the node's name."""
     universe: dict[str, None] = {}
     for table in tables:
         for cell, kind in zip(table.cells, table.kinds, strict=True):

@@ -1,6 +1,6 @@
-"""Find unpublished numbers that readers can infer too precisely.
+"""The search for unpublished numbers that readers can infer too precisely.
 
-One linear program certifies many numbers as safe; the others are solved one by one."""
+One linear program certifies many numbers as safe; the other numbers are solved one by one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,10 +35,10 @@ class Exposure:
 
 
 class DisclosureJudge:
-    """The judge of whether unpublished numbers are safe; a safe number stays safe with suppression.
+    """The test of whether unpublished numbers are safe; suppression keeps safe numbers safe.
 
-    Each solution of a program is a point that agrees with all public data: the minimum and the
-    maximum of a target over all points is an interval inside the true one."""
+    Each solution of a program is a point that agrees with all public data. The minimum and maximum
+    of a target over all points so far are an interval inside the true interval."""
 
     def __init__(self, model: ConeModel, targets: Iterable[Target]) -> None:
         self.model = model
@@ -69,12 +69,12 @@ class DisclosureJudge:
         self._has_table = np.array([item.table is not None for item in self.targets], dtype=bool)
 
     def certify(self) -> None:
-        """Find points that prove as many numbers as possible to be safe, without solving for each.
+        """Find points that prove many numbers safe, without solving for each number.
 
         The sum of all undecided numbers, each with a random sign, is minimized and maximized: at
-        one point about half of them are small and half are large, and at the other the reverse.
-        What a point proves does not depend on how it was found, so the signs may be the same in
-        every run."""
+        one point, about half of them are small and half are large; at the other point, the reverse.
+        The proof does not depend on how a point was found, so the signs may be the same in every
+        run."""
         cone, rng = self.model.cone, np.random.default_rng(0)
         best = cone.minimize(np.zeros(cone.size), (cone.scale,))
         unsure = np.flatnonzero(~self._settled)
@@ -95,7 +95,7 @@ class DisclosureJudge:
         """Return the exact interval that a reader can infer for a number, or None if it is safe.
 
         A number that is safe because of its lower end may become unsafe when a number is
-        suppressed; one whose interval is wide enough is not solved again."""
+        suppressed. A number whose interval is wide enough is not solved again."""
         at = self._place[target]
         ends, tight = [0.0, np.inf], []
         for side, sign in enumerate((1.0, -1.0)):

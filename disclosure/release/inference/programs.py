@@ -2,9 +2,9 @@
 
 The unknowns are the reports of each atom, their sum in each table, and the people of each value in
 each atom; one more, `scale`, represents the number 1. All constraints are then homogeneous (G z <=
-0, E z = 0, z >= 0), and one unknown is fixed: `scale` to find numbers of reports, the reports of a
-table to find a share of them. So the ratio of two unknowns is a linear objective (Charnes and
-Cooper 1962, Programming with linear fractional functionals)."""
+0, E z = 0, z >= 0), and one unknown is fixed: `scale` for numbers of reports, or a table's reports
+for a share of them. So the ratio of two unknowns is a linear objective (Charnes and Cooper 1962,
+Programming with linear fractional functionals)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -197,10 +197,10 @@ class Cone:
         return np.flatnonzero(np.abs(optimum.duals[: self.below.shape[0]]) > _TIGHT)
 
     def widen(self) -> int:
-        """Relax contradictory constraints as little as possible plus a step; return their number.
+        """Relax contradictory constraints by the minimum plus one step; return their number.
 
-        Decodings of a whole and of its parts are fitted separately, and do not add up exactly. No
-        row is dropped. The step is one of rounding."""
+        A whole and its parts are decoded separately, so they do not add up exactly. No row is
+        dropped. The step is a rounding step."""
         if self.minimize(np.zeros(self.size), (self.scale,)) is not None:
             return 0
         soft = np.flatnonzero(self.slack > 0)

@@ -114,11 +114,11 @@ def _component(tables: Sequence[PublicTable], atoms: Atoms, members: Sequence[in
 
 
 def assume_nobody_left(component: Component) -> None:
-    """Assume that a whole contains no one outside its published parts, if the reports allow it.
+    """Assume that the published parts cover a whole completely, if the reports allow it.
 
-    A reader may know that the regions are all regions, although the tables do not say so; we assume
-    this stronger reader. `component.empty` marks the atoms to which this may apply, and is set to
-    those to which it does."""
+    A reader may know that the published regions are all regions, although the tables do not say so;
+    this function assumes this stronger reader. `component.empty` marks the atoms to which this may
+    apply, and is reduced to the atoms to which it does."""
     residual = component.empty
     component.empty = [False] * len(residual)
     if not any(residual):
@@ -214,7 +214,7 @@ class _Search:
 
         The narrowest interval comes first. An earlier interval of a target is a lower bound of the
         current width, so only the first in the queue is solved again. Returns whether a table was
-        withheld: it is then a target, and all is judged again."""
+        withheld, which makes it a target, so that all must be tested again."""
         judge.certify()
         while True:
             exposures = filter(None, map(judge.exposure, list(judge.targets)))
@@ -268,7 +268,7 @@ class _Search:
         return False
 
     def _cheapest_row(self, judge: DisclosureJudge, exposure: Exposure) -> tuple[int, int] | None:
-        """Return a loose row to suppress, one that bounds the interval.
+        """Return a suppressible row that bounds the interval.
 
         Among the few rows with the fewest people, totals last, this is the first one without which
         the target is safe; else the one without which its interval is widest."""

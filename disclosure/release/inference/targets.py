@@ -67,10 +67,10 @@ def withheld_reports(component: Component) -> Iterator[Target]:
 
 
 def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -> Iterator[Target]:
-    """Yield the shares of a table that it does not show, as targets.
+    """Yield the unpublished shares of a table, as targets.
 
-    These are suppressed rows, and values that only tables of other people name. `naming` contains,
-    for each value, bits of the tables that show it separately."""
+    These are suppressed rows, and values that only tables about other people name. `naming`
+    contains, for each value, bits of the tables that show it separately."""
     facts, rows = component.tables[table], component.rows[table]
     if facts.reports is None:
         return
@@ -107,7 +107,7 @@ def naming_tables(component: Component) -> dict[str, int]:
 
 
 def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
-    """Return groups of atoms without a shown table: each atom, and differences of tables.
+    """Return groups of atoms that no table shows: each atom, and differences of tables.
 
     `tables` are bits of the tables whose differences count."""
     by_table = {
