@@ -1,4 +1,4 @@
-"""A Python client of a decoder service: jobs, results and lists over HTTP.
+"""A Python client for a decoder service: jobs, results and lists over HTTP.
 
     service = Service("https://decode.example", key)
     job = service.decode("homepage", words, first=date(2026, 11, 2), last=date(2026, 11, 8))
@@ -29,7 +29,7 @@ from rappor_core.text import visible
 
 KEY_VARIABLE = "RAPPOR_DECODER_KEY"
 TIMEOUT_SECONDS = 60.0
-MAX_ANSWER_BYTES = 1 << 30  # twice the default limit on all files of a result
+MAX_ANSWER_BYTES = 1 << 30  # twice the default limit for all files of a result
 MAX_DETAIL_CHARACTERS = 2000
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LIVE = ("queued", "running", "cancelling")
@@ -40,7 +40,7 @@ Body: TypeAlias = bytes | dict[str, Any] | None
 
 
 class _Object(dict[str, Any]):
-    """A JSON object of a response; a missing member raises RemoteError."""
+    """A JSON object in a response; a missing member raises RemoteError."""
 
     def __missing__(self, name: str) -> Any:
         raise RemoteError(f"the answer has no {name!r}: no decoder service of this version sent it")
@@ -76,7 +76,7 @@ class Service:
 
         Args:
             name: The name of the list.
-            lines: The values; for weights, `value,weight` as CSV, with an empty value for all
+            lines: The values; for weights, `value,weight` as CSV, where an empty value is for all
                 others.
             kind: One of candidates, weights, flows or areas.
         """
@@ -111,8 +111,8 @@ class Service:
         Args:
             metric: The name of the metric.
             candidates: The list; None for the metric's own values.
-            first: The first closed day; None for the first that is served.
-            last: The last closed day; None for the last that is served.
+            first: The first closed day; None for the first served day.
+            last: The last closed day; None for the last served day.
             weights: A list of kind weights.
             **options: Options of the job, such as alpha=0.01.
         """
@@ -160,7 +160,7 @@ class Service:
         params = {name: value for name, value in (query or {}).items() if value is not None}
         content |= {"params": params, "headers": {"Authorization": f"Bearer {key}"}}
         url, read = self.url.rstrip("/") + quote(path), bytearray()
-        # httpx by default trusts its own list of authorities; this context trusts the system's.
+        # By default, httpx trusts its own list of authorities; this context trusts the system's.
         client = httpx.Client(verify=ssl.create_default_context(), timeout=TIMEOUT_SECONDS)
         try:
             with client, client.stream(method, url, **content) as answer:
@@ -203,9 +203,9 @@ def _refusal(answer: httpx.Response, content: bytearray) -> RemoteError:
 
 @dataclass
 class _Stored:
-    """An object that a service stores, as of the latest request; `refresh` updates it."""
+    """An object stored by a service, as of the latest request; `refresh` updates it."""
 
-    route: ClassVar[str]  # of all objects of this type
+    route: ClassVar[str]  # the route for all objects of this type
 
     service: Service = field(repr=False)
     row: dict[str, Any]
@@ -276,7 +276,7 @@ class Result(_Stored):
         return dict(self.row["summary"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the main table's rows: detected values, map cells, or a first table."""
+        """Return the rows of the main table, such as detected values or map cells."""
         content = self.service.read("GET", f"{self.path}/data", {"format": "json"})
         try:
             return _main_table(json.loads(content))
@@ -299,14 +299,14 @@ class Result(_Stored):
         return self.service.read("GET", f"{self.path}/files/{name}", {"exact": "true"})
 
     def give_up(self) -> None:
-        """Remove the result from your own, so that it no longer counts toward your limit.
+        """Remove the result from your results, so that it no longer counts toward your limit.
 
         It is deleted when it belongs to no one."""
         self.service.ask("DELETE", self.path)
 
 
 def _main_table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the main table by its name, else the first list of rows. Raises LookupError."""
+    """Return the main table by name, or else the first list of rows. Raises LookupError if none."""
     for name in _MAIN_TABLES:
         if name in content:
             return list(content[name])

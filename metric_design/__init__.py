@@ -1,1 +1,1 @@
-"""The design of a metric before it ships: plans, reviews, predicted errors, codes and accessors."""
+"""The design of metrics before they ship: plans, reviews, predicted errors, codes, accessors."""

@@ -1,4 +1,4 @@
-"""The epsilon against readers of published counts only, if the collector adds honestly."""
+"""The epsilon against readers who see only published counts, if the collector is honest."""
 
 import math
 
@@ -8,7 +8,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.risk import risk_of
 
 DELTA = 1e-6  # Probability that the bound fails
-MIN_REPORTS_A_COHORT = 130  # Of `min_reports`: the smallest of 32 cohorts then has about 100
+MIN_REPORTS_A_COHORT = 130  # For `min_reports`: the smallest of 32 cohorts then has about 100
 
 
 def central_epsilon(epsilon: float, reports: int, delta: float = DELTA) -> float:
@@ -25,7 +25,7 @@ def central_epsilon(epsilon: float, reports: int, delta: float = DELTA) -> float
         delta: The probability that the bound fails, in (0, 1).
 
     Returns:
-        A central epsilon in nats, at most the local one.
+        A central epsilon in nats, at most the local epsilon.
 
     Raises:
         ParameterError: An argument is out of range.
@@ -44,7 +44,7 @@ def central_epsilon(epsilon: float, reports: int, delta: float = DELTA) -> float
 
 
 def claim_sentences(metric: Metric, devices: int) -> list[str]:
-    """State what readers of published counts learn from one report, or why no claim is made.
+    """Describe what readers of published counts learn from a report, or why no claim is made.
 
     Args:
         metric: The metric whose counts are published.
@@ -66,7 +66,7 @@ def claim_sentences(metric: Metric, devices: int) -> list[str]:
             "no claim about published counts: min_reports_per_cohort = "
             f"{metric.cohort_floor} is below {floor}"
         ]
-    # With fewer devices several periods form one block: then only the declared floor is certain.
+    # With fewer devices, several periods form one block, and only the declared floor is certain.
     expected = smallest_cohort(devices, params.num_cohorts) if devices >= metric.min_reports else 0
     crowd = max(metric.cohort_floor, expected)
     return [

@@ -24,14 +24,14 @@ def train_code(
     """Train a prefix code in which strings such as `values` are short.
 
     The probability of a byte depends on the `order` bytes before it, and each context is smoothed
-    with the shorter one (Witten and Bell 1991, method C); each context has a Huffman code.
+    with the next shorter context (Witten and Bell 1991, method C). Each context has a Huffman code.
 
     Args:
         values: The normalized strings of a public list (`rappor_core.hashing.normalize`), weighted
             equally.
         name: The name of the code table.
         order: The number of context bytes, 0 to 3.
-        lower_case: Whether A to Z are coded as a to z.
+        lower_case: Whether A to Z are encoded as a to z.
         min_occurrences: The minimum number of occurrences of a context with its own code.
 
     Raises:
@@ -67,7 +67,7 @@ def _count(values: Iterable[bytes], order: int, lower_case: bool) -> _Counts:
 
 
 def _probabilities(counts: _Counts, context: bytes, every: list[int]) -> list[float]:
-    """Return P(symbol | context), smoothed with the shorter context, the empty one with uniform."""
+    """Return P(symbol | context), smoothed with the shorter context, or uniform if it is empty."""
     here = counts[context]
     total, kinds = here.total(), len(here)
     below = _probabilities(counts, context[1:], every) if context else [1 / len(every)] * len(every)

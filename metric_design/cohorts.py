@@ -1,4 +1,4 @@
-"""Numbers of cohorts: candidates for a plan, and the reports that they need before serving."""
+"""Cohort numbers: candidates for a plan, and the reports needed before counts are served."""
 
 import math
 
@@ -11,7 +11,7 @@ def numbers_of_cohorts(devices: int, step: int = 1, most: int = 160) -> list[int
 
     Args:
         devices: The number of devices that report.
-        step: The divisor of every number.
+        step: The number that divides every result.
         most: The maximum number of cohorts.
     """
     numbers, number = [], min(devices // CROWD, most) // step * step

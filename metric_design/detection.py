@@ -1,9 +1,9 @@
-"""The probability that a value of a given share is detected, by first-order theory of the decoder.
+"""The probability that the decoder detects a value with a given share, to first order.
 
-A value is detected if its score is above the quantile of a level: alpha / candidates by
-Bonferroni's rule, or a level that depends on the other values by the rules of false discovery
-rates. With its own bit (basic RAPPOR, a boolean) the score is a binomial count. In Bloom filters
-and with symbols, a value's bits in a cohort are a random vector z of covariance C, and a cohort's
+A value is detected if its score is above the quantile for a level: alpha / candidates by
+Bonferroni's rule, or, by false discovery rate rules, a level that depends on the other values. If a
+value has its own bit (basic RAPPOR, a boolean), the score is a binomial count. In Bloom filters and
+with symbols, a value's bits in a cohort are a random vector z with covariance C, and a cohort's
 observed counts have covariance S / N_j: noise of the rounds, of sampling, and tau C from the values
 that the fit does not remove. By symmetry of the bits S and C share eigenvectors, so that the
 information about a share is I = N * sum over eigenvalues of C / S, whatever the number of cohorts.
@@ -33,10 +33,10 @@ PlannedCorrection = Literal["fdr", "bh", "bonferroni"]
 
 PLANNED_CORRECTIONS: tuple[str, ...] = get_args(PlannedCorrection)
 MIN_SHARE = 1e-12
-MIN_COHORTS = 2  # Number of cohorts up to which predictions are rough
-COUNTED = 2_000  # Number of a population's values that are computed one by one
-_FAR_BELOW = 1e-3  # Times the level: a smallest p-value below this changes nothing
-_ROUNDS, _CLOSE = 200, 1e-4  # Of the fixed point of a level
+MIN_COHORTS = 2  # Up to this number of cohorts, predictions are rough
+COUNTED = 2_000  # The number of a population's values that are computed individually
+_FAR_BELOW = 1e-3  # Times the level; if the smallest p-value is below this, it has no effect
+_ROUNDS, _CLOSE = 200, 1e-4  # Limits for the fixed point of a level
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class PlanSetting:
 
     @property
     def first_level(self) -> float:
-        """Return the p-value up to which a single detected value is accepted by every rule."""
+        """Return the p-value up to which every rule accepts a single value."""
         return self.alpha / self.candidates
 
 
@@ -117,7 +117,7 @@ def interference(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) ->
     Args:
         setting: The decoded window.
         shares: The shares of the listed values that devices hold, shape (n,).
-        unlisted: The sum of squared shares of values that are held but not listed.
+        unlisted: The sum of squared shares of values that devices hold but the list lacks.
     """
     if setting.params.scheme.own_bits or not (shares > 0).any():
         return unlisted
@@ -137,7 +137,7 @@ def rough_sentence(setting: PlanSetting) -> str | None:
     """Return a sentence on how rough predictions are, or None if simulations confirm them.
 
     If more candidates than bits take part, the fit explains much of the counts, and the decoder
-    tests each value against a fit without it; the theory assumes the test of the usual fit."""
+    tests each value against a fit without it, but the theory assumes the usual test."""
     params = setting.params
     bits = params.num_cohorts * params.num_bits
     crowded = setting.candidates > bits and _all_take_part(setting)
@@ -159,14 +159,14 @@ def rough_sentence(setting: PlanSetting) -> str | None:
 
 @dataclass(frozen=True)
 class Theory:
-    """The effect of the other values of a list on each value."""
+    """The effect of a list's other values on each value."""
 
     unlisted: float  # tau of `interference`
     level: float  # The p-value up to which a value is detected
 
 
 def by_itself(setting: PlanSetting, unlisted: float = 0.0) -> Theory:
-    """Return the theory of a value that is tested at the first level, whatever else is detected.
+    """Return the theory for a value that is tested at the first level, regardless of others.
 
     `unlisted` is tau of `interference`."""
     return Theory(unlisted, setting.first_level)
@@ -178,7 +178,7 @@ def theory(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> Theor
     Args:
         setting: The decoded window.
         shares: The shares of the listed values, largest first, shape (n,).
-        unlisted: The sum of squared shares of values that are held but not listed.
+        unlisted: The sum of squared shares of values that devices hold but the list lacks.
     """
     top = shares[:COUNTED]
     tau = interference(setting, top, unlisted + float((shares[COUNTED:] ** 2).sum()))
@@ -186,10 +186,10 @@ def theory(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> Theor
 
 
 def _level(setting: PlanSetting, shares: Floats, unlisted: float) -> float:
-    """Return the level of the correction, for the expected number of values that it accepts.
+    """Return the level of the correction, given the expected number of values that it accepts.
 
-    The rules of false discovery rates accept p-values up to alpha R / (M pi), where R p-values of M
-    are accepted and a share pi of the values is held by no one (1 by `bh`, Storey's estimate by
+    False discovery rate rules accept p-values up to alpha R / (M pi), where R of M p-values are
+    accepted and a fraction pi of the values is held by no one (1 by `bh`, Storey's estimate by
     `fdr`). The largest fixed point is approached from above, counting the value in question as
     detected."""
     if setting.correction == "bonferroni":
@@ -214,7 +214,7 @@ def _level(setting: PlanSetting, shares: Floats, unlisted: float) -> float:
 
 
 def detection(setting: PlanSetting, shares: Floats, effect: Theory) -> Floats:
-    """Return the probability that a value of each share is detected, shape (n,).
+    """Return the detection probability for each share, shape (n,).
 
     Args:
         setting: The decoded window.
@@ -233,7 +233,7 @@ def detection(setting: PlanSetting, shares: Floats, effect: Theory) -> Floats:
 def smallest_p_value(num_bits: int, num_hashes: int, num_cohorts: int) -> float:
     """Return the probability that a random string sets the h bits of a value in every cohort.
 
-    No p-value of the decoder is smaller."""
+    No p-value from the decoder is smaller."""
     orders = factorial(min(num_hashes, num_bits))
     return float((orders / float(num_bits) ** num_hashes) ** num_cohorts)
 
@@ -252,7 +252,7 @@ def _needed(params: RapporParams, level: float) -> float:
 
 
 def floor_rank(setting: PlanSetting) -> int:
-    """Return 0 if p-values reach far below the first level, 1 if they reach it, else 2.
+    """Return 0 if p-values can be far below the first level, 1 if they can reach it, else 2.
 
     If the smallest p-value is near the level, predictions are rough."""
     params = setting.params
@@ -284,7 +284,7 @@ def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:
 
 @lru_cache(maxsize=1024)
 def _least_count(level: float, total: int, chance: float) -> float:
-    """Return the smallest number of successes whose upper tail probability is <= level."""
+    """Return the smallest number of successes with an upper tail probability <= level."""
 
     def enough(successes: int) -> bool:
         return bool(bdtrc(successes - 1, total, chance) <= level)
@@ -295,8 +295,8 @@ def _least_count(level: float, total: int, chance: float) -> float:
 def detectable_share(setting: PlanSetting, power: float, effect: Theory) -> float | None:
     """Return the smallest share that is detected with probability `power`, or None if none is.
 
-    The level is at most `alpha`: if nearly all values of a list are detected, rules of false
-    discovery rates accept p-values near 1, so that a share of 0 would be "detected".
+    The level is at most `alpha`: if nearly all listed values are detected, false discovery rate
+    rules accept p-values near 1, so that a share of 0 would be "detected".
 
     Args:
         setting: The decoded window.

@@ -1,4 +1,4 @@
-"""The design of metrics of kind `discover`: their review, plans and types."""
+"""The design of `discover` metrics: their review, plans and types."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,7 +16,7 @@ _OF_TWO_BYTES = "\u00e9\u0645".encode()  # A Latin and an Arabic letter
 
 
 class DiscoverDesign(KindDesign):
-    """The design of metrics that discover strings."""
+    """The design of `discover` metrics."""
 
     asks = "share"  # One report per lifetime, sent as the permanent response
     usual = {"max_reports": 1, "max_memoized_values": 2, "fallback": "other"}  # noqa: RUF012

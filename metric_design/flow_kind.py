@@ -1,4 +1,4 @@
-"""The design of metrics of kind `flow`: their review, plans and TypeScript."""
+"""The design of `flow` metrics: their review, plans and TypeScript."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -73,7 +73,7 @@ def best_symbols(epsilon: float, bands: int) -> int:
 
 
 def class_error(metric: Metric, question: str, reports: float) -> float:
-    """Return the standard error of a rare class's share by the reports of its question alone.
+    """Return the standard error of a rare class's share from its own question's reports.
 
     `question` is `pair` for a flow or `zones` for a pair of zones; `reports` counts all questions.
     """
@@ -82,13 +82,13 @@ def class_error(metric: Metric, question: str, reports: float) -> float:
 
 
 def least_flow(metric: Metric, reports: float) -> float:
-    """Return the smallest flow that is detected 8 times in 10, by its own question alone."""
+    """Return the smallest flow that is detected 8 times in 10, based on its own question alone."""
     errors = reach(ALPHA, len(metric.details.cells))
     return min(1.0, errors * class_error(metric, "pair", reports))
 
 
 def _errors(metric: Metric, reports: int) -> str:
-    """Describe the standard errors by each question alone, and the smallest detected flow."""
+    """Describe each question's standard errors, and the smallest detected flow."""
     params = metric.params
     flow_error, zone_error = (class_error(metric, name, reports) for name in ("pair", "zones"))
     band = band_variance(params.num_bits, params.prob_q, LARGE_BAND)
@@ -102,7 +102,7 @@ def _errors(metric: Metric, reports: int) -> str:
 
 
 def _cohorts(metric: Metric, population: int) -> Iterator[tuple[Level, str]]:
-    """Warn of cohorts that never have enough reports, or not in one period."""
+    """Warn of cohorts that never have enough reports, or do not within one period."""
     cohorts, floor = metric.params.num_cohorts, metric.cohort_floor
     if population < floor * cohorts:
         few = max(COHORT_STEP, population // (2 * floor) // COHORT_STEP * COHORT_STEP)
@@ -164,7 +164,7 @@ class FlowDesign(KindDesign):
         )
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
-        """Yield findings on the number of symbols and on the errors for so many devices."""
+        """Yield findings on the number of symbols and on the errors for this number of devices."""
         yield _symbols(metric)
         flow: Flow = metric.details
         if flow.lag:

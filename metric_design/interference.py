@@ -1,12 +1,12 @@
-"""The noise that the errors in the other values of a list add to each value: a fixed point.
+"""The noise that errors in a list's other values add to each value, as a fixed point.
 
 The decoder's fit subtracts each value as far as it is credible under a prior of shares that is
 learned from the same data (docs/method.md). The remainder is the square of its error. The sum of
-these over the list widens every estimate, and wider estimates leave more: a fixed point ("state
-evolution" of approximate message passing). A prior learned from one list is not the best one,
-especially if few values are held and many candidates have estimates in the tail of the noise.
-Therefore this module draws estimates of whole lists, fits the prior to each as the decoder does,
-and averages the errors."""
+these squares over the list adds noise to every estimate, and noisier estimates leave larger
+remainders, up to a fixed point ("state evolution" of approximate message passing). A prior learned
+from one list is not the best prior, especially if few values are held and many candidates have
+estimates in the tail of the noise. Therefore this module draws estimates of whole lists, fits the
+prior to each as the decoder does, and averages the errors."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,11 +17,11 @@ from scipy.special import ndtr
 from decoder.model.share_prior import SharePrior, flat_prior, improved, ladder, likelihoods
 from decoder.typing import Floats
 
-_LISTS = 32  # Number of drawn lists, which are always the same
+_LISTS = 32  # The number of simulated lists, which are always the same
 _CELL = 0.2  # Width of a bin of estimates, in standard errors
-_FARTHEST = 9.0  # Largest estimate of 0: the normal tail beyond it is 1e-19
+_FARTHEST = 9.0  # Largest estimate of a share of 0; the normal tail beyond it is 1e-19
 _ROUNDS = 25
-_TOLERANCE = 0.005  # Relative, of the sum
+_TOLERANCE = 0.005  # Relative to the sum
 _EM_STEPS = 20  # Steps for the prior per round, as in the decoder
 _PROBABLE = 0.2  # Maximum local false discovery rate of a fitted value, if not all are fitted
 
@@ -29,7 +29,7 @@ _PROBABLE = 0.2  # Maximum local false discovery rate of a fitted value, if not 
 class _Noise(NamedTuple):
     """The noise in the estimates of R lists, in standard errors."""
 
-    deviates: Floats  # Of the held values, (n, R)
+    deviates: Floats  # For the held values, (n, R)
     nobody: Floats  # Number of unheld values in each bin, (z, R)
 
 
@@ -53,10 +53,10 @@ def fixed_point_sum(
     """Return the sum of squared errors that the decoder's fit leaves as noise, at its fixed point.
 
     Args:
-        variance_of: A function from that sum to the variance of an estimate.
+        variance_of: A function that maps this sum to the variance of an estimate.
         shares: The shares of the listed values that devices hold, shape (n,).
         candidates: The length of the list.
-        unlisted: The sum of squared shares of values that are held but not listed.
+        unlisted: The sum of squared shares of values that devices hold but the list lacks.
         full: Whether the fit includes all candidates, not only the probable ones.
     """
     values = shares[shares > 0]
@@ -81,7 +81,7 @@ def _drawn(num_values: int, nobody: int) -> _Noise:
 
 
 def _cells(values: Floats, noise: _Noise, error: float) -> _Cells:
-    """Sort the estimates of all lists, in units of a share, into bins."""
+    """Divide the estimates in all lists, in units of a share, into bins."""
     places = np.floor(values[:, None] / (error * _CELL) + noise.deviates / _CELL).astype(np.int64)
     others = np.arange(len(noise.nobody)) - round(_FARTHEST / _CELL)
     used, place = np.unique(np.concatenate([places.ravel(), others]), return_inverse=True)
@@ -100,9 +100,9 @@ def _cells(values: Floats, noise: _Noise, error: float) -> _Cells:
 def _fitted(
     prior: SharePrior | None, cells: _Cells, error: float, *, full: bool
 ) -> tuple[SharePrior, Floats]:
-    """Fit the priors of all lists further; return them and each list's squared error, (R,).
+    """Update the priors of all lists; return them and each list's squared error, (R,).
 
-    `prior` is that of the last round, with a column of weights for each list."""
+    `prior` is the prior of the previous round, with a column of weights per list."""
     estimates, errors = cells.estimates, np.full(len(cells.estimates), error)
     start = flat_prior(ladder(estimates, errors))
     weights = np.repeat(start.weights[:, None], _LISTS, axis=1)

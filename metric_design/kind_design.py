@@ -1,7 +1,7 @@
 """The base class of a metric kind's review and plans (`KindDesign`), and a plan's `Question`.
 
-A new kind is a subclass of `KindDesign`, its instance, and a line in `DESIGNS`. Devices need none
-of this."""
+To add a kind, write a subclass of `KindDesign`, its instance, and a line in `DESIGNS`. Devices do
+not use this module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Level = Literal["error", "warning", "note"]
 
-MAX_EPSILON = 10.0  # Nats per lifetime; above, a probability of 1 % may become 99.5 %
+MAX_EPSILON = 10.0  # Nats per lifetime, at which a probability of 1 % may become 99.5 %
 DEFAULT_CANDIDATES = 1_000
 _SIGNIFICANT = 4  # Significant digits of a design's epsilon, rounded down
 _RANGES: dict[str, tuple[float, float]] = {
@@ -38,18 +38,18 @@ _RANGES: dict[str, tuple[float, float]] = {
 class Question:
     """The question that a plan answers about a metric; an unknown number is None.
 
-    Raises PlanError with the bad value.
+    Raises PlanError, with the bad value, if a number is invalid.
 
     Attributes:
         name: The name of the metric.
         given: The keys of its table in `metrics.toml` that are already decided.
-        target: The wanted precision, in the unit of its kind.
+        target: The target precision, in the unit of its kind.
         devices: The number of devices that report.
         epsilon: The nats per device lifetime, over all lifetimes of a browser's storage.
         periods: The number of periods decoded together, or of periods that need a map each.
         candidates: The number of candidates on a list.
-        values: The number of a list's values that a device may hold in its lifetime.
-        expected: The shares of the values of a list; None for Zipf's law.
+        values: The number of listed values that a device may hold in its lifetime.
+        expected: The shares of a list's values; None for Zipf's law.
         mode: The only mode to search; None for all.
     """
 
@@ -103,7 +103,7 @@ class Question:
     def whole_of(self, key: str, default: int) -> int:
         """Return a given whole number above 0, or the default.
 
-        The metric's reader rejects an invalid number and names it."""
+        The metric's reader reports an invalid number."""
         value = self.given.get(key)
         return value if type(value) is int and value > 0 else default
 
@@ -114,7 +114,7 @@ class Question:
 
 
 def check_number(name: str, value: object) -> None:
-    """Check a number of a question unless it is None. Raises PlanError."""
+    """Check a number of a question unless it is None. Raises PlanError if invalid."""
     if value is None:
         return
     least, most = _RANGES[name]
@@ -130,12 +130,12 @@ class KindDesign:
     """The stateless base class for the review and the plans of one metric kind.
 
     A kind is planned if `asks` is set. Its planning methods may load numerical libraries, which the
-    review does without.
+    review does not need.
 
     Attributes:
-        asks: How a question states the wanted precision; None if the kind is not planned.
-        options: The numbers of a question that the kind uses, apart from devices and epsilon.
-        further: The numbers among `options` that are solved for if all else is known.
+        asks: How a question states the target precision; None if the kind is not planned.
+        options: The numbers in a question that the kind uses, except devices and epsilon.
+        further: The numbers among `options` that a plan solves for if all others are known.
         usual: The default keys of `metrics.toml`.
     """
 
@@ -151,11 +151,11 @@ class KindDesign:
         return iter(())
 
     def completed(self, question: Question) -> Question:
-        """Check a question as a whole and fill in derived values. Raises PlanError."""
+        """Validate a complete question and fill in derived values. Raises PlanError if invalid."""
         return question
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
-        """Yield ways to fill in a table of `metrics.toml`, of which the first equally precise wins.
+        """Yield candidate tables for `metrics.toml`; among equally precise ones, the first wins.
 
         `question` has devices and an epsilon, and its given keys include the usual ones."""
         raise NotImplementedError
@@ -165,7 +165,7 @@ class KindDesign:
         return table.get("mode")
 
     def precision(self, metric: Metric, devices: float) -> float:
-        """Predict the metric's error in the unit of `asks`; smaller is better.
+        """Predict the metric's error in the unit of `asks`; lower is better.
 
         `rappor metrics check` and plans use the same prediction."""
         raise NotImplementedError
@@ -183,7 +183,7 @@ class KindDesign:
         return MAX_EPSILON
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:
-        """Describe what an analyst finds at a precision, as text that follows "you will"."""
+        """Describe an analyst's results at a precision, as text that follows "you will"."""
         raise NotImplementedError
 
     def supposed(self, metric: Metric, question: Question) -> str:
@@ -208,7 +208,7 @@ DESIGNS = {  # Kind: the import path of its instance, which is loaded on first u
 
 
 def kind_design(name: str) -> KindDesign:
-    """Return the design of a kind, an empty one for a kind without an entry."""
+    """Return the design of a kind, or an empty design for a kind without an entry."""
     if name not in DESIGNS:
         return KindDesign()
     module, _, instance = DESIGNS[name].partition(":")
@@ -217,6 +217,6 @@ def kind_design(name: str) -> KindDesign:
 
 
 def rounded_down(value: float) -> float:
-    """Round down to four digits, so that the declared number is exactly the computed one."""
+    """Round down to four digits, so that the declared and computed numbers are equal."""
     scale = 10.0 ** (_SIGNIFICANT - 1 - math.floor(math.log10(value)))
     return math.floor(value * scale + 1e-9) / scale

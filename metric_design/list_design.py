@@ -1,4 +1,4 @@
-"""The design of the kinds that search for listed values: string, category and boolean."""
+"""The design of `string`, `category` and `boolean` metrics, which search for listed values."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from rappor_core.metrics.keys import DEFAULT_MIN_REPORTS, DEFAULT_MIN_REPORTS_PE
 from rappor_core.metrics.kinds import kind_named
 from rappor_core.metrics.metric import Metric
 
-POWER = 0.8  # Probability of detecting a share that counts as seen
+POWER = 0.8  # Probability of detecting a share that counts as detectable
 ALPHA = 0.05  # Level of the decoding
 DEFAULT_VALUES = 3  # Per device lifetime
 MAX_BYTES = 16  # Per report
@@ -25,7 +25,7 @@ MAX_COHORTS = 64
 MAX_HASHES = 4
 FILTER_BITS = 8, 16, 32, 64, 128
 EPSILON_RATIO = 0.5  # Ratio of epsilon_one to epsilon_infinity
-MAX_PAIR = 19.0  # Nats of a pair of bits that probabilities over 2**16 can express
+MAX_PAIR = 19.0  # The maximum nats for a pair of bits, as multiples of 2**-16 can express
 
 
 class ListDesign(KindDesign):
@@ -37,7 +37,7 @@ class ListDesign(KindDesign):
     usual = {"period": "day"}  # noqa: RUF012 (never changed)
 
     def completed(self, question: Question) -> Question:
-        """Check that a boolean has two values, and that a report has room for the list."""
+        """Check that a boolean has two values, and that the list fits in a report."""
         encoding, most = encoding_of(question), 8 * MAX_BYTES
         if encoding.single_bit:
             if question.candidates not in (None, 2):
@@ -65,7 +65,7 @@ class ListDesign(KindDesign):
         return replace(question, expected=question.expected or population.zipf_population(1.0))
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
-        """Yield every shape that fits a report and the list, smallest first, by mechanism."""
+        """Yield every shape that fits a report and the list, smallest first, for each mechanism."""
         encoding = encoding_of(question)
         for bits, hashes in _shapes(question, encoding):
             powers = powers_of_cohorts(question.people, most=MAX_COHORTS)
@@ -90,17 +90,17 @@ class ListDesign(KindDesign):
         return share
 
     def rank(self, metric: Metric, question: Question) -> float:
-        """Return a rank by the information about a share, last if p-values are never small."""
+        """Return a rank by the information about a share; the last if p-values are never small."""
         rank: float = import_module("metric_design.list_forecast").rank(metric, question)
         return rank
 
     def max_epsilon(self, question: Question) -> float:
-        """Return the largest lifetime epsilon of all values that probabilities can express."""
+        """Return the maximum lifetime epsilon over all values that probabilities can express."""
         values = 1 if question.mode == "once" else held_values(question)
         return min(1e5, 2 * MAX_PAIR * values)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """Describe how many of the expected values are seen, and how often."""
+        """Describe how many expected values are detected, and how often."""
         text: str = import_module("metric_design.list_forecast").finding(question, precision)
         return text
 
@@ -113,7 +113,7 @@ class ListDesign(KindDesign):
         )
 
     def limit(self, metric: Metric, question: Question) -> str:
-        """Explain why no share, or no smaller one, is detected."""
+        """Explain why no share, or no smaller share, is detected."""
         why: str = import_module("metric_design.list_forecast").limit(metric, question)
         return why
 
@@ -132,7 +132,7 @@ def held_values(question: Question) -> int:
 
 
 def merged_periods(devices: float, cohorts: int) -> int:
-    """Return the number of periods served as one, if each device reports once in each period."""
+    """Return the number of periods served as one, if each device reports once per period."""
     needed = reports_of_cohorts(cohorts, DEFAULT_MIN_REPORTS_PER_COHORT, _min_reports(cohorts))
     return math.ceil(needed / devices)
 
@@ -157,7 +157,7 @@ def _shapes(question: Question, encoding: Encoding) -> Iterator[tuple[int, int]]
 def _values(
     question: Question, encoding: Encoding, bits: int, cap_given: int | None
 ) -> Mapping[str, Any]:
-    """Return the cap and the fallback above it; unnamed categories are `value-1` and so on."""
+    """Return the cap and the fallback beyond it; unnamed categories are `value-1` and so on."""
     if encoding.single_bit:
         return {}
     cap = cap_given or held_values(question)
@@ -169,7 +169,7 @@ def _values(
 
 
 def mechanisms(question: Question, encoding: Encoding, hashes: int) -> Sequence[Mapping[str, Any]]:
-    """Return the mechanisms of the wanted mode that keep within the epsilon."""
+    """Return the mechanisms of the requested mode that stay within the epsilon."""
     noises: list[Mapping[str, Any]] = []
     if question.mode != "memo":
         noises += _of_one_report(question.life, hashes, single_bit=encoding.single_bit)
@@ -182,7 +182,7 @@ def mechanisms(question: Question, encoding: Encoding, hashes: int) -> Sequence[
 
 
 def _of_one_report(life: float, hashes: int, *, single_bit: bool) -> Iterator[Mapping[str, Any]]:
-    """Yield symmetric and optimized unary encoding (Wang et al. 2017), rounded towards privacy."""
+    """Yield symmetric and optimized unary encoding (Wang et al. 2017), rounded toward privacy."""
     pair = min(life * (2 if single_bit else 1 / hashes), MAX_PAIR)
     symmetric = math.ceil(PROBABILITY_SCALE / (1 + math.exp(pair / 2)))
     chances = [(symmetric, PROBABILITY_SCALE - symmetric)]
@@ -198,7 +198,7 @@ def _of_one_report(life: float, hashes: int, *, single_bit: bool) -> Iterator[Ma
 def _memoized(
     epsilon: float, hashes: int, name: str, single_bit: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield RAPPOR's rounds or those of L-OSUE, or nothing if they would keep no information."""
+    """Yield RAPPOR's or L-OSUE's rounds, or nothing if they would destroy all information."""
     share = 2.0 if single_bit else 1 / hashes
     infinity = rounded_down(min(MAX_PAIR / share, epsilon))
     first = rounded_down(EPSILON_RATIO * infinity)

@@ -1,4 +1,4 @@
-"""The forecast of a planned list metric: the smallest detected share and the expected values."""
+"""The forecast for a planned list metric: the smallest detected share and expected values."""
 
 import math
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ _ROUNDS = 4  # Iterations of tau
 
 
 def setting_of(metric: Metric, question: Question) -> PlanSetting:
-    """Return the decoded window; in mode `memo` the question's periods or those served as one."""
+    """Return the decoded window; in mode `memo`, the question's periods or those served as one."""
     devices, each = float(question.people), 1
     if metric.max_reports != 1:
         merged = merged_periods(devices, metric.params.num_cohorts)
@@ -51,7 +51,7 @@ def expected_shares(question: Question, candidates: int) -> Floats:
 
 
 def rank(metric: Metric, question: Question) -> float:
-    """Return the logarithm of a standard error, with other values removed to within theirs."""
+    """Return the log of a standard error if other values are removed up to their own errors."""
     setting = setting_of(metric, question)
     shares = expected_shares(question, setting.candidates)
     squares = shares[:COUNTED] ** 2
@@ -69,7 +69,7 @@ def detected_share(metric: Metric, question: Question) -> float:
 
 
 def finding(question: Question, share: float) -> str:
-    """Describe which of the expected values are seen, and how often."""
+    """Describe which expected values are detected, and how often."""
     number = int((expected_shares(question, question.listed) >= share * (1 - 1e-9)).sum())
     often, least = f"{10 * POWER:g} times in 10", f"of {percent(share)} or more"
     if number > 1:
@@ -80,7 +80,7 @@ def finding(question: Question, share: float) -> str:
 
 
 def limit(metric: Metric, question: Question) -> str:
-    """Explain why no share is detected, or return "" if one is."""
+    """Explain why no share is detected, or return "" if a share is detected."""
     setting = setting_of(metric, question)
     if floor_rank(setting) > 1:
         return (
@@ -105,18 +105,18 @@ class ListForecast:
     """The forecast of a list metric, with shares as fractions of 1 and epsilons in nats.
 
     Attributes:
-        setting: The window that is decoded at once.
-        theory: The effect of the other values on each.
+        setting: The window that is decoded together.
+        theory: The effect of the other values on each value.
         detectable: The smallest share detected with each of `POWERS`; None if none is.
         half_width: Half of the width of a 95 % interval of the smallest detected value.
         pooled: Numbers of periods decoded together, each with the smallest detected share; () in
             mode `once`.
-        expected: The mean number of detected values of the expected population.
+        expected: The mean number of detected values in the expected population.
         listed: The number of values in that population.
-        unseen_values: The number of its values with less than an even chance of detection.
+        unseen_values: The number of these values with less than an even chance of detection.
         unseen_share: The share of these values together.
-        rough: How far predictions may be off; None if simulations confirm them.
-        epsilon_year: The epsilon of one value in a year.
+        rough: How inaccurate predictions may be; None if simulations confirm them.
+        epsilon_year: The epsilon of one value over a year.
         published: What readers of published counts learn, in sentences.
     """
 

@@ -1,4 +1,4 @@
-"""The design of metrics of kind `location`: their review and plans."""
+"""The design of `location` metrics: their review and plans."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _meaning(metric: Metric) -> str:
 
 
 def _cost(metric: Metric) -> str:
-    """State what these values cost of a device's budget, in nats."""
+    """Describe the cost of these values in a device's budget, in nats."""
     params, cap = metric.params, metric.max_memoized_values
     total = f"{metric.lifetime_epsilon:.2f} for life"
     if not params.mechanism.has_permanent_round:
@@ -90,7 +90,7 @@ def _cost(metric: Metric) -> str:
 
 
 def _binds(metric: Metric) -> bool:
-    """Return whether a device can reach its cap, and then answers `other` for a cell."""
+    """Return whether a device can reach its cap, after which it answers `other` for a cell."""
     params, cap = metric.params, metric.max_memoized_values
     all_fit = bool(params.scheme.symbols) and cap >= params.num_bits
     return params.mechanism.has_permanent_round and not all_fit
@@ -105,7 +105,7 @@ class LocationDesign(KindDesign):
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
         """Yield every mode that the review compares, with several numbers of cohorts."""
-        # Needs numpy, which the review does without
+        # Needs numpy, which the review does not need
         modes = import_module("metric_design.map_forecast").modes
         no_data = "no_data" in question.given
         for cohorts in powers_of_cohorts(question.people, question.length_of("levels")):
@@ -151,8 +151,8 @@ def map_error(metric: Metric, population: float) -> MapError:
 
     Args:
         metric: A location metric.
-        population: The number of reporting devices. Each reports at one level, for a slot and
-            period in its turn.
+        population: The number of reporting devices. Each reports at one level, for its scheduled
+            slot and period.
     """
     location = metric.location
     assert location is not None  # noqa: S101 (of this kind)

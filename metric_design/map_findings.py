@@ -28,14 +28,14 @@ def map_findings(
     periods: int | None = None,
     places: int | None = None,
 ) -> Iterator[Finding]:
-    """Predict the maps of each location metric, and name the mode with the best ones.
+    """Predict the maps of each location metric, and name the mode with the best maps.
 
     Args:
         population: The expected number of reporting devices.
         periods: The number of periods to map with the budget; None for all until the metric
             expires.
         places: The number of distinct cells of a device in its lifetime; None for the metric's cap,
-            or 3 without a cap.
+            or 3 if there is no cap.
     """
     for metric in file.declared:
         if metric.location is None or metric.location.pairs:

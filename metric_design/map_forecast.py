@@ -1,7 +1,7 @@
 """A prediction of a map's error before any report is sent.
 
-See docs/method.md, "How far a map will be off". Each cell is observed as if alone, through normal
-noise of variance
+See docs/method.md, "How far a map will be off". Each cell is treated as if observed alone, through
+normal noise with variance
 
     tau^2 = noise / N + (sum of the mean squared errors of all cells at tau^2) / (m (k - 1)).
 """
@@ -26,8 +26,8 @@ from rappor_core.params import RapporParams
 
 REFERENCE_STRENGTH = 0.2  # Strength of the prior from which the reference map is drawn
 _MAX_SIDE = 64  # Maximum side of the lattice for the prior's precisions
-_LEVELS = 48  # Number of values of a cell's information in the table of variances
-SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
+_LEVELS = 48  # The number of values for a cell's information in the table of variances
+SECOND_DIAL = 0.9  # epsilon_one divided by epsilon_infinity
 BITS = 32  # Bits of a filter
 CAPS = 2, 3, 4
 HOLD = 4  # Periods
@@ -50,10 +50,10 @@ period = "month"
 
 @dataclass(frozen=True)
 class MapError:
-    """The predicted error of a map, computed on the reference map."""
+    """A map's predicted error, computed on the reference map."""
 
     total_variation: float  # Expected, in [0, 1]
-    even: float  # That of a map of equal cells
+    even: float  # The total variation of a map with equal cells
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Reference:
     """A reference map of n cells."""
 
     shares: Floats  # (n,), with sum 1
-    precisions: Floats  # Of the prior's modes
+    precisions: Floats  # The precisions of the prior's modes
 
     def variances(self, noise: float) -> Floats:
         """Return the posterior variance of each log share, (n,), at noise variance tau^2.
 
-        Each is computed as on a lattice on which the information s^2 / tau^2 is the same
+        Each variance is computed as on a lattice where the information s^2 / tau^2 is the same
         everywhere."""
         information = self.shares**2 / noise
         levels = np.geomspace(information.min(), information.max(), _LEVELS)
@@ -90,7 +90,7 @@ class Reference:
 
 @lru_cache(maxsize=16)
 def reference_map(cells: int) -> Reference:
-    """Make the reference map from quantiles: log shares are normal with the prior's variance."""
+    """Build the reference map from quantiles of log shares, normal with the prior's variance."""
     side = min(max(2, round(math.sqrt(cells))), _MAX_SIDE)
     slopes = 2 - 2 * np.cos(np.pi * np.arange(side) / side)
     laplacian = (slopes[:, None] + slopes).ravel()[1:]  # Without the constant mode
@@ -101,7 +101,7 @@ def reference_map(cells: int) -> Reference:
 
 
 def noise_of(params: RapporParams) -> float:
-    """Return the variance of a cell's share by its own bits, times the number of reports.
+    """Return the variance of a cell's share from its own bits, times the number of reports.
 
     Each bit is assumed to be set by 1 in k of the devices."""
     k, gap = params.num_bits, params.q_star - params.p_star
@@ -135,8 +135,8 @@ def effective_noise(reference: Reference, noise_alone: float, free: float) -> fl
 
     Args:
         reference: The map.
-        noise_alone: The variance by a cell's own bits.
-        free: The number of free counters of a metric; inf if no two cells share a bit.
+        noise_alone: The variance from a cell's own bits.
+        free: The number of a metric's free counters; inf if no two cells share a bit.
     """
     if math.isinf(free):
         return noise_alone
@@ -151,13 +151,13 @@ def effective_noise(reference: Reference, noise_alone: float, free: float) -> fl
 
 @dataclass(frozen=True)
 class Mode:
-    """A way to spend a lifetime budget on the maps of some periods."""
+    """A way to spend a lifetime budget on the maps of several periods."""
 
     name: str
     keys: str  # Its keys in a `metrics.toml`
     params: RapporParams
     turns: int = 1  # A device answers once in this number of periods
-    places: int | None = None  # Maximum distinct cells per device lifetime; None: any number
+    places: int | None = None  # Maximum distinct cells per device lifetime; None means any number
 
     @property
     def memoizes(self) -> bool:
@@ -167,7 +167,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Predicted:
-    """A mode, the number of reports behind a map of one period, and the map's predicted error."""
+    """A mode, the number of reports behind one period's map, and the map's predicted error."""
 
     mode: Mode
     reports: float
@@ -175,16 +175,16 @@ class Predicted:
 
 
 def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> list[Mode]:
-    """List the compared modes of a location metric that can spend a lifetime budget.
+    """List the modes in which a location metric can spend a lifetime budget, for comparison.
 
     Args:
         budget: The budget, in nats.
         periods: The number of periods that the budget covers.
         cohorts: The number of cohorts of the metric.
-        no_data: Whether no data is a separate value, which takes a place of a cap.
+        no_data: Whether "no data" is a separate value, which counts toward the cap.
 
     Raises:
-        DecodeError: The budget is not above 0, or there are no periods.
+        DecodeError: The budget is not positive, or there are no periods.
     """
     if not budget > 0 or periods < 1:
         raise DecodeError(f"budget {budget:g} for {periods} periods: both must be above 0")
@@ -210,7 +210,7 @@ def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> l
         options.append(("once", f'mode = "once"\n{bits}epsilon = {budget}\n', 1, None))
     usable = []
     for name, keys, turns, places in options:
-        with suppress(MetricsFileError):  # Probabilities over 2^16 cannot express every epsilon
+        with suppress(MetricsFileError):  # Multiples of 2^-16 cannot express every epsilon
             (metric,) = parse_metrics(_DECLARED + keys).parts("map")
             usable.append(Mode(name, keys, metric.params, turns, places))
     return usable
@@ -223,14 +223,14 @@ def _epsilons(epsilon: float) -> str:
 def predict(
     choices: Sequence[Mode], devices: int, cells: int, places: int, slots: int = 1
 ) -> list[Predicted]:
-    """Predict the map of one period and slot by each mode with room for `places`, best first.
+    """Predict the map of one period and slot for each mode that allows `places`, best first.
 
     Args:
         choices: The modes.
         devices: The number of devices that answer at this level.
         cells: The number of cells of the map.
         places: The number of distinct cells of a device in its lifetime, 1 or more.
-        slots: The number of slots. In `window` and `once` a device answers one of them.
+        slots: The number of slots. In `window` and `once`, a device answers for only one slot.
     """
     rows = []
     for mode in choices:

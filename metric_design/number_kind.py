@@ -1,4 +1,4 @@
-"""The design of metrics of kind `number`: their review, plans and types."""
+"""The design of `number` metrics: their review, plans and types."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -14,19 +14,19 @@ Z = 1.96
 STRATA = 8, 4, 16, 32  # Numbers of strata to try for a mean
 SYMBOLS = 8, 6, 4, 3, 2  # Numbers of symbols to try in mode `once`
 FEWER = 2, 1  # Cohorts per question, if the usual four are too many
-SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
+SECOND_DIAL = 0.9  # epsilon_one divided by epsilon_infinity
 USELESS_CURVE = 0.25  # Half-width of a share's interval above which a curve is of little use
-LOW_EPSILON = 2.0  # Per report; up to it, another mechanism estimates a mean better
-WIDE_MEAN = 0.1  # Part of the range
+LOW_EPSILON = 2.0  # Per report; up to this, a different mechanism estimates a mean better
+WIDE_MEAN = 0.1  # A fraction of the range
 
 
 def mean_error(metric: Metric, reports: float, middle: float) -> float:
-    """Bound the standard error of a mean, as a part of the range, if all devices have data.
+    """Bound the standard error of a mean, as a fraction of the range, if all devices have data.
 
-    A report adds to the sum over strata between nothing and the widths of its cohort's cuts; such a
-    number has a variance of at most a quarter of the square of that range. If "no data" is a
-    separate answer, the sum is over the share with data, whose error moves the mean by `middle`. If
-    only a share D has data, the error is 1 / D times as large.
+    A report adds between 0 and the widths of its cohort's cuts to the sum over strata, so its
+    variance is at most a quarter of the square of that range. If "no data" is a separate answer,
+    the sum is over the share with data, whose error moves the mean by `middle`. If only a share D
+    has data, the error is 1 / D times as large.
 
     Args:
         metric: A metric with `ask = "mean"`.
@@ -56,7 +56,7 @@ def curve_error(metric: Metric, reports: float) -> float:
 
 
 def of_the_range(metric: Metric, width: float) -> float:
-    """Convert a part of a mean's range to its unit, or to a factor for logarithms."""
+    """Convert a fraction of a mean's range to its unit, or to a factor for logarithms."""
     edges = metric.details.edges
     if metric.details.scale == "log":
         return float((edges[-1] / edges[0]) ** width)
@@ -64,7 +64,7 @@ def of_the_range(metric: Metric, width: float) -> float:
 
 
 def _mean(metric: Metric, reports: int) -> tuple[Level, str]:
-    """Describe how well a mean is known at worst, wherever the numbers lie."""
+    """Describe the worst-case precision of a mean, for any distribution of numbers."""
     number = metric.details
     apart = number.none == "apart"
     lowest, central = (Z * mean_error(metric, reports, middle) for middle in (0.0, 0.5))
@@ -134,7 +134,7 @@ class NumberDesign(KindDesign):
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """Describe the worst-case shapes."""
+        """Describe the assumed worst-case distributions."""
         if metric.details.ask == "edges":
             return "half of the devices are above the edge, where its share is known worst"
         return (
@@ -143,7 +143,7 @@ class NumberDesign(KindDesign):
         )
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
-        """Yield findings on how well a window of so many devices reveals shares or a mean."""
+        """Yield findings on the precision of shares or a mean with this number of devices."""
         number, params = metric.details, metric.params
         replicates = params.num_cohorts // number.stride(params.num_bits)
         if number.mode == "memo" and replicates < 2:
@@ -187,7 +187,7 @@ def _edges(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _fewer_cohorts(table: Mapping[str, Any]) -> Iterator[int]:
-    """Yield numbers of cohorts below the usual one; none for a table that is not a metric."""
+    """Yield cohort numbers below the usual number; none if the table is not a valid metric."""
     with suppress(MetricsFileError):
         (metric,) = table_metrics("planned", table)
         step = metric.rules.cohort_step(metric)

@@ -1,4 +1,4 @@
-"""The design of metrics of kind `pair`: their review and types."""
+"""The design of `pair` metrics: their review and types."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -98,11 +98,11 @@ class PairDesign(KindDesign):
 
 
 def _fallback(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the last pair as the fallback; nothing if the two lists are invalid."""
+    """Return the last pair as the fallback; or nothing if the two lists are invalid."""
     try:
         names, lists = table["of"], table["values"]
         return {"fallback": Pair(tuple(names), tuple(lists[name] for name in names)).texts()[-1]}
-    except (ParameterError, LookupError, TypeError):  # the reader of the metric names the mistake
+    except (ParameterError, LookupError, TypeError):  # the metric's reader reports the mistake
         return {}
 
 

@@ -1,4 +1,4 @@
-"""The plan that answers a question (`make_plan`), with all that the page and JSON show."""
+"""The plan that answers a question (`make_plan`), with all data for the page and JSON."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Plan:
         solved: The name of the number that was solved for.
         metric: The declared metric.
         table: Its table in `metrics.toml`.
-        precision: The precision that it reaches, in the unit of the kind.
+        precision: The metric's precision, in the unit of the kind.
         because: How often devices report, and what other modes would require.
-        weak: A warning that the epsilon protects hardly at all, or None.
+        weak: A warning that the epsilon offers little protection, or None.
         budget: The budget of a device for all metrics.
-        spent: The part that other metrics spend.
-        left: The part that remains.
+        spent: The part of the budget that other metrics spend.
+        left: The part of the budget that remains.
     """
 
     question: Question
@@ -103,12 +103,12 @@ class Plan:
 
     @property
     def merged(self) -> str | None:
-        """Return a sentence on the number of periods served as one, or None if it is one."""
+        """Return a sentence on the number of periods served as one, or None if it is 1."""
         return merged_sentence(self.metric, self.question.people)
 
     @property
     def risk(self) -> str:
-        """Return text on what a device reveals by one answer and by all its answers."""
+        """Return text on what a device reveals with one answer and with all its answers."""
         return risk_text(self.metric)
 
     @property
@@ -159,7 +159,7 @@ class Plan:
 
 
 def check_question(question: Question, target: dict[str, float | None]) -> Question:
-    """Check that the kind of a question uses the given numbers.
+    """Check that the question's kind uses the given numbers.
 
     Args:
         question: The question, whose keys include `kind`.
@@ -200,20 +200,20 @@ def make_plan(
     review: Review = reviewed,
     progress: Progress = silent,
 ) -> Plan:
-    """Plan a metric within the budget of a device.
+    """Plan a metric within a device's budget.
 
-    With devices and a target, the metric takes what it needs; otherwise, all of the remaining
-    budget.
+    If devices and a target are given, the metric uses only the epsilon that it needs; otherwise, it
+    uses all of the remaining budget.
 
     Args:
         question: The question, with at most one deciding number missing.
         existing: The device's existing metrics, and its budget.
         review: The full review of `rappor metrics check`, applied to the recommended metric.
-        progress: A callback, called with (stage, done, total) now and then.
+        progress: A callback, called occasionally with (stage, done, total).
 
     Raises:
         PlanError: The question cannot be answered, or the metric exceeds the budget.
-        MetricsFileError: A key or a name is invalid for such a metric.
+        MetricsFileError: A key or a name is invalid for this kind of metric.
     """
     file = MetricsFile({}) if existing is None else existing
     if question.name in {metric.base_name for metric in file.declared}:
@@ -260,7 +260,7 @@ def file_with(existing: MetricsFile, planned: Iterable[Metric]) -> MetricsFile:
 
 
 def _room(question: Question, budget: float | None, file: MetricsFile) -> float:
-    """Return the remaining budget on the platform with the least."""
+    """Return the remaining budget on the platform where it is smallest."""
     if budget is None:
         asks = kind_design(question.given["kind"]).asks
         missing = {asks: question.target, "devices": question.devices}
@@ -291,7 +291,7 @@ def _often(metric: Metric) -> str:
 
 
 def _other(kind: KindDesign, solved: str, other: Solution, warned: str | None) -> str:
-    """Describe what another mode would require, and whether the check warns of it."""
+    """Describe the requirements of a different mode, and whether the check warns of it."""
     metric, question = other.found.metric, other.question
     takes = {
         "devices": f"takes {about(question.people)} devices",
@@ -305,7 +305,7 @@ def _other(kind: KindDesign, solved: str, other: Solution, warned: str | None) -
 
 
 def merged_sentence(metric: Metric, devices: float) -> str | None:
-    """Return a sentence on the number of periods served as one, or None if it is one."""
+    """Return a sentence on the number of periods served as one, or None if it is 1."""
     if metric.max_reports == 1 and metric.location is None and metric.rules.details is None:
         return None  # One report in the lifetime of a device is not a series
     needed, each = reports_to_serve(metric), devices / metric.rules.turns(metric)

@@ -12,7 +12,7 @@ from rappor_core.risk import believed, percent_up, risk_of
 from rappor_core.text import counted
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 640, 260, 70, 40
-RIGHT = 50  # Half of the widest number below the plot
+RIGHT = 50  # Half the width of the widest number below the plot
 
 
 def render_plan(plan: Plan, findings: Sequence[str] = ()) -> str:
@@ -60,7 +60,7 @@ def _context(plan: Plan) -> dict[str, Any]:
 
 
 def _picture(forecast: ListForecast, share: float) -> dict[str, Any]:
-    """Return the SVG coordinates of the smallest share against devices, on logarithmic axes."""
+    """Return SVG coordinates for the smallest share by number of devices, on logarithmic axes."""
     points = [(n, share) for n, share in forecast.curve() if share is not None and n >= 1]
     shares = [share for _, share in points] or [1.0]
     low = math.floor(math.log10(min(shares)))

@@ -38,14 +38,14 @@ _PARTS = (
 
 
 def load_for_devices(path: Path) -> tuple[MetricsFile, str]:
-    """Read a metrics file, and describe the metrics that browsers and phones will reject.
+    """Read a metrics file, and describe metrics that browsers and phones will reject.
 
     Returns:
         The file, and sentences with a block to paste; "" if nothing is rejected.
 
     Raises:
-        MetricsFileError: The file is invalid. Includes the sentences if only keys for browsers are
-            missing.
+        MetricsFileError: The file is invalid. The error includes the sentences if only keys for
+            browsers are missing.
     """
     hints = ""
     if path.suffix != COMPILED_ENDING:
@@ -64,7 +64,7 @@ def advice(document: Mapping[str, Any], today: date) -> str:
     """Describe the metrics of a `metrics.toml` that browsers and phones reject; "" if none.
 
     Raises:
-        MetricsFileError: The document has another error.
+        MetricsFileError: The document has a different error.
     """
     tables, budget = document["metrics"], document.get("budget")
     blocks: dict[str, str] = {}
@@ -97,7 +97,7 @@ def advice(document: Mapping[str, Any], today: date) -> str:
 def _for_browsers(
     name: str, table: Mapping[str, Any], tables: Mapping[str, Any], today: date
 ) -> tuple[dict[str, Any], tuple[Metric, ...]]:
-    """Return the keys that a table lacks for browsers, and its metrics with these keys."""
+    """Return the keys that a table lacks for browsers, and its metrics with these keys added."""
     added: dict[str, Any] = {}
     if WEB not in table.get("platforms", []):
         added["platforms"] = [*table.get("platforms", [APP]), WEB]

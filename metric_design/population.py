@@ -13,15 +13,15 @@ from decoder.files import naming
 from decoder.tables.reading import read_rows, read_table
 from decoder.typing import Floats
 
-MAX_VALUES = 100_000  # Per population; later values are too rare to be found
+MAX_VALUES = 100_000  # Per population; later values are too rare to be detected
 
 
 @dataclass(frozen=True)
 class ExpectedShares:
     """The expected shares of values."""
 
-    shares: Callable[[int], Floats]  # Returns them for a number of candidates, largest first
-    words: str  # Their description
+    shares: Callable[[int], Floats]  # Returns the shares for a number of candidates, largest first
+    words: str  # A description of the shares
 
     def __call__(self, candidates: int) -> Floats:
         """Return shares, largest first, (candidates,) or fewer."""
@@ -29,7 +29,7 @@ class ExpectedShares:
 
 
 def zipf_population(exponent: float) -> ExpectedShares:
-    """Return the shares of Zipf's law. Raises PlanError for an exponent outside 0 to 10."""
+    """Return the shares of Zipf's law. Raises PlanError if not in 0 to 10."""
     _check_exponent(exponent)
     return ExpectedShares(
         lambda candidates: zipf_shares(exponent, candidates),
@@ -38,7 +38,7 @@ def zipf_population(exponent: float) -> ExpectedShares:
 
 
 def given_population(shares: Floats, words: str = "the shares given") -> ExpectedShares:
-    """Return a population with these shares, whatever the length of the candidate list."""
+    """Return a population with these shares, regardless of the candidate list's length."""
     return ExpectedShares(lambda candidates: np.asarray(shares[:candidates]), words)
 
 
@@ -51,7 +51,7 @@ def zipf_shares(exponent: float, num_values: int) -> Floats:
     ranks = np.arange(1, min(num_values, MAX_VALUES) + 1, dtype=float)
     weights = ranks**-exponent
     total = float(weights.sum())
-    if num_values > MAX_VALUES:  # The rest, by an integral
+    if num_values > MAX_VALUES:  # The remaining values, by an integral
         ends = np.linspace(np.log(MAX_VALUES), np.log(num_values), 10_000)
         total += float(np.trapezoid(np.exp(ends * (1 - exponent)), ends))
     shares = np.asarray(weights / total)
@@ -66,13 +66,13 @@ def _check_exponent(exponent: object) -> None:
 
 
 def read_shares(path: Path) -> Floats:
-    """Read shares, largest first, from results.csv or results.json of a decoding, or a list.
+    """Read shares, largest first, from a decoding's results.csv or results.json, or a list.
 
     A CSV file has a column `share` or `proportion`; a text file has one number per line. Shares are
     fractions of 1.
 
     Raises:
-        PlanError: The file is invalid. Names the file, the row and the value.
+        PlanError: The file is invalid. The error names the file, the row and the value.
     """
     with naming(path, PlanError, "give a column share, or a share a line"):
         shares = _from_json(path) if path.suffix == ".json" else _from_table(path)

@@ -30,11 +30,11 @@ from rappor_core.risk import (
 from rappor_core.text import counted
 
 HALF_TURN, QUARTER_TURN = 180.0, 90.0  # Degrees
-THINK, REFUSE = 0.2, 0.5  # Limits of the belief in an answer that was 1 % likely before
-MAX_DAYS_TO_WAIT = 7  # For a block's reports, if longer than a turn, before `check` warns
-SAFARI_DAYS = 7  # Days of use without a visit after which Safari deletes scripts' storage
-LINKED = 0.05  # Share of devices linked by the cohorts of several metrics
-CELLS_AN_EQUATION = 32  # Above it, a map of two symbols is hardly better than a flat one
+THINK, REFUSE = 0.2, 0.5  # Limits for the belief in an answer that was 1 % likely a priori
+MAX_DAYS_TO_WAIT = 7  # `check` warns if a block's reports take longer than this and than a turn
+SAFARI_DAYS = 7  # Days of use without a visit to a site after which Safari deletes its storage
+LINKED = 0.05  # Fraction of devices that several metrics' cohorts link
+CELLS_AN_EQUATION = 32  # Above this, a map from two symbols is hardly better than a flat map
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Finding:
     level: Level
     metric: str
     message: str
-    short: str = ""  # A one-line form; "": the message up to its first colon or semicolon
+    short: str = ""  # A one-line form; "" means the message up to its first colon or semicolon
 
 
 def check_metrics(
@@ -53,9 +53,9 @@ def check_metrics(
     """Yield all findings about a metrics file, before it ships.
 
     Args:
-        today: The date for expiry, and for the number of storage lifetimes until then; None checks
-            neither.
-        population: The number of devices expected to report, for the warnings about tracking.
+        today: The date for expiry, and for the number of storage lifetimes until then; None skips
+            both checks.
+        population: The number of devices expected to report, for warnings about tracking.
     """
     if file.budget is None:
         yield Finding(
@@ -94,7 +94,7 @@ def check_metrics(
 
 
 def verdict_on(metric: Metric, findings: Iterable[Finding]) -> tuple[str, list[str]]:
-    """Sum up the findings about a metric.
+    """Summarize the findings about a metric.
 
     Args:
         metric: A declared metric.
@@ -147,7 +147,7 @@ def _text_findings(metric: Metric) -> Iterator[tuple[Level, str]]:
 
 
 def _web(metric: Metric, today: date | None) -> Iterator[Finding]:
-    """Report the cost of browsers that delete their storage, and whether `lives` suffices."""
+    """Report the cost of browsers that delete their storage, and whether `lives` is sufficient."""
     if WEB not in metric.platforms:
         return
     lives = metric.lives or 1
@@ -177,7 +177,7 @@ def equations(metric: Metric) -> int:
 
 
 def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
-    """Warn of maps with too few free counts for their cells, whatever the number of devices."""
+    """Warn of maps with too few free counts for their cells, for any number of devices."""
     if metric.location is None or metric.location.pairs or metric.params.scheme.own_bits:
         return
     grid, params, free = metric.location.grid, metric.params, equations(metric)
@@ -209,7 +209,7 @@ def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
 
 
 def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
-    """Warn if the public cohorts of several metrics together single devices out."""
+    """Warn if several metrics' public cohorts together single out devices."""
     revealing = [metric for metric in file.declared if public_groups(metric) > 1]
     groups = groups_together(revealing)
     linked = linked_by_groups(groups, population)
@@ -228,7 +228,7 @@ def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
 
 
 def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
-    """Warn of cohorts with few reports, and of days that would wait long for their cohorts."""
+    """Warn of cohorts with few reports, and of days that would wait too long for them."""
     floor = metric.cohort_floor
     if floor < DEFAULT_MIN_REPORTS_PER_COHORT:
         message = (
@@ -250,7 +250,7 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
             f"{_fewer_cohorts(metric)}, or reports in every period"
         )
         yield Finding("warning", metric.base_name, message)
-    elif needed > max(MAX_DAYS_TO_WAIT, turns) * a_day:  # A full turn is awaited by design
+    elif needed > max(MAX_DAYS_TO_WAIT, turns) * a_day:  # Waiting for a full turn is by design
         message = (
             f"it takes about {counted(needed, 'report')} until each of {metric.params.num_cohorts} "
             f"cohorts holds min_reports_per_cohort = {floor}, and {population:,} devices send "
@@ -267,7 +267,7 @@ def _fewer_cohorts(metric: Metric) -> str:
 
 
 def _idle_days(metric: Metric) -> Iterator[Finding]:
-    """Warn of slots that some periods lack, since a report is due in every period."""
+    """Warn of slots that some periods lack, because a report is due in every period."""
     if metric.location is None or metric.period != "day":
         return
     for slot in metric.location.slots:
@@ -326,7 +326,7 @@ def _exchanged(box: Box) -> Box | None:
 def _towns(box: Box | None) -> int:
     if box is None:
         return 0
-    from decoder.output.basemap import View, num_towns  # Takes half a second
+    from decoder.output.basemap import View, num_towns  # The import takes half a second
 
     return num_towns(View(box.west, box.south, box.west + box.width, box.north))
 
@@ -342,9 +342,9 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
     if crowd < CROWD and groups > 1:
         yield Finding("warning", metric.base_name, _small_crowd(metric, levels, population))
     if metric.location is not None:
-        return  # `rappor metrics check` runs the attack itself
+        return  # `rappor metrics check` itself runs the attack
     if metric.max_reports == 1:
-        return  # One report per lifetime: there is no second one to link
+        return  # One report per lifetime, so no second report can be linked
     lie = metric.params.mechanism.q1 / (1 << 16)
     entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
     pattern = metric.params.num_bits * entropy
@@ -361,9 +361,9 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
 
 
 def crowd_of(metric: Metric, population: int | None) -> int:
-    """Return the number of devices with equal public attributes, or the recommended one.
+    """Return the number of devices with equal public attributes, or the recommended number.
 
-    The recommended number is returned without a population."""
+    The recommended number is returned if the population is unknown."""
     if population is None:
         return CROWD
     levels = 1 if metric.location is None else len(metric.location.grid.levels)

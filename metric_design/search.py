@@ -1,4 +1,4 @@
-"""The search of `rappor plan` over the designs of a kind, with the predictor of the review."""
+"""The search of `rappor plan` over a kind's designs, with the review's predictor."""
 
 import json
 import math
@@ -28,12 +28,12 @@ _DEFAULTS = {"candidates": float(DEFAULT_CANDIDATES), "periods": 1.0}
 _LIMITS = {
     "devices": (100, 1e10), "epsilon": (0.01, 1e5), "candidates": (1, 1e9), "periods": (1, 3650),
 }  # fmt: skip
-_THOUSAND = 1_000  # Epsilons are searched in thousandths
+_THOUSAND = 1_000  # The search step for epsilons is a thousandth
 _PLACES = 10_000
-_MORE = 1_000  # The largest multiple of a given number that is useful advice
+_MORE = 1_000  # The maximum multiple of a given number that is useful as advice
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)  # TOML keys that need no quotes
 
-Review = Callable[[MetricsFile, int], Iterable[Finding]]  # Of a file and a population
+Review = Callable[[MetricsFile, int], Iterable[Finding]]  # Maps a file and a population to findings
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,17 @@ class Candidate:
     metric: Metric
     table: str
     file: MetricsFile
-    rank: float  # Its kind's rank of the design; less is better
+    rank: float  # The design's rank by its kind; lower is better
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The best candidate of a mode, with every number known."""
+    """The best candidate in a mode, with all numbers known."""
 
     found: Candidate
     question: Question
     precision: float  # The precision that it reaches
-    cost: float  # The order among modes; less is better
+    cost: float  # The order among modes; lower is better
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class DesignSearch:
     question: Question
 
     def best(self, **numbers: float) -> Candidate | MetricsFileError | str | None:
-        """Return the best candidate without a warning of the review, or why there is none.
+        """Return the best candidate without a review warning, or why there is none.
 
-        The reason is an error of the table or the first warning; it is None if the kind has no
+        The reason is an error in the table or the first warning; it is None if the kind has no
         design. Among equally good candidates, the first in the kind's order wins."""
         question = replace(self.question, **numbers)  # type: ignore[arg-type]
         candidates, error = self._candidates(question)
@@ -82,7 +82,7 @@ class DesignSearch:
         return min(alike, key=candidates.index) if alike else error or warned
 
     def reaches(self, target: float, **numbers: float) -> bool:
-        """Return whether some design without a warning reaches the target precision."""
+        """Return whether any design without a warning reaches the target precision."""
         best = self.best(**numbers)
         return isinstance(best, Candidate) and self._precision(best, numbers) <= target
 
@@ -176,21 +176,21 @@ def complete(kind: KindDesign, question: Question) -> tuple[Question, str]:
 def solve(
     kind: KindDesign, question: Question, review: Review = reviewed, progress: Progress = silent
 ) -> tuple[str, list[tuple[Solution, str | None]]]:
-    """Solve for the number that a question leaves out, in each mode.
+    """Solve for the number that a question omits, in each mode.
 
     Args:
         kind: The design of the metric's kind.
         question: The question, with at most one deciding number missing.
         review: The full review of `rappor metrics check`, applied to the recommended metric.
-        progress: A callback, called with (stage, done, total) now and then.
+        progress: A callback, called occasionally with (stage, done, total).
 
     Returns:
-        The name of the number, and the solutions, each with its warning or None, the recommended
-            one first.
+        The name of the number, and the solutions, each with its warning or None; the recommended
+        solution is first.
 
     Raises:
-        PlanError: There is no solution. Names numbers that would have one.
-        MetricsFileError: A key is invalid for such a metric.
+        PlanError: There is no solution. The error suggests numbers that have a solution.
+        MetricsFileError: A key is invalid for this kind of metric.
     """
     question, solved = complete(kind, question)
     solutions, refused = list[Solution](), list[str]()
@@ -230,7 +230,7 @@ def _modes(kind: KindDesign, question: Question) -> list[str | None]:
 
 
 def _solved(search: DesignSearch, solved: str) -> Solution | str:
-    """Return the solution in one mode, or why there is none and what would reach the target."""
+    """Return the solution in one mode, or why there is none and how to reach the target."""
     question = search.question
     target = math.inf if question.target is None else question.target
     if solved == search.kind.asks:
@@ -268,10 +268,10 @@ def _of_three_digits(place: int) -> int:
 
 
 def _impossible(search: DesignSearch, how: str, **numbers: float) -> str:
-    """Explain why a target is not reached, and what would reach it."""
+    """Explain why a target is not reached, and how to reach it."""
     question, kind = replace(search.question, **numbers), search.kind  # type: ignore[arg-type]
     best = search.best(**numbers)
-    if isinstance(best, MetricsFileError):  # Independent of the mode, so reported once
+    if isinstance(best, MetricsFileError):  # Independent of the mode, so reported only once
         return str(best)
     mode = "" if question.mode is None else f" in mode {question.mode!r}"
     if not isinstance(best, Candidate):

@@ -1,8 +1,8 @@
-"""Typed accessors of the declared metrics, for the Python and the TypeScript client.
+"""Typed accessors for the declared metrics, for the Python and TypeScript clients.
 
-`rappor metrics compile --python` and `--typescript` write them at build time. An undeclared name or
-an invalid value is then an error of the type checker and of the editor. The TypeScript module also
-has `parts`: the options that load only the client's parts for these metrics."""
+`rappor metrics compile --python` and `--typescript` write them at build time. The type checker and
+the editor then report undeclared names and invalid values. The TypeScript module also contains
+`parts`, the options that load only the client parts for these metrics."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Language(NamedTuple):
 
     text: str
     number: str
-    choice: Callable[[Iterable[object]], str]  # The type of one of some values
-    pair: str  # The type of one value from each of two lists
-    methods: Mapping[str, str]  # By recorded thing, with {name} and {type}
+    choice: Callable[[Iterable[object]], str]  # The type for one of several values
+    pair: str  # The type for one value from each of two lists
+    methods: Mapping[str, str]  # Templates by recorded item, with {name} and {type}
 
     def type_of(self, metric: Metric) -> str:
         """Return the type of the values that a metric accepts."""
@@ -135,7 +135,7 @@ def python_text(file: MetricsFile) -> str:
     `record` accepts the metric's values: any string, one of its categories, true or false, or a
     number (and `add` for a sum). A metric of places has `record_location` or, with `pairs`,
     `record_trip`. Characters that are invalid in Python names become `_`. Raises MetricsFileError
-    if two names are then equal."""
+    if that makes two names equal."""
     attributes: dict[str, Metric] = {}
     for metric in file.declared:
         attribute = _attribute(metric)
@@ -229,7 +229,7 @@ def _object(options: Iterable[str]) -> str:
 
 
 def _kind_parts(file: MetricsFile) -> dict[str, list[str]]:
-    """Return the parts of kinds that the client's core lacks, with their options."""
+    """Return the kind-specific parts that the client's core lacks, with their options."""
     parts: dict[str, list[str]] = {}
     for kind in map(kind_named, KINDS):
         metrics = [metric for metric in file.declared if metric.rules is kind]

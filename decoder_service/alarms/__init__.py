@@ -1,1 +1,1 @@
-"""Alarms of schedules: their rules, their messages (events), and delivery by Apprise."""
+"""Alarms on schedules: rules, messages (events), and delivery by Apprise."""

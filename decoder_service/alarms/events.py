@@ -1,7 +1,7 @@
-"""Detection of the causes for alarm messages when a window is complete.
+"""Detection of causes for alarm messages when a window is complete.
 
 Each cause is stored once: its event is inserted in the transaction that ends its window, under a
-key that is unique for the alarm."""
+key that is unique per alarm."""
 
 import io
 import json
@@ -35,10 +35,10 @@ from decoder_service.shell.models import (
 )
 from rappor_server.errors import ConflictError
 
-MAX_SHOWN = 20  # values in one event
+MAX_SHOWN = 20  # the maximum number of values in one event
 _CANDIDATES = "candidates.parquet"
 _NUMBERS = ("estimate", "std_error")
-USUAL_WINDOWS = 8  # their median number of reports is the expected one
+USUAL_WINDOWS = 8  # the median of their report counts is the expected count
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class AlarmEvent:
 
 @dataclass(frozen=True)
 class WindowTests:
-    """The tests of one window: a row for each distinguishable value, (M,); z of the cohorts."""
+    """The tests of one window: one row per distinguishable value, (M,), and z per cohort."""
 
     values: tuple[str, ...]
     estimate: Floats
@@ -63,12 +63,12 @@ class WindowTests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowEvents(Operations):
-    """Operations that complete windows of schedules and store the messages of their alarms."""
+    """Operations that complete schedules' windows and store their alarms' messages."""
 
     def complete(
         self, schedule: ScheduleRow, earlier: list[WindowRow], window: WindowRow, result_id: str
     ) -> WindowRow:
-        """Complete a window with a result, unless another process was first; store its events."""
+        """Complete a window with a result, unless another process was faster; store its events."""
         now = replace(window, state=WindowState.DONE, result_id=result_id)
         alpha = spec_of_schedule(schedule).options.alpha
         done = [row for row in earlier if row.state == WindowState.DONE]
@@ -86,7 +86,7 @@ class WindowEvents(Operations):
                     rules = Rules.model_validate_json(alarm.rules)
                     events = [*_of_reports(rules, done, now)]
                     if mine is not None:
-                        # in the first window all values would be new
+                        # in the first window, all values would be new
                         events += _of_values(rules, before, mine, new if done else [], alpha)
                     for event in events:
                         self._store(db, schedule, alarm, event, now)
@@ -170,7 +170,7 @@ def _of_reports(rules: Rules, done: list[WindowRow], window: WindowRow) -> Itera
 def _of_values(
     rules: Rules, before: WindowTests | None, after: WindowTests, new: list[str], alpha: float
 ) -> Iterator[AlarmEvent]:
-    """Yield the events of a window's values; `new` are values that no earlier window showed."""
+    """Yield the events of a window's values; `new` are values that no earlier window contained."""
     if rules.new_value and new:
         was = "was" if len(new) == 1 else "were"
         text = f"{_values(new)} {was} found that no earlier window showed"
@@ -191,9 +191,9 @@ def changed_values(
 ) -> list[str]:
     """Return the values whose share changed by more than a bound, at a family-wise level.
 
-    Values that one of the windows detected are each tested against a change of at most `bound`,
-    with Bonferroni's correction. The errors of the windows are treated as independent; devices that
-    repeat their permanent responses make their difference smaller, not larger."""
+    Each value that was detected in a window is tested against a change of at most `bound`, with
+    Bonferroni's correction. The errors of the windows are treated as independent; if devices repeat
+    permanent responses, the error of the difference is smaller, not larger."""
     places = {value: i for i, value in enumerate(before.values)}
     pairs = [(places[value], i) for i, value in enumerate(after.values) if value in places]
     pairs = [(i, j) for i, j in pairs if before.detected[i] or after.detected[j]]

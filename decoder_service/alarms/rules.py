@@ -1,7 +1,7 @@
 """Alarms on schedules: their rules, and their messages (events), sent through Apprise.
 
-Delivery is at least once: an event is due again unless its sending was stored. Its id is the same
-in each attempt."""
+Messages are delivered at least once: an event is due again until its delivery is stored. Its id is
+the same in each attempt."""
 
 import json
 import logging
@@ -29,11 +29,11 @@ from rappor_server.errors import NotFoundError, RequestError, SettingsError
 
 _SECONDS = 60.0
 _CAUSE = "Socket Exception: "  # the prefix of an exception's text in Apprise's log
-_MIN_SECRET = 4  # minimum characters of a part of a URL to hide in messages
+_MIN_SECRET = 4  # the minimum length of a part of a URL that is hidden in messages
 
 
 def check_url(name: str, url: str) -> None:
-    """Raise SettingsError for a URL that Apprise cannot use, without repeating its secrets."""
+    """Raise SettingsError, without quoting secrets, if Apprise cannot use a URL."""
     if not _target(url):
         raise SettingsError(
             f"setting alarm_urls: the URL of {name!r} is not one of Apprise; "
@@ -94,9 +94,9 @@ def without_secrets(text: str, url: str) -> str:
 
 
 def _target(url: str) -> Apprise:
-    """Return Apprise with one URL, empty if it cannot be used, and with its own log silenced."""
+    """Return Apprise with one URL (empty if it is unusable) and with its own log silenced."""
     logger = logging.getLogger("apprise")
-    logger.propagate = False  # its log may contain secrets of the URL
+    logger.propagate = False  # its log may contain the URL's secrets
     logger.setLevel(logging.DEBUG)  # so that the result contains the log
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
@@ -105,8 +105,8 @@ def _target(url: str) -> Apprise:
     return target
 
 
-MAX_ALARMS = 20  # of a schedule
-MAX_SECONDS = 60.0  # per tick, after which no other message is started
+MAX_ALARMS = 20  # per schedule
+MAX_SECONDS = 60.0  # per tick, after which no new message is sent
 HOLD_SECONDS = 120.0  # longer than any attempt takes
 PAUSES = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)  # seconds before the next attempt
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -115,8 +115,8 @@ Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 class Rules(StrictModel):
     """The causes for which an alarm sends a message; None and False disable a cause."""
 
-    new_value: bool = False  # A value that no earlier window showed
-    change: Share | None = None  # A share that changed by more than this since the last window
+    new_value: bool = False  # A value that no earlier window contained
+    change: Share | None = None  # A share that changed by more than this since the previous window
     fewer_reports: Share | None = None  # Less than this part of the earlier windows' median
     cohort: bool = False  # A cohort that does not follow the model
     failed: bool = True  # A window that could not be decoded
@@ -126,23 +126,23 @@ class NewAlarm(StrictModel):
     """The request for an alarm on a schedule."""
 
     name: Name
-    # Of its messages, set up by an operator
+    # The target of its messages, set up by an operator
     target: Annotated[str, StringConstraints(max_length=1000)]
     rules: Rules = Rules()
-    show_values: bool = False  # Sensitive values may leave the service
+    show_values: bool = False  # Whether sensitive values may leave the service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarms(AuditedOperations):
-    """Operations on the alarms of a person's schedules. Each checks the person's role."""
+    """Operations on the alarms of a person's schedules, each of which checks the person's role."""
 
     schedules: Schedules
-    urls: Mapping[str, str]  # Apprise URLs, by the targets that an operator set up
+    urls: Mapping[str, str]  # Apprise URLs, by target name, as set up by an operator
 
     def create(self, person: Person, schedule_id: str, spec: NewAlarm) -> AlarmRow:
         """Create an alarm on a schedule of the person.
 
-        Raises RoleError, NotFoundError, QuotaError, and RequestError for an unknown target."""
+        Raises RoleError, NotFoundError, QuotaError, or RequestError if the target is unknown."""
         require(person, Act.ANALYZE)
         if spec.target not in self.urls:
             names = ", ".join(sorted(self.urls)) or "none yet"
@@ -198,8 +198,8 @@ class Alarms(AuditedOperations):
     def send_due(self) -> tuple[int, int]:
         """Send due messages; return how many were sent, and how many attempts failed.
 
-        A target that hangs does not block the schedules: other messages wait for the next tick.
-        Raises StorageError."""
+        A hanging target does not block the schedules; other messages wait for the next tick. Raises
+        StorageError if the database fails."""
         tries = []
         end = monotonic() + MAX_SECONDS
         while monotonic() < end:
@@ -212,7 +212,7 @@ class Alarms(AuditedOperations):
         return sum(tries), len(tries) - sum(tries)
 
     def _try(self, event: EventRow) -> bool:
-        """Send a message and store whether it was sent, unless another process was first."""
+        """Send a message and store whether it was sent, unless another process was faster."""
         values: dict[str, Any]
         target, pages = event.alarm.target, (self.settings.public_url or "").rstrip("/")
         result = json.loads(event.body)["window"]["result_id"]
@@ -243,9 +243,9 @@ def load_alarms(db: Session, schedule_ids: Collection[str]) -> list[AlarmRow]:
 
 
 def take_event(db: Session, at: float, until: float) -> EventRow | None:
-    """Take the event that has been due longest, and hold it until a time.
+    """Claim the event that has been due longest, until a time.
 
-    It is due again if its outcome is not stored by then."""
+    The event is due again if its outcome is not stored by then."""
     due = select(EventRow).where(EventRow.state == EventState.WAITING, EventRow.due <= at)
     first = due.order_by(EventRow.due, EventRow.id).limit(1)
     row = db.scalar(first.with_for_update(of=EventRow, skip_locked=True))

@@ -12,7 +12,7 @@ from decoder_service.shell.errors import FieldError
 from decoder_service.shell.web import Posted, parsed
 from rappor_server.errors import RequestError
 
-LABELS = {  # of the fields of forms, by their names in a specification
+LABELS = {  # the labels of form fields, by their names in a specification
     "metric": "Metric", "source": "Metric", "aggregates": "Aggregates", "first": "From day",
     "last": "To day", "candidates": "Which values to look for", "list": "List",
     "numbers": "Range of numbers", "dates": "Range of days", "weights": "Weights",
@@ -30,7 +30,7 @@ _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
 
 def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
-    """Build a job specification from a submitted form. Raises RequestError.
+    """Build a job specification from a submitted form. Raises RequestError if invalid.
 
     Args:
         operation: The operation of the job.
@@ -78,7 +78,7 @@ def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def parsed_in_labels(model: type[Known], values: dict[str, Any]) -> Known:
-    """Validate a form. Raises RequestError with the labels of the form."""
+    """Validate a form. Raises RequestError, with the form's labels, if it is invalid."""
     try:
         return parsed(model, values)
     except RequestError as error:
@@ -86,7 +86,7 @@ def parsed_in_labels(model: type[Known], values: dict[str, Any]) -> Known:
 
 
 def in_labels(error: RequestError) -> RequestError:
-    """Return an error with the labels of a form: a FieldError if it concerns one field."""
+    """Convert an error to a form's labels, and to a FieldError if it concerns a single field."""
     name, colon, message = str(error).partition(": ")
     field = next((part for part in reversed(name.split(".")) if part in LABELS), "")
     if not colon or not field:
@@ -113,7 +113,7 @@ def candidates_of_form(form: Posted) -> dict[str, Any]:
 
 
 def list_of_form(form: Posted, name: str) -> dict[str, str] | None:
-    """Return the list that a field names, by `id` or `id:version`; None without one."""
+    """Return the list that a field names, by `id` or `id:version`; None if it is empty."""
     listed, _, version = form.text(name).partition(":")
     if not listed:
         return None
@@ -125,7 +125,7 @@ def _given(form: Posted, *names: str) -> dict[str, Any]:
 
 
 def share_of_percent(form: Posted, field: str, label: str, unit: str = "per cent") -> str:
-    """Convert a field in percent to a share. Raises FieldError, which names the label."""
+    """Convert a field from percent to a fraction. Raises FieldError, with its label, if invalid."""
     typed = form.text(field)
     try:
         share = Decimal(typed.removesuffix("%").strip().replace(",", ".")) / 100

@@ -1,4 +1,4 @@
-"""Pages of jobs: start one with a form, watch it, cancel it."""
+"""Pages for jobs: start a job with a form, watch it, cancel it."""
 
 import json
 from dataclasses import dataclass
@@ -128,7 +128,7 @@ def one(visit: Visit, job_id: str) -> Response:
 
 
 def said(spec: str, *names: str) -> str:
-    """Return a specification, given as JSON, or parts of it, without defaults, in readable form."""
+    """Format a JSON specification, or parts of it, for people, without defaults."""
     job = JobSpec.model_validate_json(spec)
     options = job.options.model_dump(mode="json", exclude_none=True)
     parts = {"operation": job.operation, **job.model_dump(mode="json", exclude_defaults=True)}
@@ -144,7 +144,7 @@ def percent_done(row: JobRow) -> int | None:
 def _form(visit: Visit, task: Asked, texts: Posted, error: ServiceError | None = None) -> Response:
     service, metric = visit.service, texts.text("metric")
     entry, aggregates = known_metric(visit, metric), service.aggregates.all(visit.person)
-    # The possible operations of the metric, or of any; kinds with the same decoder are merged.
+    # The possible operations for the metric, or for any metric; kinds with one decoder are merged.
     alike = {id(decoder_of(name)): name for name in reversed(DECODERS)}
     kinds = [task.kind] if entry else reversed(alike.values())
     return visit.render_form(
@@ -166,7 +166,7 @@ def _form(visit: Visit, task: Asked, texts: Posted, error: ServiceError | None =
             aggregate
             for aggregate in aggregates
             if (aggregate.kind or "string") in DECODERS
-            and decoder_of(aggregate.kind or "string") is task.decoder  # and so one form
+            and decoder_of(aggregate.kind or "string") is task.decoder  # and therefore one form
             and (not metric or aggregate.metric.partition("/")[0] == metric.partition("/")[0])
         ],
         metrics=sorted({m["name"].partition("/")[0] for m in service.metrics.latest()[0]}),
@@ -185,7 +185,7 @@ def _workers(visit: Visit) -> bool:
 
 @api.post("", operation_id="submitJob", status_code=202)
 def submit(service: Service, person: Me, body: JobSpec) -> dict[str, Any]:
-    """Queue a job. If you have an equal one that is queued or running, it is returned."""
+    """Queue a job, or return your equal job if one is queued or running."""
     return shown_job(service.jobs.submit(person, body))
 
 
@@ -206,7 +206,7 @@ def get_job(service: Service, person: Me, job_id: str) -> dict[str, Any]:
 
 @api.post("/{job_id}/cancel", operation_id="cancelJob")
 def cancel(service: Service, person: Me, job_id: str) -> dict[str, Any]:
-    """Request the end of a job; one that has ended does not change."""
+    """Request the end of a job; a job that has ended does not change."""
     return shown_job(service.jobs.cancel(person, job_id))
 
 

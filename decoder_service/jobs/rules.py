@@ -1,7 +1,7 @@
-"""Operations of people on jobs, and the statements by which workers take and end them.
+"""Operations that people perform on jobs, and statements with which workers claim and end jobs.
 
 A held job has a token, an attempt and a lease. Every change names token and attempt, so that a late
-worker cannot change a job that another one took. Leases use the clock of the database."""
+worker cannot change a job that another worker has claimed. Leases use the clock of the database."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from decoder_service.shell.models import (
 from rappor_server.database import check_commits
 from rappor_server.errors import NotFoundError, RequestError
 
-_MIN_STEP = 1e-6  # seconds from one start to the next
+_MIN_STEP = 1e-6  # the minimum seconds between two starts
 _HOLDS = {
     ListKind.CANDIDATES: "it holds values without weights: name it under candidates",
     ListKind.WEIGHTS: "it holds weights: name it under weights, and as candidates a list of values",
@@ -63,14 +63,14 @@ LISTS = {  # members of a specification that name a list, and the list's kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs(Resources[JobRow]):
-    """Operations of people on jobs. Each checks the person's role and shows only visible jobs."""
+    """Operations on jobs, each of which checks the person's role and shows only visible jobs."""
 
     model = JobRow
     visible = own_rows(JobRow.owner)
     order = (JobRow.created.desc(), JobRow.id)
 
     def submit(self, person: Person, spec: JobSpec) -> JobRow:
-        """Queue a job. If the same person has an equal live one, that one is returned.
+        """Queue a job, or return the same person's equal job if one is live.
 
         Args:
             person: The owner.
@@ -115,7 +115,7 @@ class Jobs(Resources[JobRow]):
         return self.one(db, person, row.id)
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
-        """End a queued job at once or a running one soon; leave ended ones. Raises as `get`."""
+        """End a queued job now or a running job soon; leave ended jobs. Raises as `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self.one(db, person, job_id)
@@ -126,8 +126,8 @@ class Jobs(Resources[JobRow]):
     def resolve(self, db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
         """Return the specification with list versions (the latest by default) and their digests.
 
-        Raises NotFoundError or UnavailableError for anything that this person cannot use, and
-        RequestError for a list of another kind."""
+        Raises NotFoundError or UnavailableError if this person cannot use a list or aggregate, and
+        RequestError if a list has a different kind."""
         for source in spec.sources:
             if source.collector is not None and self.settings.collector is None:
                 raise UnavailableError("no collector is set up here; an operator sets `collector`")
@@ -157,7 +157,7 @@ class ResolvedSpec:
     """A specification whose lists have version numbers."""
 
     spec: JobSpec
-    sha256: Mapping[str, str]  # Of the lists' contents, by member
+    sha256: Mapping[str, str]  # The digests of the lists' contents, by member
 
     @property
     def digests(self) -> tuple[str | None, ...]:
@@ -183,13 +183,13 @@ class Hold:
         )
 
     def change(self, db: Session, *states: JobState, **values: Any) -> bool:
-        """Change the job; return False if the claim is over, or the job is in another state."""
+        """Change the job; return False if the claim is over or the job is in a different state."""
         where = self.where() & JobRow.state.in_(states)
         return changed(db, update(JobRow).where(where).values(values)) == 1
 
 
 def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
-    """Take the next job: from the owner with the fewest held jobs who has waited longest.
+    """Claim the next job, from the owner with the fewest running jobs who has waited longest.
 
     A job is skipped if its specification is already being computed: its result will exist.
 
@@ -202,7 +202,7 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
     Returns:
         The hold; None if there is no job.
     """
-    # two concurrent claims could take two jobs with the same specification
+    # otherwise two concurrent claims could take jobs with the same specification
     check_commits(db.connection(), f"pg_advisory_xact_lock({CLAIM_LOCK})")
     job_id = db.execute(_next()).scalar()
     if job_id is None:
@@ -218,7 +218,7 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
         "worker": worker,
         "token": token,
         "lease": at + lease,
-        "started": max(at, latest + _MIN_STEP),  # orders the owners, even if the clock goes back
+        "started": max(at, latest + _MIN_STEP),  # orders the owners even if the clock goes back
     }
     queued = (JobRow.id == job_id) & (JobRow.state == JobState.QUEUED)
     if changed(db, update(JobRow).where(queued).values(values)) != 1:
@@ -228,7 +228,7 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
 
 
 def _next() -> Any:
-    """Return a query for the id of the job to take, which locks it."""
+    """Return a query for the id of the job to claim, which locks it."""
     other = aliased(JobRow)
     num_held = (
         select(func.count())
@@ -279,7 +279,7 @@ def save_progress(db: Session, hold: Hold, stage: str, done: int, total: int) ->
 def end(
     db: Session, hold: Hold, state: JobState, reason: str = "", result: str | None = None
 ) -> bool:
-    """End a job; return False, without a change, if it is not held or in another state.
+    """End a job; return False, without a change, if it is not held or is in a different state.
 
     A cancelled job must have been cancelling; for any other end it must have been running."""
     before = JobState.CANCELLING if state is JobState.CANCELLED else JobState.RUNNING
@@ -292,13 +292,13 @@ def _storable(text: str) -> str:
 
 
 def give_back(db: Session, hold: Hold) -> bool:
-    """Queue a job again without counting the attempt, since its worker shuts down."""
+    """Queue a job again without counting the attempt, because its worker is shutting down."""
     values = {"state": JobState.QUEUED, "attempt": JobRow.attempt - 1}
     return hold.change(db, JobState.RUNNING, **values, stage="", token=None, lease=None)
 
 
 def cancel_job(db: Session, job_id: str, at: float) -> JobState | None:
-    """Cancel a job: a queued one ends at once, a running one becomes `cancelling`.
+    """Cancel a job: a queued job ends immediately, a running job becomes `cancelling`.
 
     Returns the new state; None for a job that has ended."""
     queued = update(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.QUEUED)
@@ -325,7 +325,7 @@ def free(
     Args:
         db: A writing transaction.
         which: The condition for the jobs.
-        lost: The reason for jobs without an attempt left.
+        lost: The reason for jobs that have no attempt left.
         cancelled: The reason for jobs that were cancelling.
     """
     freed: dict[str, Any] = {"token": None, "lease": None}
@@ -343,7 +343,7 @@ def free(
 
 
 def see_worker(db: Session, row: WorkerRow, seconds: float) -> None:
-    """Store a sign of life, and delete the workers that were not seen for this many seconds."""
+    """Store a worker's heartbeat, and delete workers without one for this many seconds."""
     at = now(db)
     if not changed(db, update(WorkerRow).where(WorkerRow.id == row.id).values(seen=at)):
         save(db, replace(row, started=at, seen=at))
@@ -351,5 +351,5 @@ def see_worker(db: Session, row: WorkerRow, seconds: float) -> None:
 
 
 def live_workers(db: Session, seconds: float) -> list[WorkerRow]:
-    """Return the workers that gave a sign of life within the last `seconds`."""
+    """Return the workers with a heartbeat within the last `seconds`."""
     return list(db.scalars(select(WorkerRow).where(WorkerRow.seen >= now(db) - seconds)))

@@ -37,8 +37,8 @@ from rappor_core.wire.report import MAX_METRIC_BYTES
 MAX_AGGREGATES = 1000
 MAX_ENTRIES = 10_000
 LARGEST = 10**15
-MAX_POLICY = 64 << 10  # characters of a release.toml
-MAX_RESULTS = 100  # in a release
+MAX_POLICY = 64 << 10  # the maximum number of characters in a release.toml
+MAX_RESULTS = 100  # the maximum number in a release
 
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -72,7 +72,7 @@ class StrictModel(BaseModel):
 
 
 class WindowSpec(StrictModel):
-    """Closed days of a metric from the collector; without days, all that it serves."""
+    """Closed days of a metric from the collector; if no days are given, all served days."""
 
     metric: MetricName
     first: date | None = None
@@ -93,14 +93,14 @@ class CountSource(StrictModel):
 
 
 class CandidateSpec(StrictModel):
-    """The values to look for: a list, numbers or dates, or else the metric's own values."""
+    """The values to look for: a list, numbers or dates; by default, the metric's own values."""
 
     list: Id | None = None  # The id of a list
-    # Of the list; the latest by default
+    # The version of the list; the latest by default
     version: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     # First, last, and optionally a step
     numbers: Annotated[tuple[WholeNumber, ...], Field(min_length=2, max_length=3)] | None = None
-    dates: tuple[date, date] | None = None  # First and last
+    dates: tuple[date, date] | None = None  # The first and last day
 
     @model_validator(mode="after")
     def _one(self) -> CandidateSpec:
@@ -119,7 +119,7 @@ class ListSpec(StrictModel):
 
 
 class Choices(StrictModel):
-    """Options of a decoding; see `decoder.options.DecodeOptions`.
+    """The options for a decoding; see `decoder.options.DecodeOptions`.
 
     A kind of metric rejects options that it does not use."""
 
@@ -140,15 +140,15 @@ class Choices(StrictModel):
 
 
 class MapChoices(StrictModel):
-    """Options of a location map; see `decoder.options.MapOptions`."""
+    """The options for a location map; see `decoder.options.MapOptions`."""
 
     method: MapMethod = DEFAULT_MAP_METHOD
     slots: Annotated[tuple[MetricName, ...], Field(max_length=1000)] = ()
-    split: SplitName = SplitName.WHOLE  # Of a collector's days
+    split: SplitName = SplitName.WHOLE  # How a collector's days are divided
 
 
 class FlowChoices(StrictModel):
-    """Options of the flows to show; see `decoder.options.FlowOptions`."""
+    """The options for showing flows; see `decoder.options.FlowOptions`."""
 
     min_km: Annotated[float, Field(ge=0, le=50_000, allow_inf_nan=False)] = DEFAULT_MIN_KM
     top: Annotated[int, Field(ge=0, le=MAX_ENTRIES)] = DEFAULT_TOP
@@ -161,7 +161,7 @@ class JobSpec(StrictModel):
     (location), crowd (discover), or flows and known (flow)."""
 
     operation: Operation = "decode"
-    source: CountSource  # The counts; in a comparison, of the later window
+    source: CountSource  # The counts; in a comparison, the counts of the later window
     before: CountSource | None = None  # The earlier window of a comparison
     candidates: CandidateSpec = CandidateSpec()
     weights: ListSpec | None = None  # How to divide the level among the candidates
@@ -175,7 +175,7 @@ class JobSpec(StrictModel):
 
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:
-        """Reject members that would be ignored for any kind of metric."""
+        """Reject members that every metric kind would ignore."""
         if (self.before is not None) != (self.operation == "compare"):
             raise ValueError("before: of a comparison, and of no other operation")
         if self.each is not Each.DAY and self.operation != "series":
@@ -196,7 +196,7 @@ class ReleaseSource(StrictModel):
     """A result whose tables are to be published."""
 
     result: Id
-    # The filters of its reports
+    # The filters that select its reports
     strata: Annotated[dict[StratumText, StratumText], Field(max_length=20)] = {}
 
 

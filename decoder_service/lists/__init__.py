@@ -1,1 +1,1 @@
-"""Lists of candidates and weights, by name and version."""
+"""Lists of candidates and weights, with names and versions."""

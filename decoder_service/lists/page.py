@@ -1,4 +1,4 @@
-"""Pages and routes of lists (upload, versions, share), and of uploaded counts."""
+"""Pages and routes for lists (upload, versions, share) and uploaded counts."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -120,9 +120,9 @@ async def create_list(
 ) -> dict[str, Any]:
     """Store a list: the body is a file with one value per line, or a CSV.
 
-    Kind weights is a CSV of `value,weight`; a line without a value weighs all others. Kind flows is
-    a CSV of `origin,destination,count`, a known matrix. Kind areas is a GeoJSON FeatureCollection
-    of polygons, whose names are in the property `column`, "name" by default."""
+    Kind weights is a CSV of `value,weight`; a line without a value gives the weight of all others.
+    Kind flows is a CSV of `origin,destination,count`, a known matrix. Kind areas is a GeoJSON
+    FeatureCollection of polygons, whose names are in the property `column`, "name" by default."""
     content = await request.body()
     row = await run_in_threadpool(service.lists.create, person, asked, content)
     return shown_list(row)
@@ -143,10 +143,10 @@ def get_content(
     version: Number | None = None,
     exact: bool = False,
 ) -> Response:
-    """Return the values of a version, one per line, the latest by default.
+    """Return the values in a version (the latest by default), one per line.
 
-    Weights are a CSV of `value,weight`, known flows one of `origin,destination,count`, without
-    spreadsheet formulas, or unchanged if `exact`. Areas are GeoJSON."""
+    Weights are a CSV of `value,weight`, known flows a CSV of `origin,destination,count`. Formulas
+    are removed unless `exact`. Areas are GeoJSON."""
     row = service.lists.get(person, list_id)
     number = row.version(version).number
     content = service.lists.content(person, list_id, number)
@@ -165,7 +165,7 @@ def get_content(
 async def add_version(
     request: Request, person: Me, list_id: str, suffix: Suffix = "txt", column: Text | None = None
 ) -> dict[str, Any]:
-    """Store a new version of your list; the same content creates no new one."""
+    """Store a new version of your list; the same content does not create a new version."""
     add, content = service_of(request).lists.add_version, await request.body()
     row = await run_in_threadpool(add, person, list_id, content, suffix=suffix, column=column)
     return shown(row, VERSION)

@@ -1,4 +1,4 @@
-"""Lists of candidates, weights, known flows and areas: named, versioned, stored by content.
+"""Lists of candidates, weights, known flows and areas, which are named and versioned.
 
 Their content is read, validated and stored in a canonical form."""
 
@@ -71,7 +71,7 @@ class ListFile:
     stem: str
     suffix: str
     media_type: str
-    columns: int = 0  # Of a CSV; 0 for other formats
+    columns: int = 0  # The number of columns of a CSV; 0 for other formats
 
 
 FILES = {
@@ -85,11 +85,10 @@ FILES = {
 def content_of(
     content: bytes, kind: ListKind, suffix: str, column: str | None
 ) -> tuple[bytes, int]:
-    """Return the content as it is stored, and its number of distinct values.
+    """Return the content in its stored form, and its number of distinct values.
 
     Candidates are stored one per line, in order; weights as `Weights.to_csv` and known flows as
-    `flow_counts_csv`, so that another order is the same content; areas as `outlines_json`, in
-    order.
+    `flow_counts_csv`, so that the order does not matter; areas as `outlines_json`, in order.
 
     Args:
         content: The file.
@@ -142,15 +141,15 @@ class NewList(StrictModel):
     name: Name
     source: Note = ""  # Its origin, as text
     format: Literal["txt", "csv"] = "txt"  # Of candidates: txt (one value per line) or csv
-    # Of a table; for areas, the name property
+    # The column of a table; for areas, the name property
     column: Annotated[str, StringConstraints(max_length=1000)] | None = None
-    shared: bool = False  # Other analysts may see it
+    shared: bool = False  # Whether other analysts may see it
     kind: ListKind = ListKind.CANDIDATES  # Cannot be changed later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lists(Resources[ListRow]):
-    """Operations on lists. Each checks the person's role, and shows only visible lists."""
+    """Operations on lists, each of which checks the person's role and shows only visible lists."""
 
     model = ListRow
     visible = visible_lists
@@ -174,7 +173,7 @@ class Lists(Resources[ListRow]):
 
         Args:
             person: The owner.
-            spec: The name, new among the owner's lists, and the kind.
+            spec: The name, which must be new among the owner's lists, and the kind.
             content: A file of values, weights, known flows, or areas.
 
         Raises:
@@ -211,7 +210,7 @@ class Lists(Resources[ListRow]):
         suffix: str = "txt",
         column: str | None = None,
     ) -> ListVersionRow:
-        """Store a new version of an own list, of its kind; the same content creates no new one.
+        """Store a new version of one's own list, of the same kind, unless the content is unchanged.
 
         Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError."""
         require(person, Act.ANALYZE)
@@ -227,7 +226,7 @@ class Lists(Resources[ListRow]):
             return saved
 
     def share(self, person: Person, list_id: str, shared: bool) -> None:
-        """Share an own list with other analysts, or stop sharing it. Raises as `get`."""
+        """Share one's own list with other analysts, or stop sharing it. Raises as `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self._own(db, person, list_id).visibility = SHARED if shared else PRIVATE
@@ -276,7 +275,7 @@ def load_content(db: Session, sha: str) -> bytes | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregates(Resources[Any]):
-    """Operations on uploaded aggregates, identified by digest. Each checks the person's role."""
+    """Operations on uploaded aggregates (by digest), each of which checks the person's role."""
 
     model = AggregateRow
     visible = visible_aggregates
@@ -307,8 +306,8 @@ def save_aggregate(db: Session, row: AggregateRow, person: str) -> None:
 def delete_unused_aggregates(db: Session, before: float) -> int:
     """Delete old aggregates that no result and no live job uses; return their number.
 
-    They are from before the given time. On SQLite the transaction blocks other submissions; on
-    PostgreSQL a job that is queued at the same time fails with a reason."""
+    Only aggregates from before the given time are deleted. On SQLite, the transaction blocks other
+    submissions; on PostgreSQL, a job that is queued at the same time fails with a reason."""
     unused = set(db.scalars(select(AggregateRow.sha256).where(AggregateRow.created < before)))
     if not unused:
         return 0
@@ -331,7 +330,7 @@ def described(content: bytes | str, at: float) -> AggregateRow:
     Raises AggregateError, WireFormatError."""
     try:
         aggregate = Aggregate.from_json(content)
-    except (ParameterError, MetricsFileError) as error:  # in its parameters or its definition
+    except (ParameterError, MetricsFileError) as error:  # an error in its parameters or definition
         raise AggregateError(str(error)) from error
     text = aggregate.to_json().encode()
     return AggregateRow(

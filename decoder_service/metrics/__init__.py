@@ -1,1 +1,1 @@
-"""The metrics that the collector declares, and the results of each."""
+"""The metrics that the collector declares, and the results for each metric."""

@@ -1,4 +1,4 @@
-"""Pages of metrics: the list with search and state, one metric over time, and its chart."""
+"""Pages for metrics: the list with search and state, one metric over time, and its chart."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from rappor_core.risk import rise_text
 from rappor_core.text import visible
 from rappor_server.errors import AuthenticationError, NotFoundError, RequestError
 
-RANGES = ("7", "14", "30", "90")  # days up to the last
-FIRST_LINES = 3  # lines drawn if the URL names no value
-OFFERED = 12  # values with a checkbox; others are typed
-MAX_LISTED = 500  # values offered for autocompletion
+RANGES = ("7", "14", "30", "90")  # the number of days up to the last day
+FIRST_LINES = 3  # the number of lines drawn if the URL names no value
+OFFERED = 12  # the number of values with a checkbox; other values are typed
+MAX_LISTED = 500  # the maximum number of values for autocompletion
 pages = page_router()
 
 
@@ -59,7 +59,7 @@ class ChartQuery(BaseModel):
 
     @property
     def values(self) -> list[str]:
-        """The requested values, each once."""
+        """The requested values, without duplicates."""
         return list(dict.fromkeys(text for text in (*self.value, self.more.strip()) if text))
 
     def of(self, content: Mapping[str, Any]) -> ChartQuery:
@@ -86,9 +86,9 @@ Asked = Annotated[ChartQuery, Query()]
 def chart_of(visit: Visit, row: ResultRow | None, choice: ChartQuery) -> dict[str, Any] | None:
     """Return the template variables of a series' chart; None if there is nothing to draw.
 
-    `phone` is the chart for a narrow page; `offered` values have a checkbox, `names` are completed,
-    `unknown` ones are in the URL but not in the series; `rows` are name, positions in both drawings
-    and shares of each window."""
+    `phone` is the chart for a narrow page; `offered` values have a checkbox, `names` are
+    autocompleted, `unknown` values are in the URL but not in the series; `rows` are name, positions
+    in both drawings and shares of each window."""
     if row is None:
         return None
     content = _content(visit, row)
@@ -207,7 +207,7 @@ def one(visit: Visit, name: str, asked: Asked) -> Response:
         for params_id in dict.fromkeys([*(v.params_id for v in views if v.results or v.listed),
                                         *(row.params_id for row in results)])
     ]  # fmt: skip
-    if any("/" in view.name for view in views):  # of slots and levels, show those with results
+    if any("/" in view.name for view in views):  # for slots and levels, show those with results
         versions = [version for version in versions if version["results"]] or versions[:1]
     series = next((row for row in results if row.operation == "series"), None)
     return visit.render(
@@ -253,7 +253,7 @@ def _metric(
 @pages.get("/dictionary")
 @without_key
 def public_dictionary(request: Request) -> Response:
-    """Show the public page of what is collected now."""
+    """Show the public page on the current data collection."""
     service, person = service_of(request), None
     with suppress(AuthenticationError):
         person = current_person(request)

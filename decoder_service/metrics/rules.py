@@ -29,8 +29,8 @@ NO_COLLECTOR = (
 )
 _DEFECT = "the collector could not be asked; an operator finds the reason in the log"
 
-_MAX_NAMED = 20  # metrics in a message
-_YEARS = range(1970, 9000)  # of days, so that a month can be added
+_MAX_NAMED = 20  # the maximum number of metrics in a message
+_YEARS = range(1970, 9000)  # valid years, so that a month can be added
 
 Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
 
@@ -62,7 +62,7 @@ class _Waiting(_Strict):
 
 
 class _Listed(_Strict):
-    """A version of a metric, with the properties that pages show."""
+    """A metric version, with the properties that pages show."""
 
     name: str
     params_id: Word
@@ -80,13 +80,13 @@ class MetricView:
 
     name: str
     params_id: str
-    listed: dict[str, Any]  # The collector's entry; empty if it has none
+    listed: dict[str, Any]  # The collector's entry; empty if there is none
     results: int  # Number of results that the reader may see
     latest_day: str | None  # The last day of these results
 
 
 class Metrics:
-    """The metrics that the collector last listed, so that a hanging collector blocks no page."""
+    """The collector's last list of metrics, so that a hanging collector does not block pages."""
 
     def __init__(self, database: ServiceDatabase, ask: Ask | None) -> None:
         self._database = database
@@ -110,7 +110,7 @@ class Metrics:
     def all(self, person: Person) -> tuple[list[MetricView], str]:
         """Return every version of every metric by name, and a problem with the collector, or "".
 
-        The problem is why the collector's part may be missing or old. Raises RoleError."""
+        The problem states why the collector's data may be missing or outdated. Raises RoleError."""
         require(person, Act.READ)
         listed, problem = self.latest()
         by_key = {(row["name"], row["params_id"]): row for row in listed}
@@ -124,14 +124,14 @@ class Metrics:
     def public(self) -> tuple[list[dict[str, Any]], str]:
         """Return the definitions of all current metrics for everyone, and why some may be missing.
 
-        The second text is "" without a problem, and never contains the collector's address."""
+        The second text is "" if there is no problem, and never contains the collector's address."""
         listed, problem = self.latest()
         why = "the collector does not answer now, so this may be old or not all" if problem else ""
         current = [row["definition"] for row in listed if row["state"] == "current"]
         return current, why if self._ask else NO_COLLECTOR
 
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
-        """Return by name and params_id the number of visible results, and their last day."""
+        """Return the number of visible results and their last day, by name and params_id."""
         columns = (ResultRow.metric, ResultRow.params_id)
         statement = (
             select(*columns, func.count(), func.max(ResultRow.last_day))
@@ -175,7 +175,7 @@ def has_own_values(definition: Mapping[str, Any]) -> bool:
 
 
 def unknown_metric(name: str, others: list[str]) -> str:
-    """Return a sentence that the collector has no such metric, with the names that it has."""
+    """Return a sentence that the collector has no such metric, with the names of its metrics."""
     named = ", ".join(ascii(other) for other in others[:_MAX_NAMED]) or "none yet"
     more = f" and {len(others) - _MAX_NAMED} more" if len(others) > _MAX_NAMED else ""
     return (
@@ -206,7 +206,7 @@ class RemoteCollector:
     """A collector over HTTP. Every method raises RemoteError."""
 
     url: str
-    key: str  # Of scope aggregate
+    key: str  # A key of scope aggregate
 
     def metrics(self) -> list[dict[str, Any]]:
         """List every version of every metric, with the served days."""

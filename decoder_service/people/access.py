@@ -2,7 +2,7 @@
 
 A key is `rd_` + role + `_` + 16 hexadecimal digits (its id) + `_` + 43 characters of secret. The
 secret has 256 random bits, so its plain SHA-256 cannot be reversed by search. The same is true for
-the token of a session."""
+session tokens."""
 
 import json
 import re
@@ -42,10 +42,10 @@ from rappor_server.errors import AuthenticationError, NotFoundError, RequestErro
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
 COMMAND_LINE = Person("", "command-line", Role.ADMIN)
-SERVICE = Person(SERVICE_ID, "decoder-service", Role.ADMIN)  # without a key
+SERVICE = Person(SERVICE_ID, "decoder-service", Role.ADMIN)  # has no key
 _RESERVED = (COMMAND_LINE.name, SERVICE.name)
 MAX_NAME = 200
-MAX_SESSIONS = 20  # per person; the oldest one ends
+MAX_SESSIONS = 20  # per person; beyond it, the oldest session ends
 _KEY = re.compile(rf"rd_({'|'.join(Role)})_([0-9a-f]{{16}})_([A-Za-z0-9_-]{{43}})", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _UNKNOWN = (
@@ -92,7 +92,7 @@ class Access(Operations):
     def sign_in(self, key: str) -> str:
         """Create a session for the person of a key; return the token for the browser's cookie.
 
-        Raises AuthenticationError."""
+        Raises AuthenticationError if the key is invalid."""
         person = self.person_of_key(key)
         with self.database.writing() as db:
             return self._session(db, person, {})
@@ -175,9 +175,9 @@ class Access(Operations):
             self.note(db, person, "sign-out")
 
     def create_key(self, person: Person, name: str, role: Role, label: str = "") -> NewKey:
-        """Create a key for a person, who is created with the first one.
+        """Create a key for a person, who is created with the first key.
 
-        The key's text is returned here and never again. Raises RoleError, RequestError."""
+        The key's text is returned only here. Raises RoleError, RequestError."""
         require(person, Act.ADMINISTER)
         for what, text in (("name", name), ("label", label)):
             if len(text) > MAX_NAME or not text.isprintable() or text != text.strip():
@@ -210,7 +210,7 @@ class Access(Operations):
             return list(db.scalars(people.order_by(PersonRow.name)))
 
     def keep_out(self, person: Person, person_id: str, out: bool) -> None:
-        """Lock a person of the provider out and end their sessions, or let them in again.
+        """Block a person from the provider and end their sessions, or unblock the person.
 
         Their keys stay valid: revoke them separately. Raises RoleError, NotFoundError."""
         require(person, Act.ADMINISTER)
@@ -277,13 +277,13 @@ class Access(Operations):
             return usage_of(db, self.settings, person)
 
     def read_audit(self, person: Person, limit: int = 100) -> list[AuditRow]:
-        """Return the latest acts, newest first. Raises RoleError."""
+        """Return the latest actions, newest first. Raises RoleError."""
         require(person, Act.ADMINISTER)
         with self.database.reading() as db:
             return list(db.scalars(select(AuditRow).order_by(AuditRow.id.desc()).limit(limit)))
 
     def note(self, db: Session, person: Person, act: str, **detail: Any) -> None:
-        """Append an entry to the audit log, in the transaction of the act."""
+        """Append an entry to the audit log, in the action's transaction."""
         text = json.dumps(detail, sort_keys=True)
         save(
             db,
@@ -293,7 +293,7 @@ class Access(Operations):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedOperations(Operations):
-    """Operations of people that are recorded in the audit log."""
+    """Operations that are recorded in the audit log."""
 
     access: Access
 
@@ -303,12 +303,12 @@ Row = TypeVar("Row", bound=Identified)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources(AuditedOperations, Generic[Row]):
-    """Operations on the rows of a table, of which each person sees some."""
+    """Operations on the rows of a table, of which each person may see a subset."""
 
-    model: ClassVar[type[Any]]  # Of the table
+    model: ClassVar[type[Any]]  # The table's class
     visible: ClassVar[Callable[[Person], ColumnElement[bool]]]  # The rows that a person may see
-    act: ClassVar[Act] = Act.ANALYZE  # The act that a role must allow
-    order: ClassVar[tuple[Any, ...]]  # In which rows are listed
+    act: ClassVar[Act] = Act.ANALYZE  # The action that a role must allow
+    order: ClassVar[tuple[Any, ...]]  # The order in which rows are listed
 
     def all(
         self,
@@ -317,7 +317,7 @@ class Resources(AuditedOperations, Generic[Row]):
         limit: int | None = 1000,
         offset: int = 0,
     ) -> list[Row]:
-        """Return the rows that a person may see and that match conditions. Raises RoleError."""
+        """Return the rows that match conditions and that a person may see. Raises RoleError."""
         require(person, self.act)
         statement = select(self.model).where(type(self).visible(person), *which)
         with self.database.reading() as db:
@@ -330,7 +330,7 @@ class Resources(AuditedOperations, Generic[Row]):
             return self.one(db, person, row_id)
 
     def one(self, db: Session, person: Person, row_id: str) -> Row:
-        """Return a visible row in the caller's transaction, without a check of the role.
+        """Return a visible row in the caller's transaction, without checking the role.
 
         Raises NotFoundError."""
         row: Row = visible_row(db, self.model, type(self).visible(person), row_id)
@@ -352,5 +352,5 @@ def end_old_sessions(db: Session, at: float) -> int:
 
 
 def shown_key(row: KeyRow) -> dict[str, Any]:
-    """Return the public properties of a key, for a list of keys."""
+    """Return the public properties of a key, as a list of keys shows them."""
     return shown(row, "key_id role label created revoked") | {"name": row.person.name}

@@ -1,4 +1,4 @@
-"""Sign-in through an OpenID Connect provider (Authlib), or by the header of a trusted proxy.
+"""Sign-in through an OpenID Connect provider (Authlib) or a trusted proxy's header.
 
 Authlib makes the requests (code flow with PKCE, state and nonce) and reads the ID token. Nothing is
 stored until a sign-in has succeeded: the state of the flow is in a signed cookie of the browser."""
@@ -27,16 +27,16 @@ from rappor_core.failures import failure_reason
 from rappor_server.errors import AuthenticationError
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", AuthlibDeprecationWarning)  # of httpx, for its successor
+    warnings.simplefilter("ignore", AuthlibDeprecationWarning)  # about httpx, for its successor
     from authlib.integrations.starlette_client import StarletteIntegration, StarletteOAuth2App
 
 BACK = "/sign-in/provider/back"  # the path to which a provider redirects browsers
 PROXY = "proxy"  # the issuer of people named by a trusted proxy
-PENDING_SECONDS = 600  # for a person to sign in at the provider
-_KEEP_SECONDS = 3600.0  # for which a provider's metadata is cached
-_LEEWAY = 60  # seconds between two clocks
+PENDING_SECONDS = 600  # the time limit to sign in at the provider
+_KEEP_SECONDS = 3600.0  # the time for which a provider's metadata is cached
+_LEEWAY = 60  # the tolerated difference of two clocks, in seconds
 _TIMEOUT = 5.0
-_MAX_TABS = 5  # that sign in at the same time; a cookie has 4 KiB
+_MAX_TABS = 5  # the maximum number of tabs that sign in concurrently; a cookie has 4 KiB
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
                "EdDSA", "Ed25519")  # fmt: skip  # none with a shared secret, and not "none"
@@ -47,7 +47,7 @@ _NAMES = ("preferred_username", "email", "name")
 
 
 class _TabStates(StarletteIntegration):  # type: ignore[misc]
-    """Sign-in states of each browser tab; Authlib stores only the latest."""
+    """The sign-in states of several browser tabs, because Authlib stores only the latest state."""
 
     expires_in = PENDING_SECONDS
 
@@ -60,7 +60,7 @@ class _TabStates(StarletteIntegration):  # type: ignore[misc]
         session[f"_state_{self.name}_{state}"] = {"data": content, "exp": exp}
 
     async def get_state_data(self, session: dict[str, Any], state: str) -> Any:
-        self._clear_session_state(session)  # of tabs that took too long
+        self._clear_session_state(session)  # removes the states of tabs that took too long
         return await super().get_state_data(session, state)
 
 
@@ -84,7 +84,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
                 "scope": settings.oidc_scopes,
                 "code_challenge_method": "S256",
                 "timeout": _TIMEOUT,
-                "verify": ssl.create_default_context(),  # once: making one takes long
+                "verify": ssl.create_default_context(),  # created once, because that is slow
             },
         )
 
@@ -122,7 +122,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
             )
             if "userinfo" not in token:
                 raise AuthenticationError(_FAILED.format("it has no ID token"))
-            claims = token["userinfo"]  # of the ID token
+            claims = token["userinfo"]  # the claims in the ID token
             lists_groups = _at(claims, self.settings.oidc_role_claim) is not None
             if not lists_groups and "userinfo_endpoint" in self.server_metadata:
                 answer = await self.userinfo(token=token)
@@ -133,7 +133,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         return person, str(pending["there"])
 
     async def leave_url(self, back: str) -> str | None:
-        """Return the provider's sign-out page; None if it has none."""
+        """Return the URL of the provider's sign-out page, or None."""
         try:
             with self._errors():
                 end = (await self.load_server_metadata()).get("end_session_endpoint")
@@ -187,7 +187,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
 
 
 def _basic(client: Any, _method: str, url: str, headers: Any, body: Any) -> tuple[str, Any, Any]:
-    """Authenticate as in RFC 6749, 2.3.1, with name and secret encoded as in a form."""
+    """Authenticate as in RFC 6749, 2.3.1, with a form-encoded name and secret."""
     text = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
     headers["Authorization"] = f"Basic {b64encode(text.encode()).decode()}"
     return url, headers, body
@@ -207,7 +207,7 @@ def _named(error: Exception) -> str:
 
 
 def claimed(claims: Mapping[str, Any], settings: ServiceSettings, claim: str) -> Claimed:
-    """Return the person and role of claims from a provider or a trusted proxy.
+    """Return the person and role in claims from a provider or a trusted proxy.
 
     Args:
         claims: The claims by name.
@@ -236,9 +236,9 @@ def claimed(claims: Mapping[str, Any], settings: ServiceSettings, claim: str) ->
 
 
 def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | None:
-    """Return the person whom a trusted proxy names in its header; None without one.
+    """Return the person whom a trusted proxy names in its header; None if there is no header.
 
-    Raises AuthenticationError for a repeated header, since one may be the browser's own;
+    Raises AuthenticationError if the header is repeated, because one may be the browser's own, or
     NoGroupError."""
     if settings.user_header is None or request.client is None:
         return None

@@ -1,4 +1,4 @@
-"""Pages of sign-in and sessions; for admins, of keys, identities and the audit log."""
+"""Pages for sign-in and sessions, and for admins: keys, identities and the audit log."""
 
 import json
 from typing import Annotated, Any
@@ -61,7 +61,7 @@ def home() -> Response:
 async def form(request: Request, next: str = "", left: bool = False) -> Response:
     """Show the page that asks for a key, unless a trusted proxy names the person.
 
-    `left` is whether someone just signed out here, but not of their provider or proxy."""
+    `left` means that someone has just signed out here, but not from their provider or proxy."""
     provider, leave = service_of(request).provider, None
     try:
         claimed = claimed_by_proxy(request, service_of(request).settings)
@@ -98,7 +98,7 @@ def leave(request: Request, person: Me, form: Form) -> Response:
     del form
     answer = redirect("/sign-in", left="" if person.key_id else "1")
     token = request.cookies.get(cookie_name(request))
-    if token is not None:  # also for a request with a key, since the cookie is removed
+    if token is not None:  # even for a request with a key, because the cookie is removed
         service_of(request).access.sign_out(person, token)
     set_session(request, answer, "", seconds=0)
     return answer
@@ -114,7 +114,7 @@ def _sign_in_page(request: Request, there: str, status: int = 200, **context: An
 
 
 def local_address(address: str) -> str:
-    """Return a URL path of this service, or "": links from elsewhere must not lead elsewhere."""
+    """Return a URL path on this service, or "", so that a link cannot redirect to another site."""
     plain = address.isascii() and address.isprintable() and "\\" not in address
     return address if plain and address.startswith("/") and not address.startswith("//") else ""
 
@@ -170,7 +170,7 @@ def _provider(request: Request) -> Provider:
 
 
 class NewKeySpec(StrictModel):
-    """A key of a person, who is created with the first one."""
+    """A key for a person, who is created with the first key."""
 
     name: Text
     role: Role
@@ -207,7 +207,7 @@ def list_identities(service: Service, person: Me) -> dict[str, Any]:
 
 @admin.post("/identities/{person_id}/keep-out", operation_id="keepOut")
 def keep_out(service: Service, person: Me, person_id: str, out: Flag) -> dict[str, Any]:
-    """Lock a person of the identity provider out and end their sessions, or let them in again."""
+    """Block a person from the identity provider and end their sessions, or unblock the person."""
     service.access.keep_out(person, person_id, out)
     return {"person_id": person_id, "out": out}
 
@@ -216,7 +216,7 @@ def keep_out(service: Service, person: Me, person_id: str, out: Flag) -> dict[st
 def read_audit(
     service: Service, person: Me, limit: Annotated[Limit, Query()] = 100
 ) -> dict[str, Any]:
-    """List the latest acts of people, newest first."""
+    """List users' most recent actions, newest first."""
     rows = service.access.read_audit(person, limit)
     return {
         "entries": [
@@ -263,7 +263,7 @@ def _shown(visit: Visit, key: NewKey | None = None) -> Response:
 
 @pages.get("/audit")
 def audit(visit: Visit) -> Response:
-    """Show the latest acts of people, newest first."""
+    """Show users' most recent actions, newest first."""
     rows = [
         (row, ", ".join(f"{name} {value}" for name, value in json.loads(row.detail).items()))
         for row in visit.service.access.read_audit(visit.person, MAX_AUDIT)

@@ -1,4 +1,4 @@
-"""All permissions in one place: roles for acts, SQL filters for rows, and limits.
+"""All permissions in one place: roles for actions, SQL filters for rows, and limits.
 
 A row that a person may not see is reported as missing."""
 
@@ -36,11 +36,11 @@ class Role(StrEnum):
 
     VIEWER = "viewer"  # released results and the metrics
     ANALYST = "analyst"  # also own jobs, results and lists, and shared lists
-    ADMIN = "admin"  # everything, and keys and the audit log
+    ADMIN = "admin"  # everything, including keys and the audit log
 
 
 class Act(StrEnum):
-    """The acts that need a role."""
+    """The actions that require a role."""
 
     READ = "read"  # metrics, and visible results
     ANALYZE = "analyze"  # jobs, lists, aggregates, releasing own results, proposing releases
@@ -63,7 +63,7 @@ class Person:
     id: str
     name: str
     role: Role
-    key_id: str = ""  # The key, or the one that a session was made from
+    key_id: str = ""  # The key, or the key with which a session was created
 
     @property
     def is_admin(self) -> bool:
@@ -71,12 +71,12 @@ class Person:
         return self.role is Role.ADMIN
 
     def may(self, act: Act) -> bool:
-        """Return whether the person's role allows an act."""
+        """Return whether the person's role allows an action."""
         return self.role in ALLOWED[act]
 
 
 def require(person: Person, act: Act) -> None:
-    """Raise RoleError unless the person's role allows an act."""
+    """Raise RoleError unless the person's role allows an action."""
     if not person.may(act):
         roles = " or ".join(role for role in Role if role in ALLOWED[act])
         raise RoleError(
@@ -92,12 +92,12 @@ def _for_analysts(person: Person, theirs: ColumnElement[bool]) -> ColumnElement[
 
 
 def own_rows(owner: InstrumentedAttribute[str]) -> Callable[[Person], ColumnElement[bool]]:
-    """Return a filter for the rows that a person owns; for an admin, all."""
+    """Return a filter for the rows that a person owns; for an admin, all rows."""
     return lambda person: _for_analysts(person, owner == person.id)
 
 
 def visible_results(person: Person) -> ColumnElement[bool]:
-    """Return a filter for released results, and for analysts, results of own or service jobs."""
+    """Return a filter for released results and, for analysts, results of own or service jobs."""
     jobs = _results_of(person.id, SERVICE_ID)
     return or_(ResultRow.released.is_(True), _for_analysts(person, jobs))
 
@@ -115,7 +115,7 @@ def _results_of(*people: str) -> ColumnElement[bool]:
 
 
 def visible_releases(person: Person) -> ColumnElement[bool]:
-    """Return a filter for approved releases and own proposals; for approvers, all."""
+    """Return a filter for approved releases and own proposals; for approvers, all releases."""
     proposals = _for_analysts(person, ReleaseRow.proposer == person.id)
     return or_(ReleaseRow.state == ReleaseState.APPROVED, proposals)
 
@@ -134,18 +134,18 @@ def visible_aggregates(person: Person) -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A person as identified by a provider."""
+    """A person whom a provider has identified."""
 
     subject: str  # Permanent
-    name: str  # For people; not unique
+    name: str  # For display; not unique
     role: Role
 
 
 def check_room(db: Session, settings: ServiceSettings, person: str, *, given: bool = False) -> None:
-    """Raise QuotaError if a person's results reach the limit, so that no job may start.
+    """Raise QuotaError if a person's results reach the limit, so that no new job may start.
 
     `given` is whether a result was just assigned to the person, and must fit. Until the transaction
-    ends, no other one can assign a result to that person."""
+    ends, no other transaction can assign a result to that person."""
     if given:
         owner = select(PersonRow.id).where(PersonRow.id == person)
         db.execute(owner.with_for_update(key_share=True))  # on PostgreSQL
@@ -180,9 +180,9 @@ def aggregate_bytes_of(db: Session, person: str) -> int:
 
 
 def usage_of(db: Session, settings: ServiceSettings, person: Person) -> dict[str, dict[str, int]]:
-    """Return a person's bytes and live jobs (`held`), each with its limit (`most`).
+    """Return a person's stored bytes and live jobs (`held`), each with its limit (`most`).
 
-    The bytes are of results, lists and aggregates."""
+    The bytes are for results, lists and aggregates."""
     most = settings.max_stored_bytes_of_person
     amounts = {
         "result_bytes": (result_bytes_of(db, person.id), settings.max_result_bytes_of_person),

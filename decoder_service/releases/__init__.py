@@ -1,1 +1,1 @@
-"""Releases: proposed from results, decided by a second person, then visible to all."""
+"""Releases, which are proposed from results, decided by a second person, then visible to all."""

@@ -102,10 +102,10 @@ def one(visit: Visit, release_id: str) -> Response:
 
 
 def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
-    """Return one page of the changes, the number of rows left out, and the symbols in use.
+    """Return one page of the changes, the number of omitted rows, and the symbols in use.
 
-    Rows without a number before and after are left out unless the query asks for all rows or
-    searches by name."""
+    Rows without numbers before and after are omitted unless the query requests all rows or searches
+    by name."""
     symbols = changes.symbols
     numbered = [row for row in changes.rows if {row["before"], row["after"]} - {"", *symbols}]
     table = page_of(changes.rows if query.all or query.q else numbered, "cell", query)
@@ -143,7 +143,7 @@ def list_releases(
 
 @api.post("", operation_id="proposeRelease", status_code=201)
 def propose(service: Service, person: Me, body: NewRelease) -> dict[str, Any]:
-    """Build a release from results of yours, for another person to approve."""
+    """Build a release from your results, for a second person to approve."""
     return shown_release(service.releases.propose(person, body), person)
 
 

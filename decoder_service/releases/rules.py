@@ -51,9 +51,9 @@ class ReleaseView:
     """A release as one person may see it."""
 
     row: ReleaseRow
-    review: bool  # Whether the person sees how it was made
+    review: bool  # Whether the person sees how the release was made
     files: Sequence[Any]
-    stale: bool  # Proposed, but not built on the approved releases
+    stale: bool  # Whether it is proposed, but not built on all approved releases
     sources: list[dict[str, Any]]  # The present state of its results
     proposer_holds: bool  # Whether the proposer still has access
 
@@ -134,7 +134,7 @@ class Releases(Resources[ReleaseRow]):
             return load_results(db, own_results(person) & published, limit)
 
     def propose(self, person: Person, spec: NewRelease) -> ReleaseRow:
-        """Build a release from a person's own results, for another person to approve.
+        """Build a release from a person's own results, for a second person to approve.
 
         Args:
             person: An analyst or an admin.
@@ -210,10 +210,10 @@ class Releases(Resources[ReleaseRow]):
     ) -> ReleaseRow:
         """Approve, reject or withdraw a proposed release.
 
-        A person approves or rejects another person's proposal, and withdraws only their own, whose
-        files are deleted. Raises RoleError, NotFoundError, RequestError without a reason, and
-        ConflictError if the release is already decided or another release was approved after it was
-        built."""
+        A person approves or rejects another person's proposal, and withdraws only their own
+        proposals, whose files are deleted. Raises RoleError, NotFoundError, RequestError if a
+        reason is missing, or ConflictError if the release is already decided or another release was
+        approved after it was built."""
         require(person, Act.ANALYZE if state is ReleaseState.WITHDRAWN else Act.REVIEW)
         if not reason and state is not ReleaseState.WITHDRAWN:
             raise RequestError("reason '': give a reason, for the proposer and the audit log")

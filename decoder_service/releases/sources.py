@@ -48,7 +48,7 @@ from rappor_server.errors import ConflictError, RequestError, SettingsError
 
 Files = Mapping[str, bytes]  # By name
 Source = tuple[str, Files, Mapping[str, str]]  # A result's id and files, and its reports' strata
-MAX_SOURCE_BYTES = 64 << 20  # Limit for the files of all results of a release
+MAX_SOURCE_BYTES = 64 << 20  # The size limit for the files of all results in a release
 ACTS = {
     ReleaseState.APPROVED: "approve",
     ReleaseState.REJECTED: "reject",
@@ -77,7 +77,7 @@ class ReleasePublisher:
     """The builder, comparer and signer of releases.
 
     `key` is the file of the private key that signs approved releases; None leaves them unsigned.
-    Raises SettingsError for an unusable key."""
+    Raises SettingsError if the key is unusable."""
 
     def __init__(self, key: Path | None = None) -> None:
         try:
@@ -87,11 +87,11 @@ class ReleasePublisher:
 
     @property
     def key_id(self) -> str:
-        """Return the SHA-256 (hex) of the public key that manifests name; "" without a key."""
+        """Return the SHA-256 (hex) of the public key that manifests name; "" if there is no key."""
         return "" if self._key is None else key_id(self._key.public_key())
 
     def sign(self, manifest: bytes) -> Files:
-        """Return the signature file for a manifest, or no file without a key.
+        """Return the signature file for a manifest, or no file if there is no key.
 
         `rappor release build --signing-key` writes the same file."""
         return {} if self._key is None else {SIGNATURE: sign_manifest(self._key, manifest) + b"\n"}
@@ -105,7 +105,7 @@ class ReleasePublisher:
             sources: The results, in the order of their tables.
             policy: The text of a release.toml.
             issued: The day on which windows must be sealed.
-            earlier: The files of the releases that the numbers must be consistent with, oldest
+            earlier: The files of the releases with which the numbers must be consistent, oldest
                 first.
 
         Returns:
@@ -128,8 +128,8 @@ class ReleasePublisher:
     def compare(self, old: Files | None, new: Files) -> Changes:
         """List what a release adds to, changes in or removes from an older release, or from none.
 
-        The rows of a new table are listed one by one, too, because they need approval. Raises
-        RequestError."""
+        The rows of a new table are also listed one by one, because they need approval. Raises
+        RequestError if a release is unreadable."""
         with _folder() as folder:
             releases = _read([new] if old is None else [old, new], folder)
         later = releases[-1]
@@ -209,7 +209,7 @@ def approved_before(db: Session, metrics: Sequence[str]) -> list[Files]:
     """Return the files of the approved releases that are linked to metrics, oldest first.
 
     A release is linked if it shares a metric with `metrics` or with another linked release,
-    whatever its name: published numbers stay known."""
+    regardless of its name, because published numbers stay known."""
     columns, names = release_metrics.c, set(metrics)
     while True:
         query = select(columns.release_id).where(columns.approved, columns.metric.in_(list(names)))
@@ -259,8 +259,8 @@ def stale(row: ReleaseRow) -> ConflictError:
 def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Files:
     """Return the files that an approval adds to a release, whose proposed files stay unchanged.
 
-    Raises ConflictError if a file changed since the proposal, or if the service's key is another
-    one."""
+    Raises ConflictError if a file changed since the proposal, or if the service's key has changed.
+    """
     files = RELEASE_FILES.all(db, row.id)
     digests = {item.name: item.sha256 for item in RELEASE_FILES.list(db, row.id)}
     manifest = files.get(MANIFEST, b"")
@@ -325,14 +325,14 @@ def _delete_files(db: Session, which: ColumnElement[bool]) -> int:
 
 
 def last_approved(db: Session, name: str) -> tuple[str | None, int]:
-    """Return the last approved release of a name and its number, or (None, 0)."""
+    """Return the last approved release with a name and its number, or (None, 0)."""
     which = select(ReleaseRow.id, ReleaseRow.number).where(_IS_APPROVED, ReleaseRow.name == name)
     row = db.execute(which.order_by(ReleaseRow.number.desc()).limit(1)).first()
     return (None, 0) if row is None else (row[0], row[1])
 
 
 def approved_numbers(db: Session, metrics: Iterable[str]) -> dict[str, int]:
-    """Return for each metric the number of approved releases that contain it."""
+    """Return, for each metric, the number of approved releases that contain it."""
     columns, names = release_metrics.c, list(metrics)
     statement = (
         select(columns.metric, func.max(columns.number))
@@ -344,14 +344,14 @@ def approved_numbers(db: Session, metrics: Iterable[str]) -> dict[str, int]:
 
 
 def numbers_of(db: Session, release_id: str) -> dict[str, int]:
-    """Return for each metric the number that a release would have among the approved ones."""
+    """Return, for each metric, the number that a release would have among the approved releases."""
     columns = release_metrics.c
     statement = select(columns.metric, columns.number).where(columns.release_id == release_id)
     return {str(metric): int(number) for metric, number in db.execute(statement)}
 
 
 def held_by(db: Session, person: str) -> tuple[int, int]:
-    """Return a person's number of open proposals, and the bytes of their releases not approved."""
+    """Return a person's number of open proposals, and the bytes of their unapproved releases."""
     mine = ReleaseRow.proposer == person
     proposed = select(func.count()).where(mine, ReleaseRow.state == ReleaseState.PROPOSED)
     sizes = select(func.sum(ReleaseRow.stored)).where(mine, ~_IS_APPROVED)

@@ -40,7 +40,7 @@ from decoder_service.shell.web import (
 from rappor_server.errors import NotFoundError, RequestError
 
 api = APIRouter(prefix="/v1/results", tags=["results"], route_class=GuardedRoute)
-# A stored page may run its own script in a sandbox, without access to the session or the API.
+# A stored page may run its own script in a sandbox without access to the session or the API.
 FILE_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data:"
@@ -84,7 +84,7 @@ def get_data(
 ) -> Response:
     """Return the main table of a result in a format that its kind supports.
 
-    A CSV is served as by `getResultFile`."""
+    A CSV is served in the same way as by `getResultFile`."""
     row = service.results.get(person, result_id)
     table = decoder_of(row.kind).table_of(row.operation)
     name = RESULTS if form == "json" else f"{table}.{form}"  # JSON has the whole result
@@ -113,7 +113,7 @@ def get_file(
 
 @api.post("/{result_id}/release", operation_id="releaseResult")
 def release(service: Service, person: Me, result_id: str, released: Flag) -> dict[str, Any]:
-    """Show a result of yours to every viewer, or take it back."""
+    """Show your result to every viewer, or take it back."""
     row = service.results.release(person, result_id, released)
     return shown_result(row, person)
 
@@ -191,7 +191,7 @@ def map_data(service: Service, person: Me, result_id: str) -> Response:
 
 @pages.post("/results/{result_id}/keep")
 def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
-    """Make a list of the discovered strings that a person has read and ticked."""
+    """Create a list from the discovered strings that a person has read and checked."""
     if not service.results.view(person, result_id).own:
         raise NotFoundError(f"there is no result {result_id[:40]!a} of yours")
     content = service.results.file(person, result_id, RESULTS)
@@ -216,7 +216,7 @@ add_form(
 
 
 def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVersionRow | None:
-    """Return the list version that a result was made with, or None if this person cannot see it."""
+    """Return the list version used for a result, or None if this person cannot see it."""
     choice = manifest.get("spec", {}).get(member) or {}
     if not choice.get("list"):
         return None

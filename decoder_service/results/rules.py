@@ -26,7 +26,7 @@ from decoder_service.shell.models import (
 )
 from rappor_server.errors import NotFoundError, RequestError
 
-_AT_ONCE = 500  # ids in one statement
+_AT_ONCE = 500  # the maximum number of ids in one statement
 _LEVEL = 6  # The zlib level; the same input compresses to the same bytes
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
@@ -39,7 +39,7 @@ MEDIA_TYPES = {
 
 
 def result_of_key(db: Session, key: str) -> ResultRow | None:
-    """Return the one result with a key, or None."""
+    """Return the only result with a key, or None."""
     return db.scalar(select(ResultRow).where(ResultRow.key == key))
 
 
@@ -143,7 +143,7 @@ class ResultView:
     """A result as one person may see it."""
 
     row: ResultRow
-    own: bool  # Whether a job of theirs had it, so they may release it
+    own: bool  # Whether the person's own job produced it, so that they may release it
     files: Sequence[Any]
     later: ResultRow | None  # The visible result of a later version from the same inputs
 
@@ -237,7 +237,7 @@ class Results(Resources[ResultRow]):
 
 
 def may_take_back(person: Person, row: ResultRow) -> bool:
-    """Return whether a person may take back a result's release: their own, or any for an admin."""
+    """Return whether a person may take back a result's release: their own, or any if an admin."""
     return person.is_admin or row.released_by in (None, person.id)
 
 
@@ -254,7 +254,7 @@ def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
 
 
 def shown_manifest(row: ResultRow, person: Person) -> dict[str, Any]:
-    """Return the manifest of a result, for viewers without the lists and options of its job."""
+    """Return a result's manifest; for viewers, without the lists and options of its job."""
     manifest: dict[str, Any] = json.loads(row.manifest)
     if not person.may(Act.ANALYZE):
         manifest.pop("spec", None)

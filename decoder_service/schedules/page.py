@@ -48,7 +48,7 @@ FLAGS = ("new_value", "cohort", "failed")
 
 @api.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
 def create_alarm(service: Service, person: Me, schedule_id: str, body: NewAlarm) -> dict[str, Any]:
-    """Set an alarm whose target an operator has set up."""
+    """Create an alarm for a target that an operator has set up."""
     return shown_alarm(service.alarms.create(person, schedule_id, body))
 
 
@@ -121,13 +121,13 @@ _ONE = "/schedules/{schedule_id}"
 def create(service: Service, person: Me, body: NewSchedule) -> dict[str, Any]:
     """Decode every sealed day, week or month of a metric.
 
-    `status` says whether anything blocks the schedule."""
+    `status` states whether anything blocks the schedule."""
     return _with_status(service, service.schedules.create(person, body))
 
 
 @api.get("", operation_id="listSchedules")
 def list_schedules(service: Service, person: Me) -> dict[str, Any]:
-    """Return your schedules, or all for an admin.
+    """Return your schedules, or all schedules for an admin.
 
     `status` is the state of a schedule and the reason for it."""
     rows = service.schedules.all(person, limit=None)
@@ -148,7 +148,7 @@ def get(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
 def edit(service: Service, person: Me, schedule_id: str, body: ScheduleChoices) -> dict[str, Any]:
     """Change a schedule except its metric and window length.
 
-    With other options or lists, all windows are decoded again."""
+    If options or lists change, all windows are decoded again."""
     return _with_status(service, service.schedules.edit(person, schedule_id, body))
 
 
@@ -160,7 +160,7 @@ def enable(service: Service, person: Me, schedule_id: str, enabled: Flag) -> dic
 
 @api.delete("/{schedule_id}", operation_id="deleteSchedule")
 def delete(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
-    """Delete a schedule with its alarms; its results stay."""
+    """Delete a schedule with its alarms; its results are kept."""
     service.schedules.delete(person, schedule_id)
     return {"deleted": schedule_id}
 
@@ -171,7 +171,7 @@ def _with_status(service: Service, row: ScheduleRow) -> dict[str, Any]:
 
 @pages.get("/schedules")
 def index(visit: Visit) -> Response:
-    """Show the visitor's schedules, or all for an admin."""
+    """Show the visitor's schedules, or all schedules for an admin."""
     schedules = visit.service.schedules
     listed = schedules.all(visit.person, limit=None)
     statuses = visit.service.ticker.statuses(listed)
@@ -254,7 +254,7 @@ add_form(
 def _shown(
     visit: Visit, schedule_id: str, form: Posted | None = None, error: RequestError | None = None
 ) -> Response:
-    """Show a schedule; `form` and `error` are those of an alarm that was rejected."""
+    """Show a schedule; `form` and `error` are from a rejected alarm."""
     service = visit.service
     row = service.schedules.get(visit.person, schedule_id)
     alarms = service.alarms.all(visit.person, schedule_id)

@@ -67,7 +67,7 @@ class NewSchedule(ScheduleChoices):
     """The request for a schedule: a metric, decoded in every sealed window.
 
     `operation` is `decode` to decode each window once, or `series` to decode the last windows
-    together again each time."""
+    together each time."""
 
     metric: MetricName
     every: Every
@@ -84,12 +84,12 @@ class Schedules(Resources[ScheduleRow]):
     jobs: Jobs
 
     def create(self, person: Person, new: NewSchedule) -> ScheduleRow:
-        """Decode all sealed windows of a metric, past ones and, from now on, each new one.
+        """Decode all sealed windows of a metric: past windows and, from now on, each new window.
 
         Args:
             person: The owner of the schedule.
             new: The properties of the schedule. Its name must be new among the owner's schedules;
-                its metric is named as by the collector.
+                its metric has the collector's name.
 
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError, ConflictError.
@@ -110,8 +110,8 @@ class Schedules(Resources[ScheduleRow]):
     def edit(self, person: Person, schedule_id: str, new: ScheduleChoices) -> ScheduleRow:
         """Change a schedule except its metric and window length.
 
-        With other options or lists, all windows are decoded again; earlier results stay. Raises the
-        errors of `create`."""
+        If options or lists change, all windows are decoded again; earlier results are kept. Raises
+        the errors of `create`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             row = self.one(db, person, schedule_id)
@@ -188,7 +188,7 @@ class Schedules(Resources[ScheduleRow]):
             self.access.note(db, person, "delete-schedule", schedule=schedule_id)
 
     def add_defaults(self, listed: Sequence[Mapping[str, Any]]) -> None:
-        """Create a daily series for each metric that needs no list and has none yet.
+        """Create a daily series for each metric that needs no list and has no daily series yet.
 
         The service owns these schedules. `listed` are the versions of the metrics that the
         collector lists."""
@@ -216,7 +216,7 @@ class Schedules(Resources[ScheduleRow]):
                     spec = JobSpec(operation="series", source=source)
                     name = f"{metric[: MAX_NAME - 7]} by day"
                     save(db, self._new(name, SERVICE_ID, metric, Each.DAY, spec))
-        except ConflictError:  # another process was first
+        except ConflictError:  # another process was faster
             return
 
 
@@ -242,7 +242,7 @@ def load_schedules(db: Session, which: ColumnElement[bool]) -> list[ScheduleRow]
 
 
 def add_values(db: Session, schedule_id: str, params_id: str, values: Collection[str]) -> list[str]:
-    """Store values as seen; return those that were not seen before, in their order."""
+    """Store values as seen; return the values that were not seen before, in order."""
     new = {sha256(value.encode("utf-8", "surrogatepass")).hexdigest(): value for value in values}
     columns, names = schedule_values.c, list(new)
     where = (columns.schedule_id == schedule_id) & (columns.params_id == params_id)

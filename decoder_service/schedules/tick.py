@@ -1,4 +1,4 @@
-"""The periodic check of schedules ("tick"): queue sealed windows, and end finished ones.
+"""The periodic check of schedules ("tick"), which queues sealed windows and ends finished ones.
 
 Any number of processes may tick at once. A window is inserted with its job in one transaction, and
 its key is unique; a window is ended by one guarded UPDATE, with the events of its alarms."""
@@ -54,7 +54,7 @@ Sealed = tuple[WindowRow, Aggregate | CountSource | None, Sequence[WindowRow]]
 
 @dataclass(slots=True)
 class TickResult:
-    """The effect of one check of all schedules."""
+    """The result of one check of all schedules."""
 
     queued: int = 0
     ended: int = 0
@@ -64,7 +64,7 @@ class TickResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRunner(Operations):
-    """The operation that queues and ends the windows of all schedules ("tick")."""
+    """The runner that queues and ends the windows of all schedules ("tick")."""
 
     schedules: Schedules
     window_events: WindowEvents
@@ -153,7 +153,7 @@ class ScheduleRunner(Operations):
         with self.database.reading() as db:
             person, resolved = self._resolved(db, schedule)
         for sealed in islice(self._sealed(schedule, resolved, versions), MAX_WINDOWS):
-            # The windows before an error are queued, too
+            # Windows before an error are still queued
             ticked.queued += self._insert(schedule, person, resolved.spec, sealed)
 
     def _sealed(
@@ -190,7 +190,7 @@ class ScheduleRunner(Operations):
     def _insert(self, schedule: ScheduleRow, person: Person, spec: JobSpec, sealed: Sealed) -> bool:
         """Insert a window, with a job unless it is empty; return whether a job was queued.
 
-        Does nothing if another process inserted it first, or a person paused, changed or deleted
+        Does nothing if another process inserted it first, or if a person paused, changed or deleted
         the schedule."""
         window, source, before = sealed
         try:
@@ -215,8 +215,9 @@ class ScheduleRunner(Operations):
     def _end_windows(self, schedule: ScheduleRow) -> int:
         """End the windows whose jobs are over, oldest first; return their number.
 
-        A window whose job waits or runs delays the later windows of its specification, which are
-        compared with it. A window whose job failed and pauses before another attempt delays none.
+        A window whose job waits or runs delays the later windows with its specification, which are
+        compared with it. A window whose job failed and waits for a new attempt does not delay
+        others.
         """
         ended = 0
         with self.database.reading() as db:

@@ -85,7 +85,7 @@ def next_window(
 
     Args:
         row: The schedule.
-        versions: The versions of its metric, as the collector lists them.
+        versions: The versions of its metric, as listed by the collector.
         windows: The stored windows.
         spec_digest: The digest of the schedule's present specification.
     """
@@ -132,7 +132,7 @@ def sealed_windows(
 ) -> Iterator[tuple[Days, Aggregate | None]]:
     """Yield the sealed windows that are not stored yet, oldest first.
 
-    An empty window has None in place of counts. Days that the collector merged stay together: the
+    An empty window has None in place of counts. Days that the collector merged stay together, so a
     window that would end within them is extended. Raises RemoteError."""
     every, through = Every(schedule.every), date.fromisoformat(served["last_day"])
     first = _first_day(schedule, served["first_day"])

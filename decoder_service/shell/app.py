@@ -90,7 +90,7 @@ def prometheus_text(service: DecoderService) -> bytes:
 @api.get("/healthz", operation_id="getHealth")
 @without_key
 async def get_health() -> dict[str, Any]:
-    """Report that the process answers, without any other check."""
+    """Report that the process responds, without any other check."""
     return {"status": "ok"}
 
 
@@ -99,7 +99,7 @@ async def get_health() -> dict[str, Any]:
 async def get_ready(request: Request) -> dict[str, Any]:
     """Report whether the database can be written and a worker is alive.
 
-    Otherwise the status is 503, and the problem says what is missing."""
+    Otherwise the status is 503, and the problem document states the reason."""
     readiness: Readiness = request.app.state.readiness
     await readiness.check()
     workers = await run_in_threadpool(service_of(request).check_ready)
@@ -207,7 +207,7 @@ async def _repeat(step: Callable[[], None], event: str, seconds: float, log: Log
             await run_in_threadpool(step)
         except StorageError as error:
             log.warning(event, reason=str(error))
-        except Exception as error:  # a defect must not end a chore permanently
+        except Exception as error:  # a defect must not end a chore
             log.crash(error)
         await asyncio.sleep(seconds)
 

@@ -72,7 +72,7 @@ class ServiceDatabase(database.Database):
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """Open a transaction that writes, and commit it where the block ends.
+        """Open a writing transaction, and commit it at the end of the block.
 
         Raises the errors of `change`, and ConflictError if another transaction deleted a changed
         row."""
@@ -101,7 +101,7 @@ def save(db: Session, row: Base) -> None:
 
 
 def visible_row(db: Session, model: type[Row], visible: ColumnElement[bool], row_id: str) -> Row:
-    """Return the row with an id if it is among the visible ones, or raise NotFoundError."""
+    """Return the row with an id if it is visible, or raise NotFoundError."""
     row = db.scalar(select(model).where(visible, model.id == row_id))
     if row is None:
         name = model.__tablename__
@@ -122,7 +122,7 @@ def changed(db: Session, statement: UpdateBase) -> int:
 
 
 def total(db: Session, statement: Select[Any]) -> int:
-    """Return the sum or number that a statement selects, 0 without rows."""
+    """Return the sum or number that a statement selects, 0 if there are no rows."""
     return int(db.execute(statement).scalar() or 0)
 
 

@@ -1,4 +1,4 @@
-"""Errors that only the service raises; `rappor_server.errors` has those of every server."""
+"""The errors that only the service raises; `rappor_server.errors` has the common errors."""
 
 from rappor_server.errors import ConflictError, RequestError, ServerError, StorageError
 
@@ -6,11 +6,11 @@ ServiceError = ServerError
 
 
 class QuotaError(RequestError):
-    """The request would exceed a limit of the person's role."""
+    """A request that would exceed a limit of the person's role."""
 
 
 class FieldError(RequestError):
-    """A field of a form is invalid; `field` is its name, by which the form marks it."""
+    """An invalid form field; `field` is its name, with which the form marks it."""
 
     def __init__(self, message: str, field: str) -> None:
         super().__init__(message)
@@ -18,13 +18,13 @@ class FieldError(RequestError):
 
 
 class RoleError(ServiceError):
-    """The person's role does not allow the act."""
+    """An action that the person's role does not allow."""
 
 
 class NoGroupError(RoleError):
-    """The person signing in at the identity provider is in no group that has a role.
+    """A sign-in by a person whose groups at the identity provider have no role.
 
-    `subject` is the provider's id of the person."""
+    `subject` is the provider's id for the person."""
 
     def __init__(self, message: str, subject: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class OriginError(ServiceError):
 
 
 class UnavailableError(ServiceError):
-    """A resource that a request needs is not set up, is in use, or does not answer."""
+    """A required resource that is not set up, is in use, or does not answer."""
 
 
 def is_unreachable(error: Exception) -> bool:

@@ -65,7 +65,7 @@ class WindowState(StrEnum):
     """The states of a window."""
 
     EMPTY = "empty"  # No reports
-    WAITING = "waiting"  # Its job is not over
+    WAITING = "waiting"  # Its job has not ended
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -149,7 +149,7 @@ class KeyRow(Base):
 
 
 class SessionRow(Base):
-    """A browser's session, which ends with the key that it was made from, if any."""
+    """A browser session, which ends with the key that it was created with, if any."""
 
     __tablename__ = "sessions"
 
@@ -163,7 +163,7 @@ class SessionRow(Base):
 
 
 class IdentityRow(Base):
-    """A person as an OpenID Connect provider identifies them, with the role at the last sign-in."""
+    """A person identified by an OpenID Connect provider, with the role at the last sign-in."""
 
     __tablename__ = "identities"
 
@@ -185,7 +185,7 @@ class AuditRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True, init=False)
     at: Mapped[float]
     actor: Mapped[Name]  # A person's name, or command-line
-    key_id: Mapped[Id]  # "" without a key
+    key_id: Mapped[Id]  # "" if there is no key
     act: Mapped[str] = mapped_column(String(64))
     detail: Mapped[str]  # JSON
 
@@ -212,7 +212,7 @@ class ListRow(Identified):
     name: Mapped[Name]
     owner: Mapped[Person]
     visibility: Mapped[Word]
-    source: Mapped[str] = mapped_column(String(1000))  # Where the list comes from, as text
+    source: Mapped[str] = mapped_column(String(1000))  # The origin of the list, as text
     created: Mapped[float]
     kind: Mapped[str] = mapped_column(String(16), server_default="candidates", default="candidates")
     person: Mapped[PersonRow] = _of_person("ListRow.owner")
@@ -242,7 +242,7 @@ list_contents = Table(
 
 
 class AggregateRow(Base):
-    """An aggregate, by the SHA-256 of its bytes; days and kind are None if unknown."""
+    """An aggregate, identified by the SHA-256 of its bytes; days and kind are None if unknown."""
 
     __tablename__ = "aggregates"
     __table_args__ = (Index("aggregates_created", "created"),)
@@ -280,7 +280,7 @@ class ResultRow(Identified):
     # Digest of aggregates, candidates, options and version
     key: Mapped[str] = mapped_column(String(64), unique=True)
     input_digest: Mapped[str] = mapped_column(String(64), index=True)  # `key` without the version
-    # An earlier version's result
+    # The id of an earlier version's result
     supersedes: Mapped[str | None] = mapped_column(String(16), index=True)
     operation: Mapped[Word]
     kind: Mapped[str] = mapped_column(String(32))
@@ -348,7 +348,7 @@ class JobRow(Identified):
 
 
 class WorkerRow(Base):
-    """A worker process; `seen` is the time of its last sign of life."""
+    """A worker process; `seen` is the time of its last heartbeat."""
 
     __tablename__ = "workers"
 
@@ -378,7 +378,7 @@ class ScheduleRow(Identified, eq=True, unsafe_hash=True):
 
 
 class WindowRow(Base):
-    """A window of a schedule under one specification; merged days make it longer."""
+    """A window of a schedule with one specification; merged days make the window longer."""
 
     __tablename__ = "schedule_windows"
 
@@ -480,7 +480,7 @@ class ReleaseRow(Identified):
 release_files = _files("release_files", "release_id", "releases")
 
 # A release is built on all approved releases of its metrics, which `number` counts per metric. Of
-# two releases that were built on the same ones, only one can be approved.
+# two releases that were built on the same releases, only one can be approved.
 _PUBLIC = text("approved")
 release_metrics = Table(
     "release_metrics",

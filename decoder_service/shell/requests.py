@@ -27,8 +27,8 @@ from rappor_server.request_bounds import BodyBounds
 COOKIE = "rappor_decoder_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN_BODY_BYTES = 16 << 10  # Limit for a route that needs no key
-_KEY = Depends(HTTPBearer(scheme_name="key", auto_error=False))  # For the OpenAPI document
-UPLOADS = 2  # Files received or read at once; other senders wait
+_KEY = Depends(HTTPBearer(scheme_name="key", auto_error=False))  # Only for the OpenAPI document
+UPLOADS = 2  # Files received or read concurrently; other senders wait
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -56,7 +56,7 @@ RULES = (
 
 
 def service_of(request: Request) -> DecoderService:
-    """Return the operations of the app that this request came to."""
+    """Return the operations of the app that received this request."""
     return cast(DecoderService, request.app.state.service)
 
 
@@ -64,8 +64,8 @@ def current_person(request: Request) -> Person:
     """Return the sender of a request, by `Authorization: Bearer KEY` or a browser's session.
 
     Works as a FastAPI dependency for routes and pages; a page that shows the sign-in form instead
-    catches AuthenticationError. Raises AuthenticationError without a valid key or session, and
-    OriginError for a write with a session from another site."""
+    catches AuthenticationError. Raises AuthenticationError if there is no valid key or session, and
+    OriginError if another site writes with a session."""
     person: Person | None = getattr(request.state, "person", None)
     if person is not None:  # The route has checked the sender already
         return person
@@ -91,8 +91,8 @@ Me = Annotated[Person, Depends(current_person)]
 def check_origin(request: Request, *, may_be_missing: bool = False) -> None:
     """Raise OriginError unless a request comes from a page of this service.
 
-    `may_be_missing` allows a request without an origin, as programs other than browsers send it,
-    for requests without a session."""
+    `may_be_missing` allows requests without a session to have no origin, as from programs other
+    than browsers."""
     origin = request.headers.get("origin")
     if origin is None and may_be_missing:
         return
@@ -114,7 +114,7 @@ def own_origin(request: Request) -> str:
 def origin_of(url: str) -> str:
     """Return the origin of a URL as browsers write it: lower case, without a default port.
 
-    Raises SettingsError for a URL without a host, with an invalid port, or with a path: pages and
+    Raises SettingsError if the URL has no host, an invalid port, or a path, because pages and
     cookies belong to a whole host."""
     try:
         address = AnyHttpUrl(url)
@@ -136,7 +136,7 @@ def cookie_name(request: Request) -> str:
 
 
 def set_session(request: Request, response: Response, token: str, seconds: int = -1) -> None:
-    """Put a session into the browser's cookie for `seconds`, or the settings' time if negative."""
+    """Store a session in the browser's cookie for `seconds`, or the settings' time if negative."""
     response.set_cookie(
         cookie_name(request),
         token,
@@ -175,7 +175,7 @@ class GuardedRoute(APIRoute):
 
         async def guarded(request: Request) -> Response:
             settings = service_of(request).settings
-            # The fields of a form without files are slow to read, so their limit is lower.
+            # Forms without files are slow to parse, so their size limit is lower.
             kind = request.headers.get("content-type", "").lower()
             has_file = takes_file and "urlencoded" not in kind
             most = settings.max_upload_bytes if has_file else settings.max_body_bytes
@@ -209,7 +209,7 @@ def _paging(limit: Limit = 100, offset: Offset = 0) -> dict[str, int]:
     return {"limit": limit, "offset": offset}
 
 
-Paging = Annotated[dict[str, int], Depends(_paging)]  # of a list of rows
+Paging = Annotated[dict[str, int], Depends(_paging)]  # the paging of a list of rows
 
 
 def status_of(error: Exception) -> int:

@@ -31,9 +31,9 @@ _OF_WORKER = 2  # A worker's connections to PostgreSQL
 def serve(settings: ServiceSettings) -> None:
     """Serve until a signal arrives, with a worker unless job_slots = 0.
 
-    Raises ServiceError if the service does not start; the log has the reason."""
+    Raises ServiceError if the service does not start; the log states the reason."""
     log = make_log(settings.log_level)
-    _prepare_to_serve(settings)  # Fails before a port is taken
+    _prepare_to_serve(settings)  # Fails before a port is occupied
     _set_up_process()
     drain_at_hangup()
     _warn_of_key(settings, log)
@@ -81,7 +81,7 @@ def drain_at_hangup() -> None:
 
 
 def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
-    """Log a warning if a collector is set without a key; one that runs with --open needs none."""
+    """Log a warning if a collector is set without a key; collectors with --open need none."""
     if settings.collector is not None and settings.collector_key is None:
         hint = (
             "set RAPPOR_DECODER_COLLECTOR_KEY to a key of scope aggregate, which "
@@ -145,7 +145,7 @@ def _keep_worker(settings: ServiceSettings, stopping: threading.Event) -> None:
         process.kill()
         process.join()
         process.close()
-        stopping.wait(1.0)  # A worker that dies at once must not occupy the processor
+        stopping.wait(1.0)  # A worker that dies immediately must not keep the processor busy
 
 
 @contextmanager

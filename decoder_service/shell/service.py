@@ -52,7 +52,7 @@ class DecoderService(AuditedOperations):
         return workers
 
     def try_to_write(self) -> None:
-        """Write and delete a row as large as a result. Raises StorageError if the disk is full."""
+        """Insert and delete a row of a result's size. Raises StorageError if the disk is full."""
         self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
 
     def tick(self) -> TickResult:
@@ -74,7 +74,7 @@ class DecoderService(AuditedOperations):
                 delete_results(db, ResultRow.created < at - days * DAY_SECONDS)
 
     def delete_unneeded(self) -> tuple[int, int]:
-        """Delete results without a holder and old unused aggregates; return both numbers.
+        """Delete results that no one holds and old unused aggregates; return both numbers.
 
         An aggregate is unused if no live job and no result needs it. Raises StorageError."""
         before = self.now() - self.settings.keep_aggregates_days * DAY_SECONDS
@@ -96,8 +96,8 @@ def make_service(
 ) -> DecoderService:
     """Build the service's operations for the settings' database, without connecting yet.
 
-    `publisher` makes and signs releases; the default signs nothing. Raises SettingsError for an
-    unusable database or alarm target."""
+    `publisher` builds and signs releases; the default does not sign. Raises SettingsError if the
+    database or an alarm target is unusable."""
     engine = make_engine(
         settings.database,
         pool_size=settings.database_connections,

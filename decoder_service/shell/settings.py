@@ -32,7 +32,7 @@ class ServiceSettings(ServerSettings):
     public_url: str | None = None  # The URL that browsers see behind a proxy: https://...
 
     collector: str | None = None  # URL
-    collector_key: SecretStr | None = None  # Key of scope aggregate
+    collector_key: SecretStr | None = None  # A key of scope aggregate
     work_folder: Path | None = None  # For running jobs; default: the system's temporary folder
 
     job_slots: int = Field(default=2, ge=0, le=64)  # A worker's jobs at once; 0: serve starts none
@@ -60,7 +60,7 @@ class ServiceSettings(ServerSettings):
     oidc_viewers: tuple[str, ...] = ()  # Groups with the role
     oidc_analysts: tuple[str, ...] = ()
     oidc_admins: tuple[str, ...] = ()
-    oidc_everyone: Literal["", "viewer", "analyst"] = ""  # Role without any of these groups
+    oidc_everyone: Literal["", "viewer", "analyst"] = ""  # Role of people in none of these groups
     user_header: str | None = None  # A proxy's header with the signed-in person
     groups_header: str | None = None  # The same proxy's header with groups, separated by commas
     forwarded_allow_ips: tuple[IPvAnyNetwork, ...] = ()  # Addresses of trusted proxies
@@ -114,7 +114,7 @@ class ServiceSettings(ServerSettings):
 
     @property
     def map_tiles(self) -> Tiles | None:
-        """Return the tiles behind maps, or None."""
+        """Return the map tiles, or None."""
         return None if self.tiles is None else Tiles(self.tiles, self.tiles_credit)
 
 
@@ -128,7 +128,7 @@ def is_safe_url(text: str) -> bool:
 
 
 def load_settings(**chosen: Any) -> ServiceSettings:
-    """Read the settings, or raise SettingsError with one line that names what is wrong."""
+    """Read the settings, or raise SettingsError with a one-line message."""
     return read_settings(ServiceSettings, chosen)
 
 

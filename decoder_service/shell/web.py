@@ -50,8 +50,8 @@ HEADERS = {
     "form-action 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",  # Under no-referrer, browsers omit the Origin of forms
 }
-_MENDABLE = frozenset({404, 409, 422, 429, 503})  # Error statuses with which a form is shown again
-_FOR_PROGRAMS = "; GET /v1/"  # The beginning of the part of an error that pages omit
+_MENDABLE = frozenset({404, 409, 422, 429, 503})  # Error statuses after which a form is shown again
+_FOR_PROGRAMS = "; GET /v1/"  # Pages omit the part of an error that begins with this
 _RETRY = "The service cannot reach its database. Try again in a moment."
 
 Known = TypeVar("Known", bound=BaseModel)
@@ -70,12 +70,12 @@ class Posted:
         return (self.texts.get(name) or [default])[0].strip()
 
     def all(self, name: str) -> list[str]:
-        """Return all texts of a field that are not empty."""
+        """Return all non-empty texts of a field."""
         return [text.strip() for text in self.texts.get(name, []) if text.strip()]
 
 
 async def posted(request: Request) -> Posted:
-    """Read the form of a request, or raise RequestError for an unknown or wrong encoding."""
+    """Read the form of a request, or raise RequestError if its encoding is unknown or wrong."""
     texts: dict[str, list[str]] = {}
     files: dict[str, tuple[str, bytes]] = {}
     try:
@@ -152,7 +152,7 @@ class PageVisit:
     def render_form(self, name: str, error: ServiceError | None, **context: Any) -> HTMLResponse:
         """Render a page with a form, after a rejected entry with its error.
 
-        Raises the error if no other entry can help."""
+        Raises the error if a different entry cannot help."""
         if error is None:
             return self.render(name, problem="", wrong="", **context)
         status = status_of(error)
@@ -196,7 +196,7 @@ def moment(seconds: float | None) -> str:
 
 
 def address(path: str, **query: Any) -> str:
-    """Return a path of the service with the nonempty members of its query."""
+    """Return a URL path of the service with the non-empty members of a query."""
     members = {name: value for name, value in query.items() if value not in (None, "", False)}
     return quote(path) + ("?" + urlencode(members, doseq=True) if members else "")
 
@@ -246,14 +246,14 @@ def parsed(model: type[Known], values: dict[str, Any]) -> Known:
 def add_form(
     pages: APIRouter, path: str, act: Callable[..., Any], back: str, sure: str = ""
 ) -> None:
-    """Add a page's form that does the same as a route of the API.
+    """Add a form to the pages that does the same as an API route.
 
     Args:
         pages: The router to which the form's route is added.
         path: The path of the form's route, with the parameters of the API's route.
         act: The function of the API's route, whose body has only texts and flags.
-        back: The page to show afterwards.
-        sure: The label of the box that confirms the act, or "" for an act without such a box.
+        back: The page to show afterward.
+        sure: The label of the checkbox that confirms the action; "" for no checkbox.
     """
     others = {"service", "person", "return", *re.findall(r"{(\w+)}", path)}
     hints = get_type_hints(act, include_extras=True)
@@ -262,7 +262,7 @@ def add_form(
     body = create_model("Form", **definitions)
 
     def post(request: Request, service: Service, person: Me, form: Form) -> Response:
-        if sure and not form.text("sure"):  # It cannot be undone
+        if sure and not form.text("sure"):  # The action cannot be undone
             raise RequestError(f"tick the box next to {sure}")
         arguments: dict[str, Any] = {"service": service, "person": person, **request.path_params}
         texts: dict[str, Any] = {

@@ -1,1 +1,1 @@
-"""Workers: processes that take jobs from the database and run each in a separate process."""
+"""Workers, which claim jobs from the database and run each job in a separate process."""

@@ -31,7 +31,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 from rappor_server.errors import RequestError
 
-_TELL_SECONDS = 0.2  # Between two messages of one stage
+_TELL_SECONDS = 0.2  # The interval between two messages of one stage
 _OF_KINDS = frozenset({"candidates", "weights", "map", "areas", "crowd", "flows", "known"})
 
 
@@ -61,7 +61,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Keyed:
-    """The message that the counts are read, with the key of the result.
+    """The message that the counts have been read, with the key of the result.
 
     The process then waits for `True` to continue."""
 
@@ -161,7 +161,7 @@ def _question(task: Task) -> Question:
 
 
 def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
-    """Return the part of a specification that changes a result, apart from counts and lists."""
+    """Return the part of a specification that affects a result, except counts and lists."""
     members = kind.members & {"map", "crowd", "flows"}
     content: dict[str, Any] = spec.model_dump(
         mode="json", include={"operation", "options", "each", *members}
@@ -171,7 +171,7 @@ def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
 
 
 def _read_counts(task: Task, note: Note) -> Groups:
-    """Return the aggregates of each source of a specification, or of each window for a series."""
+    """Return the aggregates of each source in a specification, or of each window for a series."""
     spec, collector = task.spec, task.collector
     groups: list[list[Aggregate]] = []
     is_series = spec.operation == "series"
@@ -205,7 +205,7 @@ def run(task: Task, pipe: Connection, life: Connection) -> None:
     """Run a job and send its outcome; the main function of a job's process.
 
     `pipe` carries the messages of this module, and the answer to Keyed. The worker holds the other
-    end of `life`; this process ends when that is closed."""
+    end of `life`; this process ends when that end is closed."""
     die_with_parent()
     end_with_pipe(life)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # Sent to all processes
@@ -220,7 +220,7 @@ def run(task: Task, pipe: Connection, life: Connection) -> None:
 
 def _outcome(task: Task, pipe: Connection) -> TaskFinished | str | None:
     """Run the job and return its outcome, or the reason if it fails."""
-    sent_stage, at = "", 0.0  # The stage that was sent last, and when
+    sent_stage, at = "", 0.0  # The last stage that was sent, and the time
 
     def proceed(keyed: Keyed) -> bool:
         pipe.send(keyed)
@@ -241,7 +241,7 @@ def _outcome(task: Task, pipe: Connection) -> TaskFinished | str | None:
             "take; use a shorter list, coarser cells or full_fit = false"
         )
     except RapporError as error:
-        # Remove the job's folder from the paths of files.
+        # Remove the job's folder from file paths.
         return str(error).replace(f"{task.folder}{os.sep}", "")
     except OSError as error:
         return f"a file could not be read or written: {error.strerror or error}"

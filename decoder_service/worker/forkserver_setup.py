@@ -1,4 +1,4 @@
-"""Imports for the process that forks a worker's jobs, so that jobs start with the decoder loaded.
+"""Imports for the process that forks jobs, so that jobs start with the decoder loaded.
 
 That process must not outlive its worker: its own death then ends the jobs (`process_limits`). The
 call comes before the slow imports, during which the worker may die. The worker names itself in an
@@ -14,7 +14,7 @@ from rappor_core.own_packages import prefer_own_packages
 
 if os.environ.get(PARENT_VARIABLE) == str(os.getppid()):
     die_with_parent()
-    os.register_at_fork(after_in_child=die_with_parent)  # Jobs, too, from their first moment
+    os.register_at_fork(after_in_child=die_with_parent)  # Also for jobs, from their first moment
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # Sent to all at once: the worker decides
     prefer_own_packages()

@@ -1,8 +1,8 @@
-"""Resource limits and lifetimes of job processes, and the reading of large uploads within limits.
+"""Resource limits and lifetimes of job processes, and resource-limited reading of uploads.
 
 Python parses JSON and CSV under its global lock, so a large file would block all other requests.
-One processor is left to the service, and reading processes yield to it. Processes import this
-module first, before the slow imports."""
+One processor is reserved for the service, and reading processes have a lower priority. Processes
+import this module first, before the slow imports."""
 
 import ctypes
 import os
@@ -45,8 +45,7 @@ Read = TypeVar("Read")
 def die_with_parent(started_by: int | None = None) -> None:
     """Let the Linux kernel kill this process when its parent dies.
 
-    `started_by` is the parent's process id, by which a parent that died before this call is
-    noticed."""
+    `started_by` is the parent's process id, which detects a parent that died before this call."""
     if sys.platform != "linux":
         return
     parent = os.getppid() if started_by is None else started_by
@@ -91,7 +90,7 @@ def limit_resources(memory: int, file_size: int, seconds: int | None = None) -> 
 def check_platform(what: str) -> None:
     """Raise UnavailableError if processes cannot be limited, as on Windows.
 
-    `what` begins the message: the action that is not possible."""
+    `what` is the impossible action, with which the message begins."""
     try:
         import fcntl  # noqa: F401 (only whether it exists)
         import resource  # noqa: F401
@@ -108,7 +107,7 @@ class Reader:
 
     memory: int = 2 << 30  # Bytes per process
     seconds: int = SECONDS  # Processor time per process
-    at_once: BoundedSemaphore = field(  # The processes that read at the same time
+    at_once: BoundedSemaphore = field(  # Limits the processes that read concurrently
         default_factory=lambda: BoundedSemaphore(max(1, (os.cpu_count() or 1) - 1))
     )
     # The files being read or waiting.
@@ -117,7 +116,7 @@ class Reader:
     def read(self, function: Callable[..., Read], content: bytes, *arguments: Any) -> Read:
         """Call a module's function on a file, in a separate process if the file is large.
 
-        Raises the RapporErrors of the function, RequestError for a file over the limits, and
+        Raises the function's RapporErrors, RequestError if the file exceeds the limits, and
         UnavailableError if too many files wait."""
         if len(content) <= SMALL_BYTES:
             return function(content, *arguments)

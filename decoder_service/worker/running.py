@@ -34,18 +34,18 @@ from rappor_server.logs import Log
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext  # Not on Windows
 
-_LOST = {  # By exit code
+_LOST = {  # The reasons by exit code
     255: "the process that starts jobs died each time",  # As multiprocessing reports it
     -9: "its process was killed each time, most likely by the system as memory ran out; use a "
     "shorter list, coarser cells or full_fit = false",
 }
-End = TaskFinished | str | None  # A result, the reason of a failure, or None
+End = TaskFinished | str | None  # A result, the reason for a failure, or None
 PREFIX = "rappor-job-"
 _LOCK = "lock"
 
 
 class ForkingError(Exception):
-    """The process that forks jobs died while it started one."""
+    """A fork server that died while it started a job."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Running:
     answered: bool = False  # Whether `keyed` was answered
     strikes: int = 0
     not_before: float = 0.0
-    end: list[End] = field(default_factory=list)  # Its outcome, once sent
+    end: list[End] = field(default_factory=list)  # The job's outcome, once sent
 
     def listen(self) -> None:
         """Receive all messages that have arrived."""
@@ -80,7 +80,7 @@ class Running:
                     self.end = [message]
 
     def proceed(self, needed: bool) -> None:
-        """Tell the job's process whether to compute the result, or that it exists already."""
+        """Inform the job's process whether it must compute the result."""
         self.answered = True
         with suppress(OSError):
             self.pipe.send(needed)
@@ -94,7 +94,7 @@ class Running:
     def lost(self) -> str:
         """Return why the process ended without an outcome and probably without a fault in the job.
 
-        Returns "" if it runs, has sent its outcome, or failed for another reason."""
+        Returns "" if the process runs, has sent its outcome, or failed for a different reason."""
         if self.end or self.process.is_alive():
             return ""
         return _LOST.get(self.process.exitcode or 0, "")
@@ -122,10 +122,10 @@ class Running:
 
 
 def prepare(context: ForkServerContext) -> None:
-    """Wait until the process that forks jobs has started and has imported what they need.
+    """Wait until the process that forks jobs has started and imported the jobs' modules.
 
     That takes seconds, on a busy machine more than a lease, so no job may be held meanwhile. If the
-    process dies, the start of a job will show it."""
+    process dies, the start of a job will fail."""
     process = context.Process(target=int, name="ready")
     with suppress(EOFError, ConnectionError):
         process.start()
@@ -154,7 +154,7 @@ def start(
 
 
 def why(error: Exception, log: Log) -> str:
-    """Return why a job failed in its worker, without paths, and log a defect."""
+    """Return why a job failed in its worker, without paths; log the error if it is a defect."""
     if isinstance(error, RapporError):
         return str(error)
     if isinstance(error, OSError):
@@ -177,7 +177,7 @@ class JobFolder:
 
 
 def make_folder(work: Path, job_id: str) -> JobFolder:
-    """Make the folder of a job, readable only by its owner. Raises OSError."""
+    """Make the folder of a job, readable only by its owner. Raises OSError on failure."""
     while True:  # Until a folder is locked before another worker deletes it as abandoned
         path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{job_id}-", dir=work))
         with suppress(FileNotFoundError):
@@ -194,7 +194,7 @@ def make_folder(work: Path, job_id: str) -> JobFolder:
 def delete_left_folders(work: Path) -> None:
     """Delete the folders whose workers have ended."""
     for path in work.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # Another user's, or deleted meanwhile
+        with suppress(OSError):  # Belongs to another user, or was deleted meanwhile
             status = path.lstat()
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
                 JobFolder(path, lock_file(path / _LOCK, wait=False)).delete()
@@ -219,7 +219,7 @@ _GONE = "a list of this job was deleted; start it again with another"
 
 
 def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings) -> Task:
-    """Write the inputs of a job into its folder and return its task.
+    """Write a job's inputs to its folder and return its task.
 
     Raises DecodeError if a list or an aggregate was deleted."""
     spec, counts = JobSpec.model_validate_json(job.spec), list[tuple[Path, ...] | None]()
@@ -292,9 +292,9 @@ def store_result(
 
 
 def give(db: Session, job: JobRow, result_id: str, settings: ServiceSettings) -> str:
-    """Let the owner of a job hold an existing result; return the result's id.
+    """Assign an existing result to the owner of a job; return the result's id.
 
-    Raises QuotaError if the owner then holds too much."""
+    Raises QuotaError if that exceeds the owner's limit."""
     let_read(db, result_id, job.owner)
     check_room(db, settings, job.owner, given=True)
     return result_id

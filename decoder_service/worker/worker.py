@@ -36,7 +36,7 @@ from rappor_server.errors import ConflictError, StorageError
 from rappor_server.logs import Log
 
 _CHORES_SECONDS = 1.0
-_STRIKES = 5  # Failures of the database with one job, after which that job ends
+_STRIKES = 5  # Database failures with one job, after which the job ends
 
 
 class _LostError(StorageError):
@@ -66,7 +66,7 @@ class Worker:
         self._context.set_forkserver_preload(["decoder_service.worker.forkserver_setup"])
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Work until `stopped` returns true; then queue the running jobs again."""
+        """Run jobs until `stopped` returns true; then queue the running jobs again."""
         delete_left_folders(self._work)
         self._log.info("worker_started", slots=self._settings.job_slots)
         try:
@@ -123,7 +123,7 @@ class Worker:
         for job in list(self._jobs):
             try:
                 self._look_after(job, states.get(job.hold))
-            except StorageError as error:  # Concerns this job alone
+            except StorageError as error:  # Concerns only this job
                 self._log.warning("job_not_stored", job=job.job.id, reason=str(error))
                 job.strikes += 1  # Tried again after a pause
                 job.not_before = time.monotonic() + job.strikes * self._settings.poll_seconds
@@ -137,7 +137,7 @@ class Worker:
             self._close(job)
             self._end(job.hold, JobState.CANCELLED, "cancelled while it ran")
         elif state is not JobState.RUNNING:
-            self._close(job)  # Another worker has it
+            self._close(job)  # Another worker has the job
         elif time.monotonic() < job.not_before:
             return
         elif job.is_over:
@@ -181,20 +181,20 @@ class Worker:
         except _LostError:
             self._log.warning("job_lost", job=job.job.id)
         except StorageError:
-            raise  # It is tried again
-        except Exception as error:  # One result must not stop the worker and its other jobs
+            raise  # The job is tried again
+        except Exception as error:  # A single result must not stop the worker and its other jobs
             self._end(job.hold, JobState.FAILED, running.why(error, self._log))
         self._close(job)
 
     def _finish(self, job: Running, outcome: TaskFinished | None) -> None:
-        with self._database.writing() as db:  # A lease that lasts while files are stored
+        with self._database.writing() as db:  # A lease that is long enough to store files
             claims.renew(db, job.hold, self._settings.lease_seconds)
         try:
             with self._database.writing() as db:
                 state, reason, result = self._stored(db, job, outcome)
                 if not claims.end(db, job.hold, state, reason, result):
                     raise _LostError("the worker no longer holds the job")
-        except ConflictError:  # Another job with the same key was first
+        except ConflictError:  # Another job with the same key was faster
             with self._database.writing() as db:
                 state, reason, result = self._stored(db, job, None)
                 claims.end(db, job.hold, state, reason, result)
@@ -202,7 +202,7 @@ class Worker:
     def _stored(
         self, db: Session, job: Running, outcome: TaskFinished | None
     ) -> tuple[JobState, str, str | None]:
-        """Return state, reason and result of a job that is done."""
+        """Return the state, reason and result of a completed job."""
         keyed = job.keyed
         if keyed is None:
             return JobState.FAILED, "its process ended too early; this is a defect", None
@@ -231,7 +231,7 @@ class Worker:
         self._log.warning("job_process_lost", job=hold.job_id, reason=why)
         with self._database.writing() as db:
             claims.free(db, hold.where(), why)
-        running.prepare(self._context)  # The process that forks jobs may have died
+        running.prepare(self._context)  # because the process that forks jobs may have died
 
     def _take(self) -> bool:
         """Claim a job and start its process; return False if there is none."""
@@ -244,7 +244,7 @@ class Worker:
             self._start(hold)
         except running.ForkingError as error:
             self._try_again(hold, str(error))
-            return False  # Not now
+            return False  # No job at the moment
         except StorageError:
             raise
         except Exception as error:

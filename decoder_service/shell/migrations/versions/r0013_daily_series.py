@@ -1,4 +1,4 @@
-"""The schema of version 0.3.0, the first published one; new databases begin at a later revision."""
+"""The schema of version 0.3.0, the first published version; new databases begin later."""
 
 revision = "0013_daily_series"
 down_revision = None

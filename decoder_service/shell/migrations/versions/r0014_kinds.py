@@ -1,10 +1,10 @@
 """The revision in which jobs and results become operations on a metric kind.
 
-Daily series become default schedules. Results of version 0.3.0 have files of other names and forms,
-and are deleted with the jobs that made them. Schedules and daily series decode their windows again.
-People, keys, lists, uploads, schedules, alarms and releases stay. An alarm keeps its address as the
-name of its target, which the setting `alarm_urls` may define. The rule for rejected reports is
-deleted, with its unsent messages: Prometheus has that alert."""
+Daily series become default schedules. Results from version 0.3.0 have different file names and
+formats, and are deleted with the jobs that made them. Schedules and daily series decode their
+windows again. People, keys, lists, uploads, schedules, alarms and releases are kept. An alarm keeps
+its address as the name of its target, which the setting `alarm_urls` may define. The rule for
+rejected reports is deleted, with its unsent messages: Prometheus has that alert."""
 
 import json
 from hashlib import sha256
@@ -19,7 +19,7 @@ depends_on = None
 
 _KEPT = ("candidates", "weights", "options")  # Members of a schedule's specification
 _SERVICE = "0" * 16  # The person who owns the service's own schedules
-_DROPPED = {  # Columns of tables with foreign keys to them, which SQLite must not recreate
+_DROPPED = {  # Columns of tables that foreign keys reference, which SQLite must not recreate
     "aggregates": ("num_cohorts", "own_values"),
     "schedules": ("family",),
     "alarms": ("channel", "secret"),
