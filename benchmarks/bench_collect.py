@@ -1,10 +1,10 @@
-"""Requests per second that a collector answers after the commit, compared with plain servers.
+"""The requests per second that a collector answers after the commit, compared with plain servers.
 
 Every server runs alone in a separate process on 127.0.0.1; one client process keeps connections
-busy with batches that were made before the clock started. Rivals:
+busy with batches that were prepared in advance. Rivals:
 
 - plain: FastAPI, a pydantic model, SQLAlchemy, one row per report and one transaction per request;
-- bare: an ASGI function with the same strict decoder, writer and counters, and nothing else."""
+- bare: an ASGI function with only the same strict decoder, writer and counters."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from benchmarks.collect_servers import databases, server
 from benchmarks.conftest import OURS, Comparison
 
 WARM_SECONDS, SECONDS, ROUNDS = 0.5, 3.0, 3
-ENOUGH = {1: 24_000, 100: 12_000}  # Requests per second: more than any server answers here
+ENOUGH = {1: 24_000, 100: 12_000}  # Requests per second; more than any server answers here
 PLAIN, BARE = "plain FastAPI and a row a report", "bare ASGI, binary"
 CASES = [
     ("sqlite", 100, 32, "json"), ("sqlite", 100, 32, "binary"), ("sqlite", 1, 32, "json"),
@@ -36,7 +36,7 @@ def bench_collect(
     form: str,
     who: str,
 ) -> None:
-    """Measure requests per second, by the clock."""
+    """Measure requests per second of wall-clock time."""
     if who == BARE and form == "json":
         pytest.skip("the bare function reads only the binary form")
     sent = Load("json" if who == PLAIN else form, reports)

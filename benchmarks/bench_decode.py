@@ -36,19 +36,19 @@ PARAMS = params_of()
 
 
 def strings(count: int) -> list[str]:
-    """Return candidates, of which the first `VALUES` are held."""
+    """Return candidates, of which devices hold the first `VALUES`."""
     return [f"https://example.org/page/{i}" for i in range(count)]
 
 
 def counts_of(params: RapporParams) -> Aggregate:
-    """Return the counts of a population of `VALUES` values."""
+    """Return the counts for a population with `VALUES` values."""
     shares, random = exponential_shares(VALUES, 0.05), np.random.default_rng(SEED)
     return draw_aggregate(strings(VALUES), shares, REPORTS, params, random)[0]
 
 
 @pytest.mark.parametrize(("cohorts", "family"), [(16, "mmh3"), (64, "mmh3"), (16, "md5")])
 def bench_job(comparison: Comparison, tmp_path: Path, cohorts: int, family: HashFamily) -> None:
-    """Run `rappor decode` like a user: from a file of a million strings to results.csv."""
+    """Run `rappor decode` as a user would, from a file with a million strings to results.csv."""
     counts, names = tmp_path / "counts.json", tmp_path / "candidates.txt"
     counts.write_text(counts_of(params_of(cohorts, family)).to_json())
     names.write_text("\n".join(strings(MILLION)))
@@ -69,7 +69,7 @@ def bench_job(comparison: Comparison, tmp_path: Path, cohorts: int, family: Hash
 @pytest.mark.benchmark(timer=process_time)
 @pytest.mark.parametrize("who", [OURS, SCALAR])
 def bench_hashing(comparison: Comparison, who: str) -> None:
-    """Compute index tensors, vectorized and one value at a time."""
+    """Compute index tensors, vectorized or one value at a time."""
     values = [text.encode() for text in strings(5_000)]
 
     def scalar() -> None:
@@ -82,7 +82,7 @@ def bench_hashing(comparison: Comparison, who: str) -> None:
 
 
 class Uncentered(RandomString):
-    """Columns X instead of X - a: the form that other libraries solve on a sparse matrix."""
+    """Columns X instead of X - a, the form that other libraries solve on a sparse matrix."""
 
     @property
     def mean(self) -> float:
@@ -121,7 +121,7 @@ class Problem(NamedTuple):
 @pytest.mark.parametrize("count", [100_000, MILLION])
 @pytest.mark.parametrize("who", [OURS, SKLEARN])
 def bench_lasso(comparison: Comparison, count: int, who: str) -> None:
-    """Solve with ours and with scikit-learn, at the same penalty; both find the solution."""
+    """Solve with this project's LASSO and with scikit-learn, with the same penalty and solution."""
     tensor = bit_positions([text.encode() for text in strings(count)], PARAMS)
     observed = observe(counts_of(PARAMS), tensor, 1.0)
     weights = 1 / np.einsum("jbb->jb", observed.noise_of(np.zeros(count)))

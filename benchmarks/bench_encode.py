@@ -1,7 +1,7 @@
 """The encoding of one report, compared with drawing each bit with `SystemRandom`.
 
-Both start from the same metric and value and end with a report's bytes. Ours is measured for new
-values (the permanent response is derived each time), and for a value seen before."""
+Both start from the same metric and value and end with a report's bytes. This project's encoder is
+measured for new values (whose permanent response must be derived) and for a value seen before."""
 
 import hmac
 import random

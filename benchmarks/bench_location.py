@@ -1,12 +1,12 @@
-"""The error of maps, ours and rivals', on pickups in New York.
+"""The error of this project's and rivals' maps on pickups in New York.
 
-Once: every user reports once, in the same protocol on both sides (L-SUE, L-OSUE: epsilon_infinity
-twice epsilon_one), or ours with four bytes per report. The rival is multi-freq-ldpy (Arcolezi et
-al. 2022) with its own clients and estimator, then projected onto the simplex.
+Once: every user reports once, with the same protocol on both sides (L-SUE, L-OSUE: epsilon_infinity
+twice epsilon_one), or with this project's four-byte reports. The rival is multi-freq-ldpy (Arcolezi
+et al. 2022) with its own clients and estimator, then projected onto the simplex.
 
-Budget: one lifetime budget, spent on the maps of 30 periods, of which one is judged. The rivals are
-drawn exactly, cell by cell: OUE by the users of a single period, BiLOLOHA (two symbols, a separate
-hash for each user), and L-OSUE of 3 values, a cap that changes no value here.
+Budget: one lifetime budget, spent on the maps of 30 periods, of which one is evaluated. The rivals
+are drawn exactly, cell by cell: OUE by the users of a single period, BiLOLOHA (two symbols, a
+separate hash for each user), and L-OSUE of 3 values, a cap that changes no value here.
 
 Truth: the users' own distribution over H3 cells. RAPPOR_PICKUPS names the file: cell,lat,lon,count.
 """
@@ -40,7 +40,7 @@ from simulations.populations.draws import draw_aggregate
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "nyc_pickups_h3res8.csv.gz"
 PICKUPS = Path(os.environ.get("RAPPOR_PICKUPS", SHARED))
-GOAL = 1 / 0.6  # The ratio of the best rival's error, with projection, to ours
+GOAL = 1 / 0.6  # The goal for the best rival's error (projected) divided by ours
 BOX = Box(40.5, -74.3, 40.95, -73.65)
 USERS, PERIODS, COHORTS, SEEDS = 100_000, 30, 64, 3
 Maps = dict[str, np.ndarray]
@@ -69,7 +69,7 @@ def load(level: int) -> tuple[Places, np.ndarray]:
 
 
 def field(places: Places, shares: np.ndarray, users: int, params: RapporParams, rng: Any) -> Any:
-    """Return our map of one drawn aggregate."""
+    """Return this project's map for one drawn aggregate."""
     aggregate, _ = draw_aggregate(list(places.finest), shares, users, params, rng)
     reading = read_aggregate(aggregate, places.design(len(places.levels) - 1, params), 1.0)
     return fit_field([reading], places.laplacian, reserved=1).shares
@@ -89,7 +89,7 @@ def once_ours(places: Places, shares: np.ndarray, epsilon: float, rng: Any) -> M
 
 
 def once_rivals(_: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps:
-    """Return maps of multi-freq-ldpy's clients, which run report by report."""
+    """Return maps from multi-freq-ldpy's clients, which run report by report."""
     cells = np.repeat(np.arange(len(shares)), rng.multinomial(USERS, shares))
     maps = {}
     for name in ("L_SUE", "L_OSUE"):

@@ -1,8 +1,8 @@
 """The cost of embedding the client in an app: import, open, record, a raw fix, and size.
 
 Recording is compared with the same insert in plain SQLite (WAL, synchronous=NORMAL, one row and one
-commit), a fix with a line appended to a file, and imports in fresh processes with those of
-OpenTelemetry and Sentry."""
+commit), a fix with a line appended to a file, and imports in fresh processes with OpenTelemetry's
+and Sentry's imports."""
 
 import os
 import sqlite3
@@ -78,7 +78,7 @@ def plain_sqlite(path: Path) -> Callable[[], object]:
 @pytest.mark.parametrize("limit", [100, 10_000])
 @pytest.mark.parametrize("who", [OURS, SQLITE])
 def bench_record(comparison: Comparison, tmp_path: Path, limit: int, who: str) -> None:
-    """Record durably; the clock moves to the next day when a period has all its reports."""
+    """Record durably; the clock advances a day when a period has all its reports."""
     numbers, clock = count(), [START]
     client = Client.open(
         parse_metrics(METRICS.format(limit=limit)), state_dir=tmp_path / "state", consent=True,
@@ -100,7 +100,7 @@ def bench_record(comparison: Comparison, tmp_path: Path, limit: int, who: str) -
 @pytest.mark.benchmark(timer=process_time)
 @pytest.mark.parametrize("who", [OURS, LINE])
 def bench_fix(comparison: Comparison, tmp_path: Path, who: str) -> None:
-    """Record a raw fix, one every 30 seconds, in a state on disk."""
+    """Record raw fixes, one every 30 seconds, in a state on disk."""
     draw, clock = Random(1), [START]
     places = [(40.5 + draw.random() * 0.45, -74.3 + draw.random() * 0.65) for _ in range(1_000)]
     numbers = count()

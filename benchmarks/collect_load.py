@@ -1,4 +1,4 @@
-"""The load of bench_collect.py: requests made beforehand, and connections that send them."""
+"""The load for bench_collect.py: prepared requests, and connections that send them."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ PLACEHOLDER = b"an-id-of-a-batch"
 
 @dataclass(frozen=True)
 class Load:
-    """The sent load: the form, `json` or `binary`, and the number of reports per request."""
+    """The load to send: the form, `json` or `binary`, and the number of reports per request."""
 
     form: str
     reports: int
@@ -70,7 +70,7 @@ def make_frames(load: Load) -> list[tuple[bytes, bytes]]:
 
 
 def make_requests(load: Load, count: int) -> list[bytes]:
-    """Return whole HTTP requests, each a batch with its own id."""
+    """Return complete HTTP requests, each a batch with its own id."""
     frames, as_text = make_frames(load), load.form == "json"
     ids = (os.urandom(16) for _ in range(count))
     written_ids = (number.hex().encode() if as_text else number for number in ids)

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.collect_load import METRICS
 
-START_SECONDS = 180  # For a busy machine
+START_SECONDS = 180  # Enough for a busy machine
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def _await(port: int, process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def databases(kind: str) -> Iterator[Any]:
-    """Yield a function that makes an empty database and returns its URL."""
+    """Yield a function that creates an empty database and returns its URL."""
     with tempfile.TemporaryDirectory() as folder:
         if kind == "sqlite":
             names = iter(range(1_000_000))

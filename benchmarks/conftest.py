@@ -19,7 +19,7 @@ class Used(NamedTuple):
 
 
 class Comparison:
-    """The record of one side of a comparison; the rival is another test of the same group."""
+    """The record of one side of a comparison; the rival is a different test in the same group."""
 
     def __init__(self, benchmark: BenchmarkFixture) -> None:
         self._benchmark = benchmark
@@ -27,19 +27,19 @@ class Comparison:
     def name(self, measured: str, who: str, **more: Any) -> None:
         """Name the measured quantity and the measured side, `OURS` or a rival.
 
-        `more` may have the `target` of the ratio, a `note`, `more=True` if more is better, and the
-        `unit` of `values`."""
+        `more` may contain the `target` of the ratio, a `note`, `more=True` if higher is better, and
+        the `unit` of `values`."""
         self._benchmark.group = measured
         self._benchmark.extra_info.update(who=who, **more)
 
     def times(self, action: Callable[[], Any], rounds: int, iterations: int = 1) -> None:
-        """Time an action by the clock, after one uncounted round."""
+        """Measure an action's wall-clock time, after one warm-up round."""
         self._benchmark.pedantic(
             action, rounds=rounds, iterations=iterations, warmup_rounds=int(rounds > 1)
         )
 
     def values(self, measure: Callable[[int], float], rounds: int, unit: str) -> None:
-        """Record figures that are not times, one per round, whose number `measure` receives."""
+        """Record figures other than times, one per round; `measure` receives the round number."""
         figures: list[float] = []
         numbers = iter(range(rounds))
         self._benchmark.pedantic(lambda: figures.append(measure(next(numbers))), rounds=rounds)
@@ -54,7 +54,7 @@ class Comparison:
 
 @pytest.fixture
 def comparison(benchmark: BenchmarkFixture) -> Comparison:
-    """Return one side of a comparison."""
+    """Return the record for one side of a comparison."""
     return Comparison(benchmark)
 
 

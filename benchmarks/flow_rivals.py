@@ -1,7 +1,7 @@
 """Other methods for learning a matrix of flows, each with the same lifetime epsilon.
 
 The rivals report symbols of each device's own hash (optimized local hashing, Wang et al. 2017). The
-supports of different classes are drawn independently, each from its exact distribution."""
+supports (matching reports) of different classes are drawn independently and exactly."""
 
 import math
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class FlowDraw:
 
 
 def all_pairs(draw: FlowDraw) -> Floats:
-    """Estimate from each device's pair: unbiased shares, projected onto the simplex."""
+    """Estimate from each device's pair, with unbiased shares projected onto the simplex."""
     return project_simplex(_local_hashing(draw.matrix, draw.devices, draw.epsilon, draw.rng))
 
 
@@ -86,7 +86,7 @@ def start_end_and_steps(draw: FlowDraw) -> Floats:
     This version is kinder than the original, where epsilon is split over all steps of a trajectory:
     a device answers one question with all of it (start, end, or a random step to a neighboring
     cell), and the mean number of steps is known. Walks are straight lines of steps between cells;
-    pairs with a side without a cell have the true flows."""
+    pairs in which a side is not a cell have the true flows."""
     flow, cells = draw.flow, len(draw.flow.cells)
     sides = flow.num_sides
     matrix = draw.matrix.reshape(sides, sides)

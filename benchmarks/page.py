@@ -1,7 +1,7 @@
-"""Command that adds a benchmark run to docs/benchmarks.md: `python -m benchmarks.page RUN.json`.
+"""The command that adds a run to docs/benchmarks.md: `python -m benchmarks.page RUN.json`.
 
-A part is a file `bench_PART.py`. The parts of the run replace their rows. Other parts keep theirs,
-with the commit and the day of their measurement. docs/benchmarks.json stores the rows."""
+A part is a file `bench_PART.py`. The rows of the run's parts are replaced. Other parts keep their
+rows, with the commit and day of measurement. docs/benchmarks.json stores the rows."""
 
 import json
 import math
@@ -35,22 +35,22 @@ seconds: other work on the machine changes them least.
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of ours next to that of a rival."""
+    """This project's figure next to a rival's figure."""
 
     part: str
     measured: str
     unit: str
     ours: Sequence[float]  # Median, minimum and maximum, in `unit`
     rival: str = ""
-    theirs: Sequence[float] = ()  # Likewise, or empty without a rival
-    more: bool = False  # Whether more is better
-    target: float | None = None  # Of the ratio
+    theirs: Sequence[float] = ()  # Likewise for the rival; empty if there is none
+    more: bool = False  # Whether a higher figure is better
+    target: float | None = None  # The target of the ratio
     note: str = ""
-    state: str = ""  # Commit and day
+    state: str = ""  # The commit and day of measurement
 
     @property
     def ratio(self) -> float | None:
-        """Return how many times better ours is, or None without a rival or with a figure of 0."""
+        """Return how many times better ours is, or None if there is no rival or a figure is 0."""
         if not self.theirs or min(self.ours[0], self.theirs[0]) <= 0:
             return None
         ratio = self.theirs[0] / self.ours[0]
@@ -69,13 +69,13 @@ class Row:
 
 
 def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
-    """Yield the rows of a run of pytest-benchmark: ours next to each rival of the group."""
+    """Yield the rows of a pytest-benchmark run: ours next to each rival in the group."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for bench in run["benchmarks"]:
         groups.setdefault(bench["group"], []).append(bench)
     for measured, members in groups.items():
         base = next((member for member in members if member["extra_info"]["who"] == OURS), None)
-        if base is None:  # Only rivals were chosen
+        if base is None:  # Only rivals were measured
             continue
         rivals = [member for member in members if member is not base]
         match = re.search(r"bench_(\w+)\.py", base["fullname"])
@@ -96,7 +96,7 @@ def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
 def _figures(
     bench: Mapping[str, Any], unit: str | None = None
 ) -> Iterator[tuple[str, str, Sequence[float]]]:
-    """Yield quantile name (or ""), unit, and median, minimum and maximum of a benchmark."""
+    """Yield a benchmark's quantile name (or ""), its unit, and median, minimum and maximum."""
     info, stats = bench["extra_info"], bench["stats"]
     if "values" in info:
         values = info["values"]
@@ -113,7 +113,7 @@ _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 
 def page_of(machine: str, rows: Sequence[Row]) -> str:
-    """Return the page as Markdown. Raises ValueError for more than 60 rows."""
+    """Return the page as Markdown. Raises ValueError if there are more than 60 rows."""
     if len(rows) > MAX_ROWS:
         raise ValueError(f"{len(rows)} rows are more than the {MAX_ROWS} that the page may have")
     lines = [ABOUT, machine]
@@ -160,7 +160,7 @@ def write(machine: str, rows: Sequence[Row]) -> None:
 
 
 def main(path: Path) -> None:
-    """Put a run on the page."""
+    """Add a run to the page."""
     run = json.loads(path.read_text(encoding="utf-8"))
     info, cpu = run["machine_info"], run["machine_info"]["cpu"]
     git = ["git", "rev-parse", "--short=8", "HEAD"]

@@ -1,9 +1,9 @@
 """Fleets too large to simulate by device: counts over periods, drawn from their distribution.
 
-A device has one value for as long as it stays. Devices that came and left together, in one cohort,
-are a class. Given how many devices of a class hold each value, the bits of its devices are
-independent, so sums over devices are binomial: for the permanent bits once, when the class comes,
-and for the instantaneous bits in each period, given the permanent ones. Nothing is approximated.
+A device has one value for as long as it stays. Devices in one cohort that came and left together
+are a class. Given how many devices in a class hold each value, the bits of its devices are
+independent, so sums over devices are binomial: for the permanent bits once, when the class arrives,
+and for the instantaneous bits in each period, given the permanent bits. Nothing is approximated.
 The cost depends on values, cohorts, bits and periods, not on devices."""
 
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ class FleetError(RapporError, ValueError):
 class Fleet:
     """A population of devices, each with one value for as long as it stays.
 
-    Raises FleetError for numbers out of range, and for metrics that report symbols.
+    Raises FleetError if a number is out of range or the metric reports symbols.
 
     Attributes:
         params: The parameters of the metric.
@@ -109,7 +109,7 @@ def draw_classes(fleet: Fleet, seed: int) -> Counts:
 
 
 def no_counts(params: RapporParams, periods: int, num_values: int) -> FleetCounts:
-    """Return counts of zero."""
+    """Return all-zero counts."""
     shape = (periods, params.num_cohorts)
     return FleetCounts(
         np.zeros(shape, dtype=np.int64),
@@ -183,9 +183,9 @@ class FleetMetric:
 
 
 def declared_metric(file: Path | None, name: str | None) -> FleetMetric:
-    """Return the metric of a file, or strings in 128 bits and 64 cohorts at epsilons 4.4 and 1.1.
+    """Return a file's metric, or strings in 128 bits and 64 cohorts with epsilons 4.4 and 1.1.
 
-    Raises FleetError for a name that is not in the file."""
+    Raises FleetError if the name is not in the file."""
     if file is None or name is None:
         return FleetMetric(
             RapporParams.rappor(
@@ -201,11 +201,11 @@ def declared_metric(file: Path | None, name: str | None) -> FleetMetric:
 def listed_values(
     declared: FleetMetric, file: Path | None, exponent: float, number: int, absent: int
 ) -> tuple[Candidates, Floats]:
-    """Return the candidates of a fleet, and the shares, (V,), of the first V, which are held.
+    """Return a fleet's candidates, and the shares, (V,), of the first V candidates, which are held.
 
     Args:
-        declared: The metric, whose own values are used if its definition has some.
-        file: The file of shares, largest first; without it they fall as 1 / rank^exponent.
+        declared: The metric, whose own values are used if its definition lists any.
+        file: The file of shares, largest first; without it, they decrease as 1 / rank^exponent.
         exponent: The exponent of shares without a file.
         number: The number of held strings.
         absent: The number of listed strings that no device holds.
@@ -251,12 +251,12 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The result for a window of the first `periods`."""
+    """The result for a window with the first `periods` periods."""
 
     periods: int
     reports: int
     devices: int  # Devices that reported in it
-    repeats: float  # sum r^2 / sum r
+    repeats: float  # The repetition, sum r^2 / sum r
     held: int  # Held values
     found: int  # Detected held values
     false_found: int  # Detected values that no device held

@@ -1,4 +1,4 @@
-"""A made-up city and its people's flows, to measure the coverage of decoded flows' intervals.
+"""A synthetic city and its people's flows, to measure the coverage of flows' intervals.
 
 Some worlds have flows that the gravity model describes, and others do not."""
 
@@ -23,7 +23,7 @@ from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts
 
 START, END = date(2026, 11, 1), date(2026, 11, 30)
-BOX = [40.63, -74.11, 40.83, -73.85]  # A real city with made-up people
+BOX = [40.63, -74.11, 40.83, -73.85]  # A real city with synthetic people
 WITHOUT_DATA, LEAVING, ENTERING = 0.03, 0.04, 0.03  # Shares of people
 REACH_KM, DEPARTURE = 4.0, 0.8  # Mean distance; deviation of a flow's logarithm from gravity
 PER_COHORT = 1_000  # Approximate reports per cohort
@@ -45,10 +45,10 @@ class FlowWorld(StrEnum):
 
 
 def city_metric(epsilon: float = 2.0, devices: int = 100_000, **changes: Any) -> Metric:
-    """Return a metric of flows of the city: 10 by 10 cells in 5 by 5 zones, unless changed.
+    """Return a flow metric for the city: 10 by 10 cells in 5 by 5 zones, unless changed.
 
     Args:
-        epsilon: The lifetime epsilon of the one answer.
+        epsilon: The lifetime epsilon of the single answer.
         devices: The number of devices that will answer, for the number of cohorts.
         changes: Changed keys of the metric's table.
 
@@ -83,9 +83,9 @@ def city_metric(epsilon: float = 2.0, devices: int = 100_000, **changes: Any) ->
 def city_matrix(flow: Flow, rng: np.random.Generator, departure: float = DEPARTURE) -> Floats:
     """Return the shares of people (P,), row by row of the K + 2 sides, with sum 1.
 
-    People and jobs of a cell are lognormal. Flows fall with the distance and depart from that by a
-    lognormal factor, whose logarithm has the standard deviation `departure`. Two fifths also work
-    in the cell where they live."""
+    The people and jobs in a cell are lognormal. Flows decrease with distance, times a lognormal
+    factor whose logarithm has the standard deviation `departure`. Two fifths also work in the cell
+    where they live."""
     kilometers = cell_meters(flow) / METERS
     people = np.exp(rng.normal(0, 0.8, len(flow.cells)))
     jobs = np.exp(rng.normal(0, 1.2, len(flow.cells)))
@@ -152,7 +152,7 @@ class FlowCoverage:
             intervals per draw; None without intervals.
         error: The mean total variation to the matrix.
         detected: The number of detected flows in all draws.
-        wrong: The number of those whose true share is below a quarter of the estimate.
+        wrong: The number of these whose true share is below a quarter of the estimate.
         tau: The mean size of the departures.
     """
 
@@ -204,14 +204,14 @@ def flow_coverage(
 
 
 def in_world(matrix: Floats, flow: Flow, world: FlowWorld, rng: np.random.Generator) -> Floats:
-    """Change the flows between cells of a matrix to those of a world; other flows stay.
+    """Change the flows between cells in a matrix to those of a world; other flows are unchanged.
 
     Args:
         matrix: The shares of pairs, (P,), with sum 1.
         flow: The flow of the metric.
-        world: `as is`: unchanged; `shuffled`: each cell's destinations in another order; `spikes`:
-            20 flows of 3 % of the people of cells, the rest even; `even`: all flows equal; `one
-            cell`: 70 % of each cell's people go to the same cell.
+        world: `as is`: unchanged; `shuffled`: each cell's destinations in a different order;
+            `spikes`: 20 flows of 3 % of the people in cells, the remainder even; `even`: all flows
+            equal; `one cell`: 70 % of each cell's people go to the same cell.
         rng: The source of the order, the flows or the cell.
 
     Returns:
@@ -248,7 +248,7 @@ def off(guess: Floats, truth: Floats) -> float:
 
 
 def _hits(fit: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:
-    """Yield by quantity which intervals of a decoding contain the truth."""
+    """Yield, for each quantity, which intervals in a decoding contain the truth."""
     space = FlowSpace.of(fit.flow)
     matrix = truth.reshape(space.num_sides, -1)
     cells = np.arange(space.num_cells)
@@ -270,7 +270,7 @@ def _within(table: ShareTable, truth: Any) -> Flags:
 
 
 def _summary(each: list[Flags]) -> tuple[float, float, float, float] | None:
-    """Return the covered part, its standard error by draws, the worst draw's part and the size."""
+    """Return the covered fraction, its standard error, the worst draw's fraction and the size."""
     sizes = np.array([len(flags) for flags in each], dtype=float)
     if not sizes.sum():
         return None

@@ -1,4 +1,4 @@
-"""The coverage of single cells' intervals on fresh maps of a declared metric."""
+"""The coverage of single cells' intervals on fresh maps for a declared metric."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ _REACH, _ROUGH, _SLOPE = 0.35, 1.5, 1.0  # Of a city; _REACH is in standard devi
 
 @dataclass(frozen=True)
 class Coverage:
-    """The coverage of intervals over `maps` maps, for cells only, without `other` and the like.
+    """The coverage of intervals over `maps` maps, only for cells, without reserved values.
 
     Attributes:
         num_found: The number of detected cells.
-        found_by_map: The mean over maps of the covered part of detected cells, 1 if there are none:
-            1 - the false coverage rate (Benjamini and Yekutieli 2005).
+        found_by_map: The mean over maps of the covered fraction of detected cells, 1 if there are
+            none: 1 - the false coverage rate (Benjamini and Yekutieli 2005).
         width: The mean width of the intervals of the five largest true shares.
-        parts: The covered parts, in [0, 1], of `all` cells, `found` (detected) ones, and the
+        parts: The covered parts, in [0, 1], of `all` cells, `found` (detected) cells, and the
             `heaviest_five` and `heaviest_ten` true shares. NAME_error is the Monte-Carlo standard
             error, with one map's cells as a cluster, and NAME_worst the worst map's part; None if
             undefined.
@@ -52,9 +52,8 @@ class Coverage:
 def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats:
     """Draw the shares of the cells and, last, of the values that are not cells, (n,).
 
-    The draws alternate between a heavy tail and a city whose neighboring cells are similar. A
-    fiftieth, three tenths or three quarters are outside the cells, in equal parts for each such
-    value."""
+    The draws alternate between a heavy tail and a city whose neighboring cells are similar. 2 %, 30
+    % or 75 % are outside the cells, in equal parts for each such value."""
     cells, reserved = len(places.shown_cells), len(places.reserved)
     if number % 2:
         where = np.array([cell_center(places.grid, cell) for cell in places.shown_cells])
@@ -72,7 +71,7 @@ def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats
 
 
 def has_map(metric: Metric) -> bool:
-    """Return whether a metric's values are places, unlike those of trips, which have no map."""
+    """Return whether a metric's values are places; trips have no map."""
     return metric.location is not None and not metric.location.pairs
 
 
@@ -130,8 +129,8 @@ def map_coverage(
 def covered_part(hits: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
     """Return the share of covered true values, its Monte-Carlo error, and the worst map's share.
 
-    `hits` and `counted` are numbers of cells per map, (maps,). The error is that of a ratio of two
-    sums over maps (Cochran 1977, section 6.3): cells of one map are not independent. None if
+    `hits` and `counted` are numbers of cells per map, (maps,). The error is for a ratio of two sums
+    over maps (Cochran 1977, section 6.3), because cells of one map are not independent. None if
     unknown."""
     total, maps = counted.sum(), len(counted)
     if not total:

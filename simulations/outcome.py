@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-Columns = Sequence[tuple[str, str, str]]  # Heading, name in a row, and format
+Columns = Sequence[tuple[str, str, str]]  # The heading, name in a row, and format
 
 
 @dataclass(frozen=True)
@@ -13,14 +13,14 @@ class ExperimentOutcome:
     """The result of an experiment."""
 
     rows: Sequence[Mapping[str, Any]]  # All figures as plain values
-    headings: Sequence[str]  # Of its table
+    headings: Sequence[str]  # The headings of its table
     lines: Sequence[Sequence[str]]  # Its table as text
     notes: Sequence[str] = ()  # Sentences under the table
-    files: Mapping[str, str] = field(default_factory=dict)  # Further texts by name
+    files: Mapping[str, str] = field(default_factory=dict)  # Additional texts by name
 
 
 def outcome_of(rows: Iterable[Any], columns: Columns, **more: Any) -> ExperimentOutcome:
-    """Make the outcome of an experiment whose table has a line for each row.
+    """Build the outcome of an experiment whose table has one line per row.
 
     Args:
         rows: Dataclasses, or plain values by name.

@@ -2,11 +2,11 @@
 
 The settings follow google/rappor's published regression simulations: k = 8, h = 2, m = 128 cohorts
 of equal size, five distributions over n values, and candidate lists that lack a tenth of the values
-and contain wrong strings. Further settings are the RAPPOR paper's exponential experiment, few rows,
-lists with nothing true, and settings chosen to break a decoder (`STRESS`): one dominant value, more
-values than rows, several candidates per row, a single cohort. Positions are drawn at random for
-every run, as a hash would, cohorts are multinomial, and bits binomial: exact, without a fleet.
-Candidates that set the same bits in every cohort are merged, as in `decode`."""
+and contain wrong strings. Additional settings are the RAPPOR paper's exponential experiment, few
+rows, lists without any true value, and settings chosen to break a decoder (`STRESS`): one dominant
+value, more values than rows, several candidates per row, a single cohort. Positions are drawn at
+random for every run, as a hash would, cohorts are multinomial, and bits binomial: exact, without a
+fleet. Candidates that set the same bits in every cohort are merged, as in `decode`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -60,10 +60,10 @@ class RuleScore:
     recall: float
     false_proportion: float
     any_false: bool
-    detected: int  # Detected values
-    covered: int  # Those whose intervals contain the truth
-    right: int = 0  # Detected values that devices hold
-    right_covered: int = 0  # Those whose intervals contain the truth
+    detected: int  # The number of detected values
+    covered: int  # The number of these whose intervals contain the truth
+    right: int = 0  # The number of detected values that devices hold
+    right_covered: int = 0  # The number of these whose intervals contain the truth
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class RunScore:
         wrong_z_squared: The mean squared z of wrong strings.
         oracle: The recall with Bonferroni of an oracle that knows which candidates are held
             (`oracle_recall`).
-        bound: The recall of one that knows every share but the tested one (`recall_bound`).
+        bound: The recall of an oracle that knows every share but the tested share (`recall_bound`).
         heaviest: The coverage of the heaviest listed values' intervals as `fdr` prints them; NaN if
-            none is held.
+            devices hold none.
         converged: Whether the fit converged.
         refused: Whether the method returned no answer; then nothing is detected.
     """
@@ -125,7 +125,7 @@ def noisy_counts(
     noise: BitNoise,
     num_bits: int,
 ) -> Floats:
-    """Draw bit counts (m, k) of holders (m, n) at positions (n, m, h), one report each."""
+    """Draw bit counts (m, k) from holders (m, n) at positions (n, m, h), one report each."""
     ones = bits_set(holders, positions, num_bits)
     counts = rng.binomial(ones, noise.q_star) + rng.binomial(reports[:, None] - ones, noise.p_star)
     return np.asarray(counts, dtype=np.float64)
@@ -188,7 +188,7 @@ def fit(sample: Sample, method: Method, weights: Floats | None = None) -> Estima
 
 
 def oracle_recall(sample: Sample) -> float:
-    """Return the recall with Bonferroni of least squares on exactly the held listed values.
+    """Return the recall, with Bonferroni, of least squares on exactly the held listed values.
 
     NaN if these are more than half of the rows, or cannot be distinguished."""
     observed, present = sample.observed, sample.true_shares > 0
@@ -205,10 +205,10 @@ def oracle_recall(sample: Sample) -> float:
 
 
 def recall_bound(sample: Sample) -> float:
-    """Return the expected recall with Bonferroni of a test that knows every other share.
+    """Return the expected recall, with Bonferroni, of a test that knows every other share.
 
-    The other shares include unlisted values. No unbiased test that is valid for wrong strings finds
-    more. NaN if no value is held."""
+    The other shares include unlisted values. No unbiased test that is valid for wrong strings can
+    detect more. NaN if no value is held."""
     observed, present = sample.observed, sample.true_shares > 0
     if not present.any():
         return float("nan")

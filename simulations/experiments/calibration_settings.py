@@ -13,7 +13,7 @@ Missing = Literal["none", "every tenth", "heaviest", "all"]  # The values that a
 
 
 class Configuration(NamedTuple):
-    """The noise (f, p, q), the values missing from the list, and its wrong strings per value."""
+    """The noise (f, p, q), the values missing from the list, and the wrong strings per value."""
 
     prob_f: float
     prob_p: float
@@ -23,7 +23,7 @@ class Configuration(NamedTuple):
 
 
 class Size(NamedTuple):
-    """The reports, held values, k and m of a setting, with its lists and distributions."""
+    """The numbers of reports, held values, bits k and cohorts m, with lists and distributions."""
 
     reports: int
     values: int
@@ -117,7 +117,7 @@ SIZES: Mapping[str, Size] = {
 def shares_of(distribution: str, n: int) -> Floats:
     """Return the shares of n values from the named distribution, (n,), with sum 1.
 
-    In "one .9" the first value has .9, and the others share the rest equally."""
+    In "one .9", the first value has .9, and the others share the remainder equally."""
     if distribution.startswith("one "):
         largest = float(distribution.removeprefix("one "))
         return np.append(largest, np.full(n - 1, (1 - largest) / (n - 1)))

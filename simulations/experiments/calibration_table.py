@@ -23,7 +23,7 @@ REFERENCE: Mapping[tuple[str, str], tuple[float, float]] = {
     ("medium", "over_x10"): (0.02, 0.43),
 }
 
-FOUND = ("bh", "fdr", "fdr-eb")  # Rules whose intervals of detected values are shown
+FOUND = ("bh", "fdr", "fdr-eb")  # Rules for which the intervals of detected values are shown
 HEADINGS = (
     "setting (runs)",
     "R",
@@ -50,15 +50,15 @@ NOTHING = MeanOfRuns(float("nan"), float("nan"))
 
 @dataclass(frozen=True)
 class Row:
-    """The summary of all runs of one size and configuration, by rule where a rule decides.
+    """The summary of all runs with one size and configuration, by rule if a rule decides.
 
     Attributes:
         coverage_detected: The coverage of all detected values, pooled over the runs.
         coverage_right: The coverage of the detected values that devices hold, pooled over the runs.
-        coverage_by_list: The mean over runs of the covered part of a run's detected values, 1 if
-            there are none: 1 - the false coverage rate of Benjamini and Yekutieli 2005.
+        coverage_by_list: The mean over runs of the covered fraction of detected values, 1 if there
+            are none: 1 - the false coverage rate of Benjamini and Yekutieli 2005.
         oracle: The recall with Bonferroni of an oracle that knows the support (`RunScore`).
-        bound: The recall of one that knows every other share.
+        bound: The recall of an oracle that knows every other share.
         heaviest: The coverage of the heaviest listed values' intervals as `fdr` prints them.
         not_converged: The number of runs in which no fit converged.
         refused: The number of runs in which the method returned no answer.
@@ -128,8 +128,8 @@ def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
 def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> MeanOfRuns:
     """Return the mean over runs and its standard error over draws, with fixed distributions.
 
-    The error is NaN if a distribution was run once. Runs without a value (nothing is held, or the
-    method returned no answer) are left out."""
+    The error is NaN if a distribution was run only once. Runs without a value (no value is held, or
+    the method returned no answer) are skipped."""
     x, names = np.asarray(values), np.asarray(distributions)
     defined = ~np.isnan(x)
     if not defined.any():

@@ -1,4 +1,4 @@
-"""The fleets of the demo and of a quickstart: metrics, readings, candidates and true shares."""
+"""The fleets for the demo and the quickstart: metrics, readings, candidates and true shares."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ max_memoized_values = 2
 fallback = "2 letters"
 min_reports = {min_reports}
 """
-MAX_VALUES = 8  # Different values of one metric in a fleet
+MAX_VALUES = 8  # The number of different values of one metric in a fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class DemoMetric:
 
     metric: Metric
     candidates: Sequence[str] | None  # None for the metric's own categories
-    true_shares: Mapping[str, float]  # Value -> share among the readings
+    true_shares: Mapping[str, float]  # The share among the readings, by value
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +141,16 @@ def _cost(file: MetricsFile) -> str:
 
 
 def report_day(metric: Metric, today: date) -> date:
-    """Return the day on reports: today, or the last day of the last complete week or month."""
+    """Return the day for reports: today, or the last day of the latest complete week or month."""
     if metric.period == "day":
         return today
     return date_of(last_day(metric.period, period_number(metric.period, day_of(today)) - 1))
 
 
 def served_at_once(metric: Metric, devices: int, today: date) -> Metric:
-    """Return the metric with low minimums and old reports accepted, for a small fleet.
+    """Return the metric with low minimums and a long acceptance period, for a small fleet.
 
-    The meaning of its reports and its params_id stay as declared."""
+    The meaning of its reports and its params_id are unchanged."""
     age = (today - report_day(metric, today)).days
     return metric.replace(
         min_reports=min(metric.min_reports, devices),
@@ -167,7 +167,7 @@ def held_values(metric: Metric) -> Sequence[Hashable]:
 def readings(
     metrics: Mapping[str, Metric], devices: int, rng: np.random.Generator
 ) -> Iterator[RecordedValue]:
-    """Yield one value of each metric for each device, by device; shares fall as 1 / rank."""
+    """Yield one value of each metric for each device, by device; shares decrease as 1 / rank."""
     drawn = {name: _drawn(held_values(metric), devices, rng) for name, metric in metrics.items()}
     for device in range(devices):
         for name, values in drawn.items():

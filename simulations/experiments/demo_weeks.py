@@ -1,4 +1,4 @@
-"""The data of the demo's decoder service: reports of two weeks, and usual places of four."""
+"""The data for the demo's decoder service: two weeks of reports, and four of usual places."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -88,7 +88,7 @@ def candidates() -> list[str]:
 
 
 def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValue]:
-    """Yield the values that devices record on a day, one each.
+    """Yield the values that devices record on a day, one per device.
 
     `number` is the day, from 0. "video" rises in the second week, and the dark theme rises every
     day."""
@@ -123,7 +123,7 @@ def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
 def place_readings(
     today: date, rng: np.random.Generator
 ) -> Iterator[tuple[Metric, date, list[RecordedValue]]]:
-    """Yield a slot's part of the metric, a week's last day, and devices' answers on it."""
+    """Yield each slot's sub-metric, each week's last day, and the devices' answers on it."""
     for metric, last, values, shares in _places(today):
         drawn = rng.choice(values, WEEKLY, p=shares)
         yield (
@@ -133,7 +133,7 @@ def place_readings(
 
 
 def _places(today: date) -> Iterator[tuple[Metric, date, list[str], Floats]]:
-    """Yield each slot's part of the metric and each week's last day, the cells and their shares."""
+    """Yield each slot's sub-metric, each week's last day, the cells, and their shares."""
     for metric in parse_metrics(metrics_text(today)).parts("usual_place"):
         location = metric.location
         if location is None:

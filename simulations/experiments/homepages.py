@@ -3,8 +3,8 @@
 It has 12 to 14 million reports, k = 128, h = 2, m = 32, f = .75, p = .5, q = .75, and 8,616
 candidates. The paper names 31 pages, the smallest with about 14,000 users. The detections of a rule
 depend on the distribution of the shares, which the paper does not state, so four distributions are
-drawn. A test at Bonferroni's level has power one half at about 91,000 users, so 14,000 need another
-explanation."""
+drawn. A test at Bonferroni's level has power one half at about 91,000 users, so 14,000 need a
+different explanation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -50,11 +50,11 @@ class Row:
     """The result for one distribution and one rule, as means over runs.
 
     Attributes:
-        reports_each: The number of reports of each device, which keeps its page.
+        reports_each: The number of reports per device, which always has the same page.
         held: The number of pages with users.
         found: The number of detected pages with users.
         false: The number of detected pages without users.
-        expected: The detections by the theory of `rappor plan`; NaN without one.
+        expected: The detections predicted by `rappor plan`; NaN without a prediction.
         smallest: The users of the smallest detected page; NaN if none is detected.
         one_error: The users in one stated standard error.
         half_power: The users at which a page is detected with probability one half.
@@ -88,7 +88,7 @@ def shares_of(distribution: str) -> Floats:
 
 
 def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
-    """Return the setting for the theory of detection: level and number of tests of a rule."""
+    """Return the setting for the detection theory: a rule's level and number of tests."""
     if rule == RULES[2]:
         above_2 = 0.02275  # P(score above 2)
         return PlanSetting(PARAMS, devices, reports_each, 1, above_2, "bonferroni")
@@ -112,7 +112,7 @@ def homepages(
     repeated: int = 30,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Row]:
-    """Draw and decode each distribution `runs` times, the last also with `repeated` reports."""
+    """Draw and decode each distribution `runs` times; the last also with `repeated` reports."""
     listed = Candidates.from_strings(f"page-{i}.example" for i in range(CANDIDATES))
     positions, rows = listed.positions(PARAMS), list[Row]()
     for name, each in [*((name, 1) for name in DISTRIBUTIONS), (DISTRIBUTIONS[-1], repeated)]:

@@ -35,8 +35,8 @@ Integers = NDArray[np.int64]
 
 PERIODS = (1, 2, 4, 7, 14, 30, 60, 120, 180, 365)
 YEAR, WINDOW = 365, 30
-LEVEL = 0.05  # Of all lower bounds together
-CROWD, MAX_LINKED = 300, 30  # Devices and reports of the attack on changes
+LEVEL = 0.05  # For all lower bounds together
+CROWD, MAX_LINKED = 300, 30  # Devices and reports in the attack on changes
 PAPER = RapporParams.rappor(
     num_bits=128, num_hashes=2, num_cohorts=1, prob_f=0.5, prob_p=0.5, prob_q=0.75
 )
@@ -48,7 +48,7 @@ class AnswerMode:
 
     name: str
     params: RapporParams
-    every: int = 1  # Periods between reports; 0: one report per lifetime
+    every: int = 1  # Periods between reports; 0 means one report per lifetime
     lasting: bool = True  # Whether the parameters bound all lifetime reports
 
     def reports(self, periods: int) -> int:
@@ -59,7 +59,7 @@ class AnswerMode:
     def life(self) -> float:
         """Return the nats declared for the reports of one value, inf if unbounded.
 
-        They cover a year of reports, or a lifetime if permanent responses bound them."""
+        The nats cover a year of reports, or a lifetime if permanent responses limit them."""
         if self.lasting and self.every == 1:
             return self.params.epsilon_infinity
         return self.params.epsilon_n(self.reports(YEAR)) if self.lasting else math.inf
@@ -74,15 +74,16 @@ class Row:
         life: The epsilon of all reports ever sent, in nats.
         bound: The lower bound of epsilon that the attack proves (95 % for all rows together).
         reached: The estimate of that epsilon.
-        advantage: The share right less the share wrong of the best guess between two values.
+        advantage: The fraction of right guesses minus the fraction of wrong guesses between two
+            values.
         advantage_error: The standard error of `advantage`.
         most_advantage: The maximum that `declared` allows.
         posterior_median: The median belief that the device has its value, from a prior of 1 %.
         posterior_99: The 99th percentile of that belief.
         posterior_largest: The largest such belief.
         posterior_bound: The maximum that `declared` allows.
-        change_auc: How well a change of value is detected from equally many reports before and
-            after (at most 30). A guess has .5; NaN if nothing is sent again.
+        change_auc: How well a change of value is detected from the same number of reports before
+            and after (at most 30). A guess has .5; NaN if nothing is sent again.
     """
 
     mode: str
@@ -160,7 +161,7 @@ def _row(
     reports = mode.reports(periods)
     declared = mode.params.epsilon_n(reports)
     ratio, world = draw_ratios(mode.params, reports, devices, rng)
-    ratio = np.round(ratio, 9)  # Equal evidence must tie, whatever the order of its sums
+    ratio = np.round(ratio, 9)  # Equal evidence must tie, regardless of summation order
     table = np.stack([ratio, ratio], axis=1).astype(np.float32)
     proved = attack(table, world, declared, level, 0.5)
     right = np.sign(ratio) * np.where(world == 0, 1, -1)

@@ -37,7 +37,7 @@ class Experiment:
 
     name: str
     values: list[str]  # The listed values, (M,)
-    true_shares: Floats  # Realized shares of the reports, (M,); 0: not held
+    true_shares: Floats  # Realized shares of the reports, (M,); 0 if not held
     decoding: Decoding
 
     def row(self) -> dict[str, str | int | float]:
@@ -71,8 +71,8 @@ class Experiment:
     def above_two_errors(self) -> tuple[int, int]:
         """Return the numbers of held and of unheld values with scores above 2.
 
-        This rule, without allowance for the length of the list, reproduces the paper's own numbers
-        (47 and 2 in the exponential experiment): about one wrong candidate in 44 is above it."""
+        This rule, which ignores the length of the list, reproduces the paper's own numbers (47 and
+        2 in the exponential experiment). About one wrong candidate in 44 is above it."""
         above, present = self.decoding.candidates.z > 2, self.true_shares > 0
         return int((above & present).sum()), int((above & ~present).sum())
 
@@ -110,13 +110,13 @@ def normal(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -
 
 
 def exponential(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -> Experiment:
-    """Run 128 bits, 2 hashes, 16 cohorts, f = .5, p = .5, q = .75, with half wrong candidates."""
+    """Run 128 bits, 2 hashes, 16 cohorts, f = .5, p = .5, q = .75, half of the candidates wrong."""
     values, shares = exponential_population()
     return _run("exponential", values, shares, num_reports, EXPONENTIAL_PARAMS, rng, options)
 
 
 def exponential_population() -> tuple[list[str], Floats]:
-    """Return the candidates, of which the first half are held, and their shares, (200,)."""
+    """Return the candidates (devices hold the first half) and their shares, (200,)."""
     shares = np.zeros(EXPONENTIAL_CANDIDATES)
     shares[:EXPONENTIAL_VALUES] = exponential_shares(EXPONENTIAL_VALUES, EXPONENTIAL_RATE)
     return [f"v{number}" for number in range(1, EXPONENTIAL_CANDIDATES + 1)], shares

@@ -1,10 +1,10 @@
 """The effect of fabricated reports on an estimate, and whether the decoder's warnings reveal them.
 
-Fabricated ("forged") reports are those of devices that send arbitrary bits. In the paper's
-exponential population, some devices use them to make one value appear that no device holds. Five
-ways to forge range from a lie within the protocol to the reports that move the estimate most. Each
-is compared with the decoder's `forged` (the smallest part of all reports that, if forged, explains
-an estimate), its warnings, and the collector's check of weights."""
+Fabricated ("forged") reports come from devices that send arbitrary bits. In the paper's exponential
+population, some devices use them to make one value appear that no device holds. Five ways to forge
+range from a lie within the protocol to the reports that shift the estimate most. Each is compared
+with the decoder's `forged` (the smallest fraction of all reports that, if forged, explains an
+estimate), its warnings, and the collector's check of weights."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +57,7 @@ WARNINGS = {
     "unlisted": "not on the list weigh",
     "sum": "sum to",
     "repeats": "that are not declared",
-}  # Name -> words that occur only in this warning of the decoder
+}  # By name: words that occur only in this decoder warning
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """The result for one way to forge and one part of the reports, over runs.
+    """The result for one way to forge and one fraction of the reports, over runs.
 
     Attributes:
         shift: The mean estimate of the value that no device holds.
         error: The standard error of `shift`.
         lever: The shift per forged report.
         found: The share of runs that detect the value.
-        explained: The median of `forged` over these runs; NaN without any.
-        kept: The share of these runs in which `forged` is at most the forged part, as it promises
-            to first order.
+        explained: The median of `forged` over these runs; NaN if there are none.
+        kept: The fraction of these runs in which `forged` is at most the forged fraction, as
+            promised to first order.
         true_found: The mean number of detections among the hundred held values.
         warned: The share of runs with a warning that honest reports rarely cause.
         warnings: The share of runs with each warning, by name.
@@ -106,7 +106,7 @@ class Row:
 
 
 def held_shares() -> Floats:
-    """Return the true shares of the candidates, (200,), the held ones first."""
+    """Return the true shares of the candidates, (200,), held candidates first."""
     return exponential_population()[1]
 
 
@@ -131,8 +131,8 @@ def poisoning(
 def lever(bits_set: int = 1) -> float:
     """Return the number of honest holders that one forged report represents.
 
-    It is (1 - p*) / (q* - p*) with the value's bits set (`bits_set` = 1), and -p* / (q* - p*) with
-    them clear (0)."""
+    The number is (1 - p*) / (q* - p*) with the value's bits set (`bits_set` = 1), and -p* / (q* -
+    p*) with them clear (0)."""
     return (bits_set - PARAMS.p_star) / (PARAMS.q_star - PARAMS.p_star)
 
 
@@ -182,7 +182,7 @@ def _refused(chance: Floats, each: Counts, rng: np.random.Generator) -> float:
 
 
 def joined(honest: Aggregate, reports: Counts, counts: Counts) -> Aggregate:
-    """Return the sum of honest and forged counts, as a collector adds them up."""
+    """Return the sum of honest and forged counts, as a collector would add them up."""
     total = np.array(honest.reports_per_cohort) + reports
     bits = np.array(honest.bit_counts) + counts
     return replace(
@@ -195,7 +195,7 @@ def joined(honest: Aggregate, reports: Counts, counts: Counts) -> Aggregate:
 def best_bits(honest: Aggregate, listed: Candidates) -> Counts:
     """Return the bits (m, k) that raise the value's estimate most and pass the check of weights.
 
-    They assume a forger who knows the honest counts, the list and the decoder."""
+    The forger is assumed to know the honest counts, the list and the decoder."""
     with one_thread():
         observed = observe(honest, listed.positions(PARAMS), 1.0)
         fit = by_cavity(observed, 0.95)

@@ -1,9 +1,9 @@
 """The paper's experiment on processes (arXiv:1407.6981, section 6), with repeated reports.
 
-It has 186,792 reports of 10,133 machines, more than 18 per machine, all in the machine's one
-cohort. The true variance of estimates depends on how reports repeat. Three ways are drawn, and each
-is decoded under four assumptions about repeats. The paper lists the ten most frequent names (2.5 to
-4.5 %, one of 2.6 % marked); the other names, held or not, are our choice."""
+It has 186,792 reports from 10,133 machines, more than 18 per machine, all in the machine's cohort.
+The true variance of estimates depends on how reports repeat. Three ways are drawn, and each is
+decoded under four assumptions about repeats. The paper lists the ten most frequent names (2.5 to
+4.5 %, one of 2.6 % marked); the other names, held or not, are this project's choice."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -46,13 +46,13 @@ _FLAT = 50  # In the tail's weights 1 / (i + _FLAT)
 
 @dataclass(frozen=True)
 class DecodedRun:
-    """One decoding: mean squared errors of the ten names, stated and real, and its detections."""
+    """One decoding: the stated and real mean squared errors of the ten names, and detections."""
 
-    estimate: float  # Of the marked name
+    estimate: float  # The estimate for the marked name
     stated: float
     real: float
-    covered: int  # Of the ten
-    found: int  # Of the ten
+    covered: int  # The number of the ten names that intervals cover
+    found: int  # The number of the ten names that are detected
     marked: bool  # Whether the marked name is detected
     false: int  # Detected names that no machine runs
     used: float  # The decoder's rho
@@ -66,7 +66,7 @@ class Row:
         rho: sum r^2 / sum r of the machines.
         used: The mean rho of the decoder.
         stated: The root mean square of the ten names' standard errors.
-        real: The root mean square of their distances to the population's shares.
+        real: The root mean square of their deviations from the population's shares.
         real_error: The standard error of `real`, as if the ten erred independently.
         coverage: The coverage of the ten names' 95 % intervals.
         estimate: The mean estimate of the marked name.
@@ -150,7 +150,7 @@ WAYS = {
 
 
 def declared(bound: int) -> Metric:
-    """Return the metric, which allows a machine `bound` reports in the window."""
+    """Return the metric, which allows `bound` reports per machine in the window."""
     return Metric(
         name="process",
         kind="string",

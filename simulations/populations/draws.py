@@ -1,9 +1,9 @@
 """Aggregates drawn exactly from their distribution, without simulating devices.
 
 With one report per device, the counts are binomial given how many devices hold a bit: a million
-reports cost the same as ten. The device's code is not run; the end-to-end tests do that. A device
-draws its permanent bits once for each distinct set of Bloom bits, and repeats them: pairs of a
-device and such a set that send equally many reports are drawn together."""
+reports cost the same as ten. The device's code does not run here, but in the end-to-end tests. A
+device draws its permanent bits once for each distinct set of Bloom bits, and repeats them. Pairs of
+a device and such a set with the same number of reports are drawn together."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def draw_aggregate(
 ) -> tuple[Aggregate, Counts]:
     """Draw cohorts, held values, and the noise of every bit.
 
-    Each device sends `reports_each` reports of its one value, with the same permanent bits. Symbols
-    allow one report per device.
+    Each device sends `reports_each` reports for its single value, with the same permanent bits.
+    Symbols allow one report per device.
 
     Args:
         values: The held values.
@@ -74,7 +74,7 @@ def draw_listed(
 
 
 def bits_set(holders: Counts, positions: NDArray[np.integer[Any]], num_bits: int) -> Counts:
-    """Count the reports of each cohort that have each true bit set, (m, k); exact below 2^53.
+    """Count, for each cohort and bit, the reports with the true bit set, (m, k); exact below 2^53.
 
     Args:
         holders: The holders of each value in each cohort, (m, n).
@@ -159,7 +159,7 @@ def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> 
 
 @dataclass(frozen=True)
 class Holders:
-    """Numbers of reports by device and value, with one entry per pair; private on devices."""
+    """The number of reports by device and value, with one entry per pair; private on devices."""
 
     devices: int  # Number of devices
     device: Counts  # Indices, (n,)
@@ -225,7 +225,7 @@ def draw_repeated(
 
 
 def _like_bits(device: Counts, bits: Counts, reports: Counts) -> tuple[Counts, Counts]:
-    """Return the first row of each permanent response (device and bits), and its reports."""
+    """Return the first row of each permanent response (device and bits), and its report count."""
     order = np.lexsort((*bits.T, device))
     ranked = np.column_stack([device, bits])[order]
     new = np.append(True, (ranked[1:] != ranked[:-1]).any(axis=1))

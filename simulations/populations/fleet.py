@@ -1,7 +1,7 @@
 """Populations of values with known true shares, and fleets of devices that report them.
 
-A fleet runs in one process, with the real encoder and transport, without state. Here reports of
-many devices share a batch, as behind a relay that mixes them; a real device sends its own. The
+A fleet runs in one process, with the real encoder and transport, but without state. Reports from
+many devices share a batch, as behind a mixing relay; a real device sends its own batches. The
 collector's counts are the same."""
 
 import re
@@ -35,7 +35,7 @@ def topic_words() -> Counter[str]:
 
 
 def absent_words(words: Sequence[str], rng: np.random.Generator) -> list[str]:
-    """Make plausible strings that are not in `words`, of the same number, from halves of words."""
+    """Create the same number of plausible strings that are not in `words`, from halves of words."""
     present, absent = set(words), list[str]()
     for left_at, right_at in rng.integers(len(words), size=(len(words), 2)).tolist():
         left, right = words[left_at], words[right_at]
@@ -79,7 +79,7 @@ class RecordedValue:
 
 @dataclass(slots=True)
 class FleetDelivery:
-    """The collector's answers to a fleet, added up."""
+    """The totals of the collector's answers to a fleet."""
 
     batches: int = 0
     accepted: int = 0
