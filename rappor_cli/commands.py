@@ -63,12 +63,7 @@ STOPPED = 130  # the exit code that shells report for a program ended by Ctrl-C
 
 
 def run_command(arguments: list[str], started: Callable[[], None] | None = None) -> int:
-    """Run a command and return its exit code; report wrong usage in one line.
-
-    Args:
-        arguments: The words of the command line.
-        started: A function that is called when a command is loaded and may run.
-    """
+    """Run a command and return its exit code; wrong usage is one line. Call `started` first."""
     try:
         code = root_command()(
             args=arguments, prog_name="rappor", obj=started, standalone_mode=False

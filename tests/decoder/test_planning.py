@@ -98,7 +98,7 @@ def test_a_bad_number_is_named(name: str, value: Any) -> None:
         make_plan(asked(**({"devices": 1e5, "epsilon": 6.0} | {name: value})))
 
 
-@pytest.mark.parametrize(("key", "value"), [("period", "hour"), ("kind", "pair")])
+@pytest.mark.parametrize(("key", "value"), [("period", "hour"), ("kind", "pear")])
 def test_a_bad_key_is_named(key: str, value: str) -> None:
     given = {"kind": "string", **TABLE, key: value}
     with pytest.raises(PlanError, match=key):
