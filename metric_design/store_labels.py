@@ -97,19 +97,19 @@ def store_answers(metrics: Sequence[Metric]) -> str:
     ]
     usage = [metric.base_name for metric in metrics if types[metric] is USAGE]
     asked = [
-        "Does the collector, or a server in front of it, keep addresses of senders? Then the data "
-        "is linked to the device, and both tables change.",
-        "Does anybody but you and your contractors get the data? Then it is shared.",
+        "Does the collector, or a server in front of it, store the addresses of senders? Then the "
+        "data is linked to the device, and both tables change.",
+        "Does anyone other than you and your contractors receive the data? Then it is shared.",
         "Is the collector reached over https? Then the data is encrypted in transit.",
         "Can a person ask you to delete data? A report cannot be found again by its sender; "
         "withdrawing consent deletes what has not been sent.",
-        "Do other parts of the app collect data? Their answers come in addition.",
+        "Do other parts of the app collect data? Add their answers.",
     ]
     if usage:
         asked.insert(
             0,
-            f"What do {', '.join(usage)} record? A web address is browsing history, and a crash is "
-            "crash data: name the type that each store has for it.",
+            f"Which data do these metrics record: {', '.join(usage)}? A web address is browsing "
+            "history, and a crash is crash data: name the type that each store has for it.",
         )
     return "\n".join([
         "# Answers for the stores", "", "## App Store privacy", "",
@@ -117,7 +117,7 @@ def store_answers(metrics: Sequence[Metric]) -> str:
         "|---|---|---|---|---|", *apple, "", "## Google Play data safety", "",
         "| data type | collected | shared | ephemeral | required or optional | purpose |",
         "|---|---|---|---|---|---|", *google, "", "## For the privacy policy", "",
-        "If you agree, the app reports what is listed here. Each answer is randomized on your "
+        "If you agree, the app reports the answers listed here. Each answer is randomized on your "
         "device before it is sent (local differential privacy), so that no report shows your "
         "answer for certain. A report has no name, account or device identifier. You can withdraw "
         "your consent in the app at any time.", "", *items, "",
