@@ -54,7 +54,7 @@ class Comparison:
 
 @pytest.fixture
 def comparison(benchmark: BenchmarkFixture) -> Comparison:
-    """Return the record for one side of a comparison."""
+    """Return the object that stores the measurements of one contestant."""
     return Comparison(benchmark)
 
 

@@ -47,4 +47,4 @@ class OutputError(DecodeError):
 
 
 class PlanError(DecodeError):
-    """A plan that is contradictory or impossible with its numbers."""
+    """Raised if a plan contradicts itself or cannot be met."""

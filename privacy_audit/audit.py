@@ -259,7 +259,7 @@ def _works(source: ClientSource, chosen: list[Metric], options: AuditOptions) ->
 
 
 def _run(works: list[_Work], processes: int, progress: Progress) -> None:
-    """Run all pieces; pieces with an app run last."""
+    """Run all work items; items that need an app run last."""
     total, done = sum(weight for work in works for weight, _ in work.pieces), 0.0
     pool = ThreadPoolExecutor(max(processes, 1))  # each thread waits for a program
     try:

@@ -157,7 +157,7 @@ def _num_workers(executor: Any) -> int | None:
 
 
 def _on_engine(call: Callable[[], R]) -> R:
-    """Call an engine; raise TaskError for its own errors. Those of the work are in its result."""
+    """Call an engine; raise TaskError for engine errors. Errors of a task are in its result."""
     try:
         return call()
     except Exception as error:

@@ -86,10 +86,10 @@ class SendLoop:
         return f"not delivered since {since}, because {self.last_error or 'of an earlier failure'}"
 
     def step(self, *, hurried: bool) -> float | None:
-        """Run all due work; return the seconds until the next step, or None if nothing waits.
+        """Run all due work; return the seconds until the next step, or None if nothing is pending.
 
-        `hurried` means that `flush` waits: there is no delay and little jitter, but Retry-After
-        still applies.
+        `hurried` means that `flush` is waiting: there is no delay and little jitter, but
+        Retry-After still applies.
         """
         self._outbox.trim()
         self._state.checkpoint()

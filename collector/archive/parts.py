@@ -93,7 +93,7 @@ def commit(store: Store, entry: ArchivedPart) -> None:
 
 
 def read_entries(store: Store, folder: str = "") -> Iterator[ArchivedPart]:
-    """Read every entry, in the order of names. Raises ArchiveDamagedError if damaged."""
+    """Read every entry, sorted by name. Raises ArchiveDamagedError if an entry is damaged."""
     for name in store.list(f"{ENTRIES}/{folder}" if folder else ENTRIES):
         yield read_entry(store, name)
 

@@ -97,14 +97,14 @@ def _first_moment(now: datetime, last_day: int) -> datetime:
 
 
 def today(clock: Clock) -> int:
-    """Return the current day, UTC, since 1970-01-01."""
+    """Return the current UTC day, in days since 1970-01-01."""
     return day_of(clock().astimezone(UTC).date())
 
 
 def latest_day(clock: Clock, skew: timedelta) -> int:
-    """Return the latest day that a device whose clock is ahead by `skew` may state.
+    """Return the latest day that a device whose clock is ahead by `skew` may report.
 
-    A suspect clock may be right, as after a long stop, so reports for its day are accepted.
+    A suspect collector clock may be right, for example after a long outage, so its day is accepted.
     """
     if isinstance(clock, GuardedClock):
         clock = clock.unguarded

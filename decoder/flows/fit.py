@@ -46,7 +46,7 @@ class FlowData:
 
     @classmethod
     def of(cls, gravity: Gravity, answers: Mapping[str, Answers]) -> Self:
-        """Join the answers by question."""
+        """Build the fit's data: the answers of all questions, concatenated."""
         precision = np.concatenate([answers[name].variance ** -0.5 for name in COARSE])
         shares = np.concatenate([answers[name].shares for name in COARSE])
         sums = sparse.vstack([gravity.space.sums(name) for name in COARSE], format="csr")

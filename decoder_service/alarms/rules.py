@@ -243,7 +243,7 @@ def load_alarms(db: Session, schedule_ids: Collection[str]) -> list[AlarmRow]:
 
 
 def take_event(db: Session, at: float, until: float) -> EventRow | None:
-    """Claim the event that has been due longest, until a time.
+    """Claim the most overdue event until the time `until`.
 
     The event is due again if its outcome is not stored by then."""
     due = select(EventRow).where(EventRow.state == EventState.WAITING, EventRow.due <= at)

@@ -50,7 +50,7 @@ def published_tables(releases: Iterable[Release]) -> dict[TableKey, ReleasedTabl
 
 
 def refuse_as_table(earlier: Iterable[Release], rows: Sequence[InRows]) -> None:
-    """Raise ReleaseError if an earlier release has a table with days to be published as rows."""
+    """Raise ReleaseError if an earlier release published some of these days as a table."""
     for table in published_tables(earlier).values():
         if any(row.meets(table.metric, table.first_day, table.last_day) for row in rows):
             raise ReleaseError(

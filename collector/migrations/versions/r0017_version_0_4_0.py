@@ -1,6 +1,6 @@
 """The migration to version 0.4.0.
 
-It removes associations and shards, joins the tables of batches, and adds pauses and a last day.
+It drops associations and shards, merges the batch tables, and adds metric pauses and last days.
 """
 
 import json
