@@ -43,9 +43,8 @@ def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Ou
         name_property: The property that contains a feature's name.
 
     Raises:
-        ParameterError: A geometry has a different type, a name is missing or repeated, an outline
-            crosses itself or the antimeridian, a hole is outside its polygon, or there are too many
-            areas.
+        ParameterError: A geometry is not an area, a name is missing or repeated, an outline crosses
+            itself or the antimeridian, a hole is outside its polygon, or areas are too many.
     """
     if not 1 <= len(shapes) <= MAX_AREAS:
         raise ParameterError(f"it has {len(shapes)} features, and 1 to {MAX_AREAS} can be areas")
