@@ -145,5 +145,5 @@ async def drive(
     for error in filter(None, errors):
         raise error
     if next(queue, None) is None:
-        raise SystemExit("the requests ran out before the time was over; make more of them")
+        raise SystemExit("the requests ran out before the time was up; prepare more")
     return sum(connection.answers for _, connection in clients) / elapsed

@@ -313,4 +313,4 @@ def _main_table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     for value in content.values():
         if isinstance(value, list) and all(isinstance(row, dict) for row in value):
             return value
-    raise LookupError("no list of rows")
+    raise LookupError("not a list of rows")

@@ -40,7 +40,7 @@ def train_code(
     counts = _count(values, order, lower_case)
     symbols = sorted(symbol for symbol in counts[b""] if symbol < END)
     if not symbols:
-        raise ParameterError("a code is trained on strings; the list has none")
+        raise ParameterError("a code is trained on strings, and the list is empty")
     if len(symbols) > MAX_SYMBOLS:
         symbols = sorted(sorted(symbols, key=lambda s: -counts[b""][s])[:MAX_SYMBOLS])
     every = [*symbols, END, ESCAPE]

@@ -123,7 +123,7 @@ def predicted_error(params: RapporParams, reports: float, cells: int) -> MapErro
         DecodeError: There are fewer than two cells, or no reports.
     """
     if cells < 2 or not reports > 0:
-        raise DecodeError(f"{cells} cells and {reports:g} reports make no map")
+        raise DecodeError(f"{cells} cells and {reports:g} reports cannot make a map")
     free = math.inf if params.scheme.own_bits else params.num_cohorts * (params.num_bits - 1)
     reference = reference_map(cells)
     noise = effective_noise(reference, noise_of(params) / reports, free)

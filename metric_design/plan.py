@@ -182,7 +182,7 @@ def check_question(question: Question, target: dict[str, float | None]) -> Quest
     for key, value in target.items():
         if value is not None and key != design.asks:
             raise PlanError(
-                f"{name}: {key} = {value!r} is not asked of kind {kind!r}; give {design.asks}"
+                f"{name}: {key} = {value!r} does not apply to kind {kind!r}; give {design.asks}"
             )
     for key in ("candidates", "periods", "expected"):
         if getattr(question, key) is not None and key not in design.options:
@@ -217,7 +217,7 @@ def make_plan(
     """
     file = MetricsFile({}) if existing is None else existing
     if question.name in {metric.base_name for metric in file.declared}:
-        raise PlanError(f"metric {question.name!r} is in the file already; choose another name")
+        raise PlanError(f"metric {question.name!r} is already in the file; choose another name")
     kind = kind_design(question.given["kind"])
     spent = float(file.lifetime_epsilon)
     budget = file.budget
@@ -272,7 +272,7 @@ def _room(question: Question, budget: float | None, file: MetricsFile) -> float:
     room = min(budget - file.lifetime_epsilon_on(p) for p in question.platforms or (APP,))
     if room <= 0:
         raise PlanError(
-            f"budget = {budget:g}: other metrics take {budget - room:.3g}, and nothing is left for "
+            f"budget = {budget:g}: other metrics take {budget - room:.3g}, and none is left for "
             f"{question.name}"
         )
     return rounded_down(room)

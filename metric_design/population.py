@@ -78,7 +78,7 @@ def read_shares(path: Path) -> Floats:
         shares = _from_json(path) if path.suffix == ".json" else _from_table(path)
     total = sum(shares)
     if not shares or total <= 0:
-        raise PlanError(f"{path}: holds no share above 0")
+        raise PlanError(f"{path}: contains no share above 0")
     if total > 1.05:
         raise PlanError(f"{path}: the shares add up to {total:.3g}, which is more than 1")
     return np.sort(np.array(shares))[::-1] / max(total, 1.0)

@@ -212,7 +212,7 @@ def solve(
     warned.sort(key=lambda pair: pair[1] is not None)
     if warned[0][1] is not None:
         raise PlanError(
-            f"`rappor metrics check` warns of every plan: {warned[0][1]}; with --mode "
+            f"`rappor metrics check` warns about every plan: {warned[0][1]}; with --mode "
             f"{warned[0][0].question.mode} it is planned all the same"
         )
     return solved, warned

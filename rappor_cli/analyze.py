@@ -69,14 +69,14 @@ from rappor_core.tasks import open_executor
 from rappor_core.text import visible
 
 MethodOption = Annotated[Method, typer.Option(help="Estimator.")]
-CorrectionOption = Annotated[Correction, typer.Option(help="Guarantee for the detected values.")]
+CorrectionOption = Annotated[Correction, typer.Option(help="Correction for multiple testing.")]
 MetricOption = Annotated[str | None, typer.Option(help="Metric to fetch from it.")]
-MetricArgument = Annotated[str, typer.Argument(help="Its declared name.")]
+MetricArgument = Annotated[str, typer.Argument(help="Name of the metric.")]
 ParamsFile = Annotated[Path | None, typer.Option(help="google/rappor's params.csv.", exists=True)]
 CountsFile = Annotated[Path | None, typer.Option(help="google/rappor's counts.csv.", exists=True)]
 MapFile = Annotated[Path | None, typer.Option("--map", help="google/rappor map.csv.", exists=True)]
 AllMetrics = Annotated[
-    bool, typer.Option("--all-metrics", help="Decode each metric into a folder of -o DIR.")
+    bool, typer.Option("--all-metrics", help="Decode each metric into a folder in -o DIR.")
 ]
 CandidatesOption = Annotated[
     str | None,
@@ -107,7 +107,7 @@ LaterWindow = Annotated[
 ]
 EachOption = Annotated[
     Each | None,
-    typer.Option(help="A series by day or week: of the days that are served, or several files."),
+    typer.Option(help="A series by day or week, from all days served or from several files."),
 ]
 BaseFile = Annotated[
     Path | None,
@@ -124,7 +124,7 @@ TilesUrl = Annotated[
 ]
 TilesCredit = Annotated[
     str,
-    typer.Option("--tiles-credit", envvar="RAPPOR_TILES_CREDIT", help="Whom to name for --tiles."),
+    typer.Option("--tiles-credit", envvar="RAPPOR_TILES_CREDIT", help="Attribution for --tiles."),
 ]
 RegionFile = Annotated[Path | None, typer.Option(help="GeoJSON of the visible area.", exists=True)]
 PointsFile = Annotated[
@@ -132,7 +132,7 @@ PointsFile = Annotated[
 ]
 AreasFile = Annotated[
     Path | None,
-    typer.Option(help="GeoJSON of named areas, as districts: shares with intervals.", exists=True),
+    typer.Option(help="GeoJSON of areas, such as districts: shares with intervals.", exists=True),
 ]
 KnownFile = Annotated[
     Path | None,
@@ -205,7 +205,7 @@ def decode(
 
 
 def compare(
-    metric: Annotated[str, typer.Argument(help="Its declared name.")],
+    metric: Annotated[str, typer.Argument(help="Name of the metric.")],
     before: EarlierWindow = None,
     after: LaterWindow = None,
     by: Annotated[
@@ -309,7 +309,7 @@ def flows(
     min_km: Annotated[
         float, typer.Option(min=0, help="Hide flows between centers closer than this.")
     ] = DEFAULT_MIN_KM,
-    top: Annotated[int, typer.Option(min=0, help="Undetected flows to show, too.")] = DEFAULT_TOP,
+    top: Annotated[int, typer.Option(min=0, help="Undetected flows to show.")] = DEFAULT_TOP,
     base: BaseFile = None,
     alpha: shared.Alpha = DEFAULT_ALPHA,
     level: shared.Level = DEFAULT_LEVEL,

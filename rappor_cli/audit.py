@@ -36,7 +36,7 @@ def audit(
         typer.Argument(help="metrics.toml, or compiled; by default one metric of each kind."),
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", help="A metric of the file; may be repeated.")
+        list[str] | None, typer.Option("--metric", help="A metric in the file; may be repeated.")
     ] = None,
     command: Annotated[
         str | None,

@@ -75,7 +75,7 @@ def processes(
     run: ExperimentRun,
     runs: Runs = 25,
     devices: Annotated[
-        int, typer.Option(min=100, help="Machines, with more than 18 reports each.")
+        int, typer.Option(min=100, help="Number of machines, with more than 18 reports each.")
     ] = machines.DEVICES,
 ) -> ExperimentOutcome:
     """Decode ten processes from machines that report often, using the true variance."""
@@ -138,17 +138,17 @@ def fleet(
     devices: Annotated[int, typer.Option(min=1, help="Devices in each week.")] = 100_000_000,
     weeks: Annotated[int, typer.Option(min=1, max=104, help="Weeks, each with reports.")] = 12,
     turnover: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of devices that are replaced each week.")
+        float, typer.Option(min=0, max=1, help="Share of devices replaced each week.")
     ] = 0.02,
-    reports: Annotated[int, typer.Option(min=1, help="Reports of a device in a week.")] = 1,
-    values: Annotated[int, typer.Option(min=1, help="Values that devices have.")] = 200,
-    zipf: Annotated[float, typer.Option(help="Exponent of their shares.")] = 1.0,
+    reports: Annotated[int, typer.Option(min=1, help="Reports per device and week.")] = 1,
+    values: Annotated[int, typer.Option(min=1, help="Number of values that devices have.")] = 200,
+    zipf: Annotated[float, typer.Option(help="Zipf exponent of the values' shares.")] = 1.0,
     shares: Annotated[
         Path | None, typer.Option(help="File with shares instead, largest first.", exists=True)
     ] = None,
     absent: Annotated[int, typer.Option(min=0, help="Listed values that no device has.")] = 200,
     metrics: Annotated[Path | None, typer.Option(help="metrics.toml of --metric.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Its metric; else strings, k=128.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Its metric; default: strings, k=128.")] = None,
     correction: CorrectionOption = "bonferroni",
     alpha: shared.Alpha = DEFAULT_ALPHA,
     first: Annotated[str | None, typer.Option("--from", help="Monday of the first week.")] = None,

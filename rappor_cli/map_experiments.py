@@ -61,7 +61,7 @@ def flow_coverage(
     run: ExperimentRun,
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(min=0.5, max=6, help="Lifetime nats of a device; may be repeated."),
+        typer.Option(min=0.5, max=6, help="Nats per device lifetime; may be repeated."),
     ] = None,
     devices: Annotated[
         list[int], typer.Option(min=1_000, help="Number of devices; may repeat.")

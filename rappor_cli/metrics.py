@@ -61,7 +61,7 @@ def check(
         typer.Option(
             parser=people,
             metavar="NUMBER",
-            help="Devices expected, to warn of tracking and to predict maps.",
+            help="Expected devices, to warn about tracking and to predict maps.",
         ),
     ] = None,
     periods: Annotated[
@@ -179,7 +179,7 @@ def _say_refused(sentences: str) -> None:
 @app.command()
 def publish(
     file: shared.MetricsFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the site.")],
     contact: Annotated[str, typer.Option(help="A contact for questions; shown as given.")] = "",
 ) -> None:
     """Write a public page about FILE: what is collected, by whom, until when, and the epsilon."""
@@ -193,7 +193,7 @@ def publish(
 @app.command()
 def label(
     file: shared.MetricsFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the two files.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the two files.")],
 ) -> None:
     """Write Apple's PrivacyInfo.xcprivacy and the answers that app stores ask for, from FILE."""
     metrics = app_metrics(load_metrics(file))
@@ -274,7 +274,7 @@ def push(
     weaken: Annotated[
         bool, typer.Option("--weaken", help="Allow changes that weaken privacy; audited.")
     ] = False,
-    revive: Annotated[bool, typer.Option("--revive", help="Collect retired ones again.")] = False,
+    revive: Annotated[bool, typer.Option("--revive", help="Revive retired metrics.")] = False,
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:

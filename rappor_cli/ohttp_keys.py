@@ -71,7 +71,7 @@ def list_(
 @app.command()
 def retire(
     file: FileOption,
-    key_id: Annotated[int | None, typer.Argument(help="The number of the key.")] = None,
+    key_id: Annotated[int | None, typer.Argument(help="Number of the key.")] = None,
     older_than: Annotated[
         int | None, typer.Option(help="All keys older than this number of days.", min=1)
     ] = None,

@@ -63,7 +63,7 @@ Period = Annotated[PeriodName | None, typer.Option(help="Reporting period; defau
 Values = Annotated[int | None, typer.Option(help="Lifetime values per device; default: 3.")]
 Shares = Annotated[
     Path | None,
-    typer.Option(help="Expected shares: results.csv or .json of last month, or a list."),
+    typer.Option(help="Expected shares: last month's results.csv or .json, or a list."),
 ]
 Keys = Annotated[
     list[str] | None,
@@ -73,7 +73,7 @@ Keys = Annotated[
         help="A fixed key of metrics.toml, for kinds without a list of values; may repeat.",
     ),
 ]
-Known = Annotated[Path | None, typer.Option(help="metrics.toml with the device's present metrics.")]
+Known = Annotated[Path | None, typer.Option(help="metrics.toml with the device's current metrics.")]
 
 
 def plan(

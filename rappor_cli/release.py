@@ -76,7 +76,7 @@ def measure(
     original: Annotated[Path, typer.Argument(help="The original rows: CSV with a header.")],
     published: Annotated[Path, typer.Argument(help="The published rows: CSV with a header.")],
     columns: Annotated[str, typer.Option(help="Columns to compare, separated by commas.")],
-    numbers: Annotated[str, typer.Option(help="The columns among them that are numeric.")] = "",
+    numbers: Annotated[str, typer.Option(help="Which of these columns are numeric.")] = "",
     hierarchy: Annotated[
         list[str] | None,
         typer.Option(help="COLUMN=FILE: its tree; generalized values are spread over its leaves."),
@@ -118,10 +118,10 @@ def series(
     slots: Annotated[int, typer.Option(min=1, help="Slots of the series, from 0.")],
     most: Annotated[int, typer.Option(min=1, help="Maximum number of slots per person.")],
     kept: Annotated[int, typer.Option(min=1, help="Coefficients to keep; choose them first.")],
-    epsilon: Annotated[float, typer.Option(help="Nats that it may reveal about a person.")],
+    epsilon: Annotated[float, typer.Option(help="Nats that the series may reveal about a person.")],
     ledger: shared.Ledger,
     output: shared.OutputCsv,
-    person: Annotated[str, typer.Option(help="Column of the person.")] = "person",
+    person: Annotated[str, typer.Option(help="Column that identifies the person.")] = "person",
     slot: Annotated[str, typer.Option(help="Column of the slot, from 0 to --slots - 1.")] = "slot",
 ) -> None:
     """Publish how many people were present in each slot, with differential privacy.

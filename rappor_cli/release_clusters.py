@@ -84,9 +84,9 @@ def co_cluster_table(
         ),
     ] = None,
     sensitive: Annotated[str, typer.Option(help="Column of --distinct, --closeness.")] = "",
-    distinct: Annotated[int, typer.Option(min=1, help="Minimum of its parts per cluster.")] = 1,
+    distinct: Annotated[int, typer.Option(min=1, help="Minimum parts per cluster.")] = 1,
     closeness: Annotated[
-        float, typer.Option(min=0, max=1, help="Maximum total variation of a cluster to TABLE.")
+        float, typer.Option(min=0, max=1, help="Maximum total variation from TABLE per cluster.")
     ] = 1.0,
     seed: SeedOption = 0,
     starts: StartsOption = 1,
@@ -175,7 +175,7 @@ def anonymize_table(
     rest = [name for name in names if name not in trees]
     if bool(rest) != bool(hierarchies):
         raise typer.BadParameter(
-            f"no tree of {', '.join(rest)}: --hierarchy COLUMN=FILE, or --hierarchies learnt"
+            f"no tree for {', '.join(rest)}: --hierarchy COLUMN=FILE, or --hierarchies learnt"
             if rest
             else "--hierarchies has nothing to do: every column has a tree of --hierarchy"
         )

@@ -82,7 +82,7 @@ def decoded(
 def table(
     source: shared.Table,
     domain: Annotated[Path, typer.Option(help="TOML: the possible values of each column.")],
-    epsilon: Annotated[float, typer.Option(help="Nats that they may reveal about a person.")],
+    epsilon: Annotated[float, typer.Option(help="Nats that the rows may reveal about a person.")],
     ledger: shared.Ledger,
     output: shared.NewFolder,
     method: Annotated[Synthesizer, typer.Option("--synthesizer")] = "dpcocgen",
@@ -120,7 +120,7 @@ def table(
 def ledger(
     file: Annotated[Path, typer.Argument(help="The ledger of a data set, JSON.")],
     epsilon: Annotated[float | None, typer.Option(help="Create a ledger with this limit.")] = None,
-    delta: Annotated[float, typer.Option(help="Total limit of delta of a new file.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="Total delta limit of a new ledger.")] = 0.0,
 ) -> None:
     """Show the epsilon spent on a data set, or create its ledger with --epsilon."""
     if epsilon is not None:

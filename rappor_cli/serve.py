@@ -30,11 +30,11 @@ def consume(
     database: shared.ServedDatabase = None,
     broker: Annotated[str | None, typer.Option(help="HOST:PORT,... of the broker.")] = None,
     until_end: Annotated[
-        bool, typer.Option("--until-end", help="Exit when all present messages are counted.")
+        bool, typer.Option("--until-end", help="Exit when all current messages are counted.")
     ] = False,
     leave: Annotated[
         bool,
-        typer.Option("--leave", help="Like --until-end; then days close without waiting for it."),
+        typer.Option("--leave", help="Like --until-end; then days close without the broker."),
     ] = False,
 ) -> None:
     """Count reports from the broker until stopped. Settings are the same as for rappor serve."""

@@ -34,7 +34,7 @@ def train(
     ] = MIN_OCCURRENCES,
     keep_case: Annotated[bool, typer.Option(help="Do not fold case.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File for only the table, as JSON.")
+        Path | None, typer.Option("-o", "--output", help="File for the table alone, as JSON.")
     ] = None,
 ) -> None:
     """Train a code on a public LIST; print `code_table` for a metric of kind 'discover'.

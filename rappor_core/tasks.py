@@ -78,7 +78,7 @@ def open_executor(on: str = "local", preload: Sequence[str] = ()) -> Iterator[Ex
         elif address:
             executor = getattr(import_module(kind), address)()
         else:
-            raise ValueError("the name of no engine")
+            raise ValueError("not the name of an engine")
         if not isinstance(executor, Executor):
             raise ValueError("the function returned no Executor")
     except TaskError:

@@ -80,7 +80,7 @@ class Fleet:
         if self.params.scheme.symbols:
             raise FleetError("reports of symbols are not drawn as a fleet; only those of bits are")
         if self.positions.shape[:2] != (len(self.shares), self.params.num_cohorts):
-            raise FleetError("positions are not those of the values in each cohort")
+            raise FleetError("the positions do not match the values in each cohort")
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,7 +98,7 @@ def map_coverage(
         ParameterError: The metric has no places, or has trips.
     """
     if metric.location is None or not has_map(metric):
-        raise ParameterError(f"metric {metric.name!r} has no map: give one of places, not of trips")
+        raise ParameterError(f"metric {metric.name!r} has no map: use one of places, not trips")
     places = places_of([metric.location], reserved_values(metric.no_data))
     num_cells = len(places.shown_cells)
     hits, counted = np.zeros((maps, len(GROUPS))), np.zeros((maps, len(GROUPS)))

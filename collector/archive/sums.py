@@ -211,7 +211,7 @@ def sum_report_file(path: Path, metric: str, params: RapporParams) -> Aggregate:
             counts.add_rows(cohorts[order], bits[order])
             line += len(rows)
     if not counts.reports_per_cohort.any():
-        raise ArchiveError(f"{path}: no reports")
+        raise ArchiveError(f"{path}: has no reports")
     reports_per_cohort, bit_counts = counts.as_tuples()
     return Aggregate(metric, params, reports_per_cohort, bit_counts)
 

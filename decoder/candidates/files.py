@@ -199,6 +199,6 @@ def read_weights(path: Path) -> Weights:
                 raise row.refused(1, f"{shown(value)} is repeated")
             weights[value] = row.number(2)
         if not weights:
-            raise CandidatesError("there is no weight in it")
+            raise CandidatesError("it contains no weights")
         others = weights.pop("", None)
         return Weights(weights, others)

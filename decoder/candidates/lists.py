@@ -113,7 +113,7 @@ class Candidates:
 
     def __post_init__(self) -> None:
         if not len(self.values):
-            raise CandidatesError("no candidates; give a list with one value a line")
+            raise CandidatesError("no candidates; give a list with one value per line")
         if not 0 <= self.reserved < len(self.values):
             raise CandidatesError(
                 f"reserved = {self.reserved!r} of {len(self.values):,} candidates: it counts those "
@@ -151,7 +151,7 @@ class Candidates:
                 empty += 1
         notes = ReadNotes(read, empty, read - empty - not_text - len(distinct), not_text)
         if not distinct:
-            raise CandidatesError(f"no candidates: {notes}; give a list with one value a line")
+            raise CandidatesError(f"no candidates: {notes}; give a list with one value per line")
         return cls(list(distinct), notes)
 
     @classmethod

@@ -63,7 +63,7 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
             areas.
     """
     if density.places.pairs:
-        raise DecodeError("trips are not in an area; leave the areas out")
+        raise DecodeError("trips have no area; omit the areas")
     weights = np.zeros((len(areas.names), len(density.shares)))
     weights[:, : density.num_cells] = areas.weights.toarray()
     ordered = in_order(aggregates)

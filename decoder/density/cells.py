@@ -159,12 +159,12 @@ def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:
 
     Raises DecodeError if there are no aggregates, two of one level, or several metrics or slots."""
     if not aggregates:
-        raise DecodeError("no aggregates: give those of one slot, one for each level")
+        raise DecodeError("no aggregates: give the aggregates of one slot, one for each level")
     by_level = {location_of(a)[1].level: a for a in aggregates}
     slots = {(m.base_name, place.slot) for m, place in map(location_of, aggregates)}
     names = ", ".join(a.metric for a in aggregates)
     if len(slots) > 1:
-        raise DecodeError(f"{names}: a map takes one slot of one metric; make a map of each")
+        raise DecodeError(f"{names}: a map shows one slot of one metric; make a map for each")
     if len(by_level) < len(aggregates):
         raise DecodeError(
             f"{names}: two aggregates of one level and window; give each once, or merge them"

@@ -62,7 +62,7 @@ def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Ou
             )
         if name in outlines:
             raise ParameterError(
-                f"feature {shape.number}: the name {shown(name)} is repeated; name areas apart"
+                f"feature {shape.number}: the name {shown(name)} is repeated; use separate names"
             )
         try:
             geometry = valid_area(shape.geometry)
@@ -80,12 +80,12 @@ def valid_area(geometry: Any) -> Any:
         kind = "None" if geometry is None else geometry.geom_type
         raise ParameterError(f"its geometry is {shown(kind)}, not a Polygon or MultiPolygon")
     if shapely.is_empty(geometry):
-        raise ParameterError("it holds no polygon")
+        raise ParameterError("it contains no polygon")
     for part in shapely.get_parts(geometry):
         for ring in shapely.get_rings(part):
             steps = np.abs(np.diff(shapely.get_coordinates(ring)[:, 0]))
             if ((steps > 180) & (steps < 360)).any():
-                raise ParameterError("a ring crosses the antimeridian; cut it there (RFC 7946)")
+                raise ParameterError("a ring crosses the antimeridian; split it there (RFC 7946)")
     if shapely.is_valid(geometry):
         return geometry
     polygons = []

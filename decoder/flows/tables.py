@@ -85,7 +85,7 @@ def band_changes(
     """
     pairs, alpha = window_pairs(len(windows)), windows[0].alpha
     if len({(window.metric, window.params_id) for window in windows}) > 1:
-        raise DecodeError("the windows are of metrics of different meaning; give those of one")
+        raise DecodeError("the windows are of metrics with different meanings; use one")
     shares = [band_shares(window)[:2] for window in windows]
     changes = [
         WindowChange(i, j, quantities, differences(*independent(shares[i], shares[j])))

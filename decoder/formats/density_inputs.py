@@ -30,7 +30,7 @@ _AREAS = "give a vector file of polygons with names, such as GeoJSON"
 def read_region(path: Path, places: Places) -> tuple[str, ...]:
     """Return the cells that the polygons of a vector file touch. Raises DecodeError if invalid."""
     if places.pairs:
-        raise DecodeError(f"--region {path}: trips are not in a region; leave the option out")
+        raise DecodeError(f"--region {path}: trips have no region; omit this option")
     with naming(path, DecodeError, "give a vector file of polygons"):
         shapes, _ = read_shapes(path)
         import shapely
@@ -46,7 +46,7 @@ def read_areas(
 ) -> tuple[Areas, tuple[str, ...]]:
     """Read named areas over all cells, and notes for readers of the map. Raises DecodeError."""
     if places.pairs:
-        raise DecodeError(f"--areas {path}: trips are not in an area; leave the option out")
+        raise DecodeError(f"--areas {path}: trips have no area; omit this option")
     cells = places.finest[: len(places.finest) - len(places.reserved)]
     with naming(path, DecodeError, _AREAS):
         shapes, system = read_shapes(path)

@@ -162,7 +162,7 @@ def approved_strings(directory: str | Path) -> list[str]:
         try:
             strings = {row["id"]: (str(row["string"]), row["whole"]) for row in document["found"]}
         except (KeyError, TypeError):
-            raise DecodeError(f"{RESULTS} lacks what was found") from None
+            raise DecodeError(f"{RESULTS} does not contain the strings that were found") from None
         approved = []
         for row in rows:
             name, decision = row.cells["id"], row.cells["publish"].strip().casefold()

@@ -57,9 +57,9 @@ class KindDecoder:
         """Raise CandidatesError or DecodeError if an option would be ignored."""
         if "candidates" not in self.members:
             if question.candidates != CandidateChoice():
-                raise CandidatesError(f"{self.no_candidates}: leave candidates out")
+                raise CandidatesError(f"{self.no_candidates}: omit the candidates")
             if question.options.weights is not None:
-                raise CandidatesError(f"{self.no_candidates}: leave weights out")
+                raise CandidatesError(f"{self.no_candidates}: omit the weights")
         if question.by and "by" not in self.members:
             raise DecodeError(
                 f"by = {question.by!r} compares the arms of a metric of kind 'pair'; this metric "

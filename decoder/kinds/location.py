@@ -94,7 +94,7 @@ class Locations(KindDecoder):
         slots = [{location_of(level)[1].slot for level in window} for window in (before, after)]
         if slots[0].isdisjoint(slots[1]):
             named = " and ".join(", ".join(sorted(some)) for some in slots)
-            raise DecodeError(f"no slot is in both windows, which have {named}")
+            raise DecodeError(f"the windows share no slot; they have {named}")
         return self.decode([*before, *after], question)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:

@@ -81,7 +81,7 @@ def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> F
     The counts are (m, k), the reports (m,) and positive. Raises DecodeError if reports contain no
     information."""
     if noise.gap == 0:
-        raise DecodeError("q_star = p_star: the reports hold no information (f = 1 or p = q)")
+        raise DecodeError("q_star = p_star: the reports contain no information (f = 1 or p = q)")
     return unbiased(bit_counts / reports_per_cohort[:, None], noise)
 
 

@@ -101,7 +101,7 @@ def cut_counts(aggregate: Aggregate) -> CutCounts:
     params, definition = aggregate.params, aggregate.definition
     number = Metric.from_dict(definition).details if definition else None
     if not isinstance(number, Number):
-        raise DecodeError(f"metric {aggregate.metric!r} is not one of numbers, by its definition")
+        raise DecodeError(f"metric {aggregate.metric!r} is not a number metric, by its definition")
     g, size = params.num_bits, len(number.asked)
     stride = number.stride(g)
     counts = np.array(aggregate.bit_counts, dtype=np.float64).reshape(-1, stride, g)

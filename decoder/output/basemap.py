@@ -186,7 +186,7 @@ def read_base(path: Path) -> BaseLayer:
         corners = sum(map(len, layer.lines)) + len(layer.points)
         corners += sum(len(ring) for _, rings in layer.areas for ring in rings)
         if not 0 < corners <= MAX_CORNERS:
-            raise DecodeError(f"{corners:,} corners, and 1 to {MAX_CORNERS:,} can be drawn")
+            raise DecodeError(f"{corners:,} corners; 1 to {MAX_CORNERS:,} can be drawn")
     return layer
 
 

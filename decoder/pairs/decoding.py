@@ -109,7 +109,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
     details = aggregate.definition.get("details")
     if not isinstance(details, dict) or set(details) != {"of", "values"}:
         raise DecodeError(
-            f"metric {aggregate.metric!r} is no pair, or its definition is not in the aggregate"
+            f"metric {aggregate.metric!r} is not a pair, or its definition is not in the aggregate"
         )
     pair = Pair.from_dict(details)
     if pair.num_pairs > MAX_CELLS:

@@ -41,7 +41,7 @@ def ask(collector: str, path: str, **options: Any) -> bytes:
         content: bytes = answer.read(_MAX_BYTES + 1)
         length = answer.headers.get("Content-Length", "")
     if length.isdecimal() and len(content) < min(int(length), _MAX_BYTES):
-        raise RemoteError(f"what answers at {collector} sends less than it says: ask again")
+        raise RemoteError(f"what answers at {collector} sends less than it says: try again")
     if len(content) > _MAX_BYTES:
         raise RemoteError(f"what answers at {collector} sends more than {_MAX_BYTES:,} bytes")
     return content
@@ -78,7 +78,7 @@ def answer_of(
         request.add_header("Content-Type", content_type)
     key = (os.environ.get(KEY_VARIABLE, "") if key is None else key).strip()
     if not key.isascii() or not key.isprintable():
-        raise RemoteError(f"{KEY_VARIABLE} contains characters that no key has")
+        raise RemoteError(f"{KEY_VARIABLE} contains characters that cannot be in a key")
     if key:
         request.add_header("Authorization", f"Bearer {key}")
     try:
@@ -123,7 +123,7 @@ def fetch_aggregate(
     try:
         return Aggregate.from_json(answer)
     except RapporError as error:
-        raise _stranger(collector, f"its answer is no aggregate: {error}") from error
+        raise _stranger(collector, f"its answer is not an aggregate: {error}") from error
 
 
 def _stranger(collector: str, why: str, problem: dict[str, Any] | None = None) -> RemoteError:

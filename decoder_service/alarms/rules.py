@@ -189,7 +189,7 @@ class Alarms(AuditedOperations):
             row = db.get(AlarmRow, alarm_id)
             if row is None or row.schedule_id != schedule_id:
                 raise NotFoundError(
-                    f"there is no alarm {alarm_id[:40]!a} of this schedule; its page has all"
+                    f"there is no alarm {alarm_id[:40]!a} of this schedule; its page lists all"
                 )
             db.execute(delete(EventRow).where(EventRow.alarm_id == alarm_id))
             db.execute(delete(AlarmRow).where(AlarmRow.id == alarm_id))

@@ -124,7 +124,7 @@ def _given(form: Posted, *names: str) -> dict[str, Any]:
     return {name.removeprefix("map_"): text for name in names if (text := form.text(name))}
 
 
-def share_of_percent(form: Posted, field: str, label: str, unit: str = "per cent") -> str:
+def share_of_percent(form: Posted, field: str, label: str, unit: str = "percent") -> str:
     """Convert a field from percent to a fraction. Raises FieldError, with its label, if invalid."""
     typed = form.text(field)
     try:

@@ -107,7 +107,7 @@ class CandidateSpec(StrictModel):
         if sum(part is not None for part in (self.list, self.numbers, self.dates)) > 1:
             raise ValueError("give one of list, numbers and dates")
         if self.version is not None and self.list is None:
-            raise ValueError("a version is of a list; name the list")
+            raise ValueError("a version needs a list; name the list")
         return self
 
 
@@ -177,9 +177,9 @@ class JobSpec(StrictModel):
     def _fits(self) -> JobSpec:
         """Reject members that every metric kind would ignore."""
         if (self.before is not None) != (self.operation == "compare"):
-            raise ValueError("before: of a comparison, and of no other operation")
+            raise ValueError("before: only a comparison has it")
         if self.each is not Each.DAY and self.operation != "series":
-            raise ValueError("each: of a series, and of no other operation")
+            raise ValueError("each: only a series has it")
         return self
 
     @property

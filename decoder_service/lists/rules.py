@@ -102,7 +102,7 @@ def content_of(
         RequestError, CandidatesError, CountsError, DecodeError.
     """
     if content.startswith(_GZIP):  # so that the size of a file bounds its memory
-        raise RequestError("the list is gzip; send it unpacked")
+        raise RequestError("the list is compressed with gzip; send it uncompressed")
     of = _FIXED.get(kind)
     if of is not None and column is not None:
         raise RequestError(f"{of}; name none")

@@ -197,7 +197,7 @@ def one(visit: Visit, name: str, asked: Asked) -> Response:
         visit.person, *matching(ResultRow, metric=name), limit=MAX_RESULTS
     )
     if not views and not results:
-        raise NotFoundError(f"there is no metric {name[:80]!a}, nor a result of one")
+        raise NotFoundError(f"there is no metric {name[:80]!a}, and no result for it")
     versions = [
         {
             "params_id": params_id,

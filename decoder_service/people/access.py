@@ -86,7 +86,7 @@ class Access(Operations):
             with self.database.reading() as db:
                 row = db.get(SessionRow, hash_secret(token))
         if row is None or row.expires <= self.now():
-            raise AuthenticationError("the session is over; sign in again at /sign-in")
+            raise AuthenticationError("the session has ended; sign in again at /sign-in")
         return Person(row.person_id, row.person.name, Role(row.role), row.key_id or "")
 
     def sign_in(self, key: str) -> str:
@@ -115,7 +115,7 @@ class Access(Operations):
                 row = self._new_identity(db, issuer, claimed)
             if row.revoked is not None:
                 raise AuthenticationError(
-                    "an admin of this service keeps you out; "
+                    "an admin of this service has blocked you; "
                     "ask them to let you in again (page Keys)"
                 )
             row.role, row.seen = claimed.role, self.now()
@@ -220,7 +220,7 @@ class Access(Operations):
             if row is None or (row.revoked is not None) == out:
                 raise NotFoundError(
                     f"there is no person {person_id[:40]!a} to whom that applies; "
-                    "GET /v1/identities has all"
+                    "GET /v1/identities lists all"
                 )
             row.revoked = self.now() if out else None
             _end_sessions(db, person_id)
@@ -264,7 +264,7 @@ class Access(Operations):
             row = db.get(KeyRow, key_id, with_for_update={"of": KeyRow})
             if row is None or row.revoked is not None:
                 raise NotFoundError(
-                    f"there is no key {key_id[:40]!a} that holds; GET /v1/keys has all"
+                    f"there is no key {key_id[:40]!a} that is valid; GET /v1/keys lists all"
                 )
             row.revoked = self.now()
             db.execute(delete(SessionRow).where(SessionRow.key_id == key_id))

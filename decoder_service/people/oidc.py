@@ -110,10 +110,10 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         pending = await self.framework.get_state_data(request.session, query.get("state", ""))
         if pending is None:
             raise AuthenticationError(
-                "this sign-in was not begun here, or took too long; begin again"
+                "this sign-in did not start here, or took too long; start again"
             )
         if query.get("iss", self.issuer) != self.issuer:
-            raise AuthenticationError(_FAILED.format("it is of another issuer"))
+            raise AuthenticationError(_FAILED.format("it is from another issuer"))
         expected = {"iss": self.issuer, "aud": self.client_id}
         options = {name: {"essential": True, "value": value} for name, value in expected.items()}
         with self._errors():
@@ -127,7 +127,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
             if not lists_groups and "userinfo_endpoint" in self.server_metadata:
                 answer = await self.userinfo(token=token)
                 if answer.get("sub") != claims["sub"]:
-                    raise AuthenticationError(_FAILED.format("its two answers are of two people"))
+                    raise AuthenticationError(_FAILED.format("its two answers name two people"))
                 claims = {**answer, **claims}
         person = claimed(claims, self.settings, self.settings.oidc_role_claim)
         return person, str(pending["there"])
@@ -249,7 +249,7 @@ def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | N
     if not names or not any(peer in address for address in settings.forwarded_allow_ips):
         return None
     if len(names) > 1 or len(listed) > 1:
-        raise AuthenticationError("the proxy must replace the headers of people, not add another")
+        raise AuthenticationError("the proxy must replace headers that name people, not add one")
     groups = [group.strip() for group in ",".join(listed).split(",")]
     return claimed({"sub": names[0].strip(), "groups": groups}, settings, "groups")
 

@@ -245,7 +245,7 @@ class Releases(Resources[ReleaseRow]):
     def _check_room(self, db: Session, person: Person, size: int) -> None:
         waiting, stored = held_by(db, person.id)
         if waiting >= MAX_WAITING:
-            raise QuotaError(f"{waiting} releases of yours wait to be approved; withdraw one")
+            raise QuotaError(f"{waiting} of your releases are waiting for approval; withdraw one")
         most = self.settings.max_stored_bytes_of_person
         if stored + size > most:
             raise QuotaError(

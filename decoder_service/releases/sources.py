@@ -183,7 +183,7 @@ def load_sources(
     published = published_files()
     sources, metrics, rest = list[Source](), set[str](), MAX_SOURCE_BYTES
     if len({item.result for item in chosen}) < len(chosen):
-        raise RequestError("a result is there twice")
+        raise RequestError("a result is repeated")
     for item in chosen:
         row = visible_row(db, ResultRow, own_results(person), item.result)
         if row.kind not in published or row.operation != "decode":
@@ -272,7 +272,7 @@ def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Fi
         expected = {row.digest} if name == MANIFEST else {named.get(name), digests.get(name)}
         if {sha256(files.get(name, b"")).hexdigest()} != expected:
             raise ConflictError(
-                f"file {name!a} is not as it was proposed: the database was changed; reject the "
+                f"file {name!a} is not the proposed one: the database was changed; reject the "
                 "release, and have it proposed again",
                 name=row.name,
             )

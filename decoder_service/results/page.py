@@ -197,7 +197,7 @@ def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
     content = service.results.file(person, result_id, RESULTS)
     values = kept_strings(content, form.all("id"))
     if not values:
-        raise RequestError("no string is ticked: tick the strings that may be shown")
+        raise RequestError("no string is checked: check the strings that may be shown")
     text = "".join(f"{value}\n" for value in values).encode("utf-8", "surrogatepass")
     source = f"strings of result {result_id}, read by {person.name}"
     spec = parsed(NewList, {"name": form.text("name"), "source": source[:1000]})
@@ -279,7 +279,7 @@ def _changes(visit: Visit, row: ResultRow) -> dict[str, Any]:
     """Return the data of a map of changes. Raises RequestError for a result without them."""
     results = visit.service.results
     if not _has_maps(row):
-        raise RequestError(f"result {row.id} is of kind {row.kind}; only a location has maps")
+        raise RequestError(f"result {row.id} is of kind {row.kind}; only locations have maps")
     if MAP_CHANGES not in {file.name for file in results.view(visit.person, row.id).files}:
         raise RequestError("its maps show one window each: there are no changes between windows")
     drawn, changes = (
@@ -307,7 +307,7 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
         )
     days = [day or "" for row in (before, after) for day in (row.first_day, row.last_day)]
     if not all(days) or (days[0] <= days[3] and days[2] <= days[1]):
-        raise RequestError("the two share days, so they are not independent; choose windows apart")
+        raise RequestError("the two share days, so they are not independent; choose separate ones")
     manifests = [json.loads(result.manifest) for result in (before, after)]
     old, new = (
         [sha for group in manifest["inputs"]["aggregates"] for sha in group]

@@ -102,7 +102,7 @@ def alarm_of_form(form: Posted) -> NewAlarm:
     for name, unit in UNITS.items():
         field = f"{name}_points" if unit == "points" else f"{name}_percent"
         if form.text(field):
-            unit_text = unit.replace("%", "per cent")
+            unit_text = unit.replace("%", "percent")
             rules[name] = float(share_of_percent(form, field, RULES[name].capitalize(), unit_text))
     fields = {
         "name": form.text("name"),

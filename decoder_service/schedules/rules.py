@@ -142,7 +142,7 @@ class Schedules(Resources[ScheduleRow]):
         if self.jobs.settings.collector is None:
             raise RequestError("no collector is set up here; an operator sets `collector`")
         if operation == "series" and every not in list(Each):
-            raise RequestError(f"every: a series has windows of a {' or '.join(Each)}")
+            raise RequestError(f"every: the windows of a series are a {' or '.join(Each)}")
         return JobSpec(
             operation=operation,
             each=Each(every) if operation == "series" else Each.DAY,

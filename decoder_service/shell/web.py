@@ -263,7 +263,7 @@ def add_form(
 
     def post(request: Request, service: Service, person: Me, form: Form) -> Response:
         if sure and not form.text("sure"):  # The action cannot be undone
-            raise RequestError(f"tick the box next to {sure}")
+            raise RequestError(f"check the box next to {sure}")
         arguments: dict[str, Any] = {"service": service, "person": person, **request.path_params}
         texts: dict[str, Any] = {
             name: bool(form.text(name)) if hint is Flag else form.text(name)

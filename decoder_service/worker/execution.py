@@ -143,7 +143,7 @@ def _check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
         )
     for member in sorted(_OF_KINDS - kind.members):
         if getattr(spec, member) != JobSpec.model_fields[member].default:
-            raise RequestError(f"{member}: not for a metric of kind {name}; leave it out")
+            raise RequestError(f"{member}: does not apply to a metric of kind {name}; omit it")
 
 
 def _question(task: Task) -> Question:

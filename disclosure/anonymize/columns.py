@@ -32,9 +32,9 @@ class Hierarchy:
     def __post_init__(self) -> None:
         lengths = {len(path) for path in self.paths}
         if len(lengths) != 1 or lengths <= {0, 1}:
-            raise TableError(f"paths of a hierarchy need one length of 2 or more: {lengths}")
+            raise TableError(f"paths of a hierarchy need equal lengths, 2 or more: {lengths}")
         if len({path[0] for path in self.paths}) < len(self.paths):
-            raise TableError("a hierarchy has a leaf twice")
+            raise TableError("a leaf of the hierarchy is repeated")
         if len({path[-1] for path in self.paths}) != 1:
             raise TableError(f"a hierarchy has one root, not {shown({p[-1] for p in self.paths})}")
         above: dict[str, tuple[str, ...]] = {}
@@ -42,7 +42,7 @@ class Hierarchy:
             for level, label in enumerate(path):
                 top = tuple(upper for upper in path[level:] if upper != label)
                 if above.setdefault(label, top) != top:
-                    raise TableError(f"the label {shown(label)} is at two places of a tree")
+                    raise TableError(f"the label {shown(label)} appears at two places in a tree")
 
     @classmethod
     def load(cls, file: Path) -> Hierarchy:
@@ -146,7 +146,7 @@ class Columns:
 
     def __post_init__(self) -> None:
         if not self.kinds or set(self.weights) - set(self.kinds):
-            raise TableError(f"weights of columns that are not there: {shown(self.weights)}")
+            raise TableError(f"weights for columns that do not exist: {shown(self.weights)}")
         if any(not 0 <= weight < np.inf for weight in self.weights.values()):
             raise TableError(f"weights must be 0 or more: {shown(dict(self.weights))}")
 

@@ -192,7 +192,7 @@ class _Greedy:
         costs[place] = np.inf
         if np.isinf(costs).all():
             raise TableError(
-                "the rows that are left do not meet the rule in one class either; leave out fewer"
+                "the remaining rows do not meet the rule even as a single class; leave out fewer"
             )
         ties = np.flatnonzero(costs <= costs.min() + _TIE)
         below = ties[self.counts[ties] < self.k]

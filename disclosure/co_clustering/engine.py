@@ -78,7 +78,7 @@ def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoCluster
         TableError: There are no starts, or more than MAX_PARTS parts.
     """
     if starts < 1:
-        raise TableError(f"a co-clustering needs a start, not {starts}")
+        raise TableError(f"a co-clustering needs at least one start, not {starts}")
     if recoded.num_parts > MAX_PARTS:
         lengths = {name: len(kind.labels) for name, kind in recoded.parts.items()}
         most = max(lengths, key=lengths.__getitem__)

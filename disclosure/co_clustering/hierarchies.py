@@ -82,7 +82,7 @@ class LearntHierarchies:
         with naming(file):
             missing = [name for name in names or () if name not in columns]
             if missing:
-                raise TableError(f"no tree of {', '.join(missing)}")
+                raise TableError(f"no tree for {', '.join(missing)}")
             pairs = {name: _parts_and_tree(columns[name]) for name in names or columns}
         return cls(
             {name: parts for name, (parts, _) in pairs.items()},

@@ -238,9 +238,9 @@ def recode(
             "of numbers among them, all in the table"
         )
     if len(columns) < 2 or intervals < 1:
-        raise TableError(f"{len(columns)} columns in {intervals} intervals: 2 and 1 are the least")
+        raise TableError(f"{len(columns)} columns in {intervals} intervals: minimum 2 and 1")
     if floor < 1:
-        raise TableError(f"a floor of {floor} rows: 1 is the least")
+        raise TableError(f"a floor of {floor} rows: at least 1 is needed")
     parts: dict[str, Parts] = {}
     for name in columns:
         if not len(table[name]):

@@ -120,7 +120,7 @@ class ReleasePolicy:
         check_spelling(self.strata)
         for inner, outer in self.within.items():
             if inner in outer:
-                raise PolicyError(f"within.{shown(inner)}: a stratum does not lie in itself")
+                raise PolicyError(f"within.{shown(inner)}: a stratum cannot lie within itself")
 
     def check_stratum(self, table: str, name: str) -> None:
         """Raise PolicyError if `table` is divided by a stratum that is not published."""

@@ -42,7 +42,7 @@ def tree_of(values: Sequence[str], rule: RollUp) -> Hierarchy:
     if rule.tree == "prefix" and (
         not lengths or lengths != sorted(set(lengths), reverse=True) or lengths[-1] < 1
     ):
-        raise PolicyError(f"lengths of prefixes must fall, and be 1 or more: {lengths}")
+        raise PolicyError(f"prefix lengths must decrease, and be 1 or more: {lengths}")
     suffixes = {suffix.strip(".").lower() for suffix in rule.suffixes}
 
     def parents(value: str) -> list[str]:
@@ -60,7 +60,7 @@ def tree_of(values: Sequence[str], rule: RollUp) -> Hierarchy:
         return [f"{ROOT}.{'.'.join(labels[first:])}" for first in (max(start - 1, 0), start)]
 
     if not rule.tree:
-        raise PolicyError("roll_up needs a tree, or a hierarchy that is given (--hierarchy FILE)")
+        raise PolicyError("roll_up needs a tree, or a hierarchy (--hierarchy FILE)")
     return Hierarchy(tuple((value, *parents(value), ROOT) for value in dict.fromkeys(values)))
 
 

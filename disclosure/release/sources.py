@@ -169,7 +169,7 @@ def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTab
         for (metric, slot, first, last, _), rows in groups.items():
             if not first or not last:
                 raise ReleaseError(
-                    f"{path}: the map does not say its days; make it of aggregates that do"
+                    f"{path}: the map does not say its days; decode aggregates that do"
                 )
             listed = [row for row in rows if row.cells["estimate"]]
             for row in rows:
@@ -236,9 +236,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
             f"{source}: a metric of moves reveals how many moved and how far, and has no matrix"
         )
     if results.first_day is None or results.last_day is None:
-        raise ReleaseError(
-            f"{source}: the flows do not say their days; make them of aggregates that do"
-        )
+        raise ReleaseError(f"{source}: the flows do not say their days; decode aggregates that do")
     if PARTITION in strata:
         raise ReleaseError(
             f"{folder}: the stratum {PARTITION!r} of flows is zones or cells; name another"
@@ -250,7 +248,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
         for row in flows:
             for side in _SIDES:
                 if row.cells[side] not in zone_of:
-                    raise row.refused(side, f"{shown(row.cells[side])} is no cell of {_RESULTS}")
+                    raise row.refused(side, f"{shown(row.cells[side])} is not a cell of {_RESULTS}")
             pair = PAIR_SEPARATOR.join(zone_of[row.cells[side]] for side in _SIDES)
             members.setdefault(pair, []).append(_pair(row))
         by_cell = {name: _column(flows, name) for name in NUMBERS} | {"detected": _flags(flows)}

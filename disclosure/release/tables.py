@@ -143,7 +143,7 @@ class CellTable(KeyedTable):
         columns = self._estimates | {"standard error": self.std_error} | ends
         arrays = [*columns.values(), self.detected]
         if any(np.shape(array) != (len(self.cells),) for array in arrays):
-            raise TableError(f"{self.name}: columns of several lengths")
+            raise TableError(f"{self.name}: its columns have different lengths")
         if len(set(self.cells)) != len(self.cells):
             raise TableError(f"{self.name}: a cell appears twice")
         if not 0 <= self.num_reports <= MAX_REPORTS:
@@ -240,7 +240,7 @@ class ReleasedTable(KeyedTable):
     def __post_init__(self) -> None:
         columns = (self.kinds, self.symbols, *(getattr(self, name) for name in NUMBERS))
         if any(len(column) != len(self.cells) for column in columns):
-            raise TableError(f"{self.name}: columns of several lengths")
+            raise TableError(f"{self.name}: its columns have different lengths")
 
     @property
     def is_shown(self) -> Booleans:

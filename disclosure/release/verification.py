@@ -101,7 +101,7 @@ def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified
     path = folder / MANIFEST
     try:
         if path.is_symlink() or path.stat().st_size > _MAX_MANIFEST:
-            raise VerificationError(f"{path} is a link, or larger than a manifest is")
+            raise VerificationError(f"{path} is a link, or too large for a manifest")
         text = path.read_bytes()
     except OSError as error:
         raise ReleaseError(f"{path}: {file_problem(error)}") from None

@@ -35,7 +35,7 @@ class Domain:
         for name, values in self.modalities.items():
             if not values or len(set(values)) < len(values):
                 raise DomainError(
-                    f"column {shown(name)} declares a modality twice, or none: {shown(values)}"
+                    f"column {shown(name)} repeats a modality, or declares none: {shown(values)}"
                 )
             if self.missing in values:
                 raise DomainError(

@@ -121,7 +121,7 @@ def compare(
     """
     unknown = sorted(set(numeric) - set(original))
     if unknown:
-        raise TableError(f"{shown(unknown[0])} is none of the columns {', '.join(original)}")
+        raise TableError(f"{shown(unknown[0])} is not one of the columns {', '.join(original)}")
     return [*_utility(original, published, seed, numeric, floor), *_risk(original, published, seed)]
 
 

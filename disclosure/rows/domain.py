@@ -32,7 +32,7 @@ class Categories:
 
     def __post_init__(self) -> None:
         if not self.values or len(set(self.values)) < len(self.values):
-            raise DomainError(f"a value is declared twice, or none is: {shown(self.values)}")
+            raise DomainError(f"a value is repeated, or none is declared: {shown(self.values)}")
 
     @property
     def size(self) -> int:

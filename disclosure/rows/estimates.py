@@ -56,7 +56,7 @@ class DecodedCells:
         if not (np.isfinite(self.estimate).all() and np.isfinite(self.covariance).all()):
             raise TableError("an estimate or a covariance is not finite")
         if abs(self.estimate).max() > _LARGEST or abs(self.covariance).max() > _LARGEST**2:
-            raise TableError(f"an estimate or its error is above {_LARGEST:g}: these are no shares")
+            raise TableError(f"an estimate or its error is above {_LARGEST:g}: they are not shares")
         if self.num_reports < 1 or (self.variances < 0).any():
             raise TableError(f"{self.num_reports} reports, or a variance below 0")
 
@@ -98,9 +98,9 @@ class DecodedCells:
             if len(members) and (groups == group).sum() == len(members) + 1:
                 named[members[self.estimate[members].argmin()]] = False
         if not named.any():
-            raise TableError("no cell remains that may be shown separately")
+            raise TableError("no cell may be shown separately")
         if any(REST in cell for cell in self.cells):
-            raise TableError(f"a value is {REST!r}, which represents what is not shown")
+            raise TableError(f"a value is {REST!r}, which is reserved for cells that are not shown")
         pool = (REST,) * (len(self.columns) - 1)
         names = [
             cell if keep else ((REST if self.groups is None else cell[0]), *pool)
@@ -169,7 +169,7 @@ def slot_estimates(maps: Sequence[CellTable]) -> DecodedCells:
         raise TableError("no maps")
     first, *others = {density.first_day for density in maps}
     if others:
-        raise TableError("the slots are of windows that begin on other days")
+        raise TableError("the slots have windows that begin on different days")
     total = sum(density.num_reports for density in maps)
     parts = [density.num_reports / total for density in maps]
     return DecodedCells(

@@ -128,7 +128,7 @@ def _covariance(path: Path) -> Floats:
     except OSError as error:
         raise TableError(f"{path}: {file_problem(error)}") from None
     except (TypeError, ValueError, EOFError):
-        raise TableError(f"{path}: it is not an array of numbers") from None
+        raise TableError(f"{path}: not an array of numbers") from None
 
 
 def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date) -> DecodedCells:
@@ -163,7 +163,7 @@ def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date
     enough = [policy.has_enough(reports) for reports in estimates.reports_by_group]
     if not any(enough):
         reports = ", ".join(map(str, estimates.reports_by_group))
-        raise PolicyError(f"{name}: {reports} reports, {policy.min_reports} at least")
+        raise PolicyError(f"{name}: {reports} reports, at least {policy.min_reports} needed")
     large = estimates.without_few(np.array(enough), policy.reports_rounding)
     if large.detected is None or large.low is None:
         raise TableError(f"{name}: the estimates do not say which cells are detected")

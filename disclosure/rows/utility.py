@@ -26,7 +26,7 @@ def encode_alike(*tables: Table) -> list[Integers]:
     Raises TableError if tables have different columns, or no rows."""
     lengths = [num_rows(table) for table in tables]
     if any(set(table) != set(tables[0]) for table in tables):
-        raise TableError(f"tables with other columns: {[list(table) for table in tables]}")
+        raise TableError(f"tables with different columns: {[list(table) for table in tables]}")
     columns = []
     for name in tables[0]:
         joined = np.concatenate([np.array(table[name], dtype=str) for table in tables])
@@ -146,7 +146,7 @@ def read_intervals(name: str, values: Sequence[str]) -> Floats:
     ends_of = {value: _interval(value) for value in set(values)}
     wrong = next((value for value in values if ends_of[value] is None), None)
     if wrong is not None:
-        raise TableError(f"column {shown(name)}: {shown(wrong)} is no number and no interval")
+        raise TableError(f"column {shown(name)}: {shown(wrong)} is not a number or interval")
     return np.array([ends_of[value] for value in values], dtype=float)
 
 

@@ -155,7 +155,7 @@ def open_ledger(path: Path) -> Iterator[BudgetLedger]:
     try:
         ledger = read_ledger(path)
         if path.stat().st_nlink > 1:
-            raise BudgetError(f"{path} has another name, a hard link: remove one of them")
+            raise BudgetError(f"{path} has a second name (a hard link): remove one of the two")
         ledger.path = path
         try:
             yield ledger

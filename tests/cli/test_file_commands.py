@@ -97,7 +97,7 @@ def test_what_is_no_list_is_refused(tmp_path: Path, rappor: Rappor) -> None:
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     (tmp_path / "names.gz").write_bytes(b"no gzip")
     for name, message in (
-        ("empty.txt", "the list has none"),
+        ("empty.txt", "the list is empty"),
         ("latin.txt", "not UTF-8 text"),
         ("names.gz", "not UTF-8 text, or it is damaged"),
         ("none.txt", "No such file"),

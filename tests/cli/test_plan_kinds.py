@@ -158,7 +158,7 @@ def test_browsers_and_apps_have_a_budget_each() -> None:
     assert shared.left == pytest.approx(0, abs=0.02)
     with pytest.raises(PlanError, match="others 5"):
         make_plan(load(), MetricsFile(known.metrics, 3))
-    with pytest.raises(PlanError, match="'other' is in the file already"):
+    with pytest.raises(PlanError, match="'other' is already in the file"):
         make_plan(load("other"), known)
 
 

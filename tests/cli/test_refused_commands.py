@@ -69,7 +69,7 @@ def test_slots_of_a_comparison_must_meet(tmp_path: Path) -> None:
         World("location", DECLARED["location"].replace("night 22-6", slot)).counts[number][0]
         for number, slot in enumerate(("night 22-6", "day 6-22"))
     )
-    with pytest.raises(DecodeError, match="no slot is in both windows, which have night and day"):
+    with pytest.raises(DecodeError, match="the windows share no slot; they have night and day"):
         decode_counts("compare", [[before], [after]], Question(), silent, quiet)
 
 

@@ -91,7 +91,7 @@ def test_anonymize_along_learnt_and_given_trees(table: str, tmp_path: Path, rapp
     assert seen == {("<=2.9",): 57, ("]2.9,3.2]",): 51, (">3.2",): 42}
     rappor(*words, "--columns", "SepalWidth", *given, "--k", "45")
     assert Counter(rows_of(made)[1:]) == {("any SepalWidth",): 93, ("<=2.9",): 57}
-    assert "no tree of Color" in rappor.refused(*words, "--columns", "Color", *given)
+    assert "no tree for Color" in rappor.refused(*words, "--columns", "Color", *given)
     assert "published" in rappor.refused(*words, *learn, "--keep", "SepalWidth", code=2)
 
 
@@ -122,7 +122,7 @@ def test_anonymize_along_own_trees_of_other_values(tmp_path: Path, rappor: Rappo
         ([*differ[:2], "--distinct", "9"], 1, "1 to 4 values"),
     ]:
         assert message in rappor.refused(*words, *given, *wrong, code=code)
-    assert "no tree of code" in rappor.refused(*words, "--keep", "plan", code=2)
+    assert "no tree for code" in rappor.refused(*words, "--keep", "plan", code=2)
 
 
 def test_values_that_a_spreadsheet_would_compute_are_text(tmp_path: Path) -> None:

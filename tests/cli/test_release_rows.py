@@ -125,7 +125,7 @@ def test_withheld_decodings_give_no_rows(pairs, policy, tmp_path, rappor) -> Non
     command = ["release", "synthesize", "decoded", str(pairs), "--policy", str(policy)]
     text = policy.read_text()
     for old, new, words in (
-        ("min_reports = 1000", "min_reports = 60000", "50000 reports, 60000 at least"),
+        ("min_reports = 1000", "min_reports = 60000", "50000 reports, at least 60000 needed"),
         ("sealed_after_days = 0", "sealed_after_days = 30", "is not sealed on"),
         ("min_low = 0.01", "min_low = 0.9", "no cell is detected with a lower end of 0.9 or more"),
     ):
@@ -137,7 +137,7 @@ def test_withheld_decodings_give_no_rows(pairs, policy, tmp_path, rappor) -> Non
     assert "covariance.npy: no such file or directory; decode the pairs again" in said
     (pairs / "covariance.npy").write_bytes(b"no array")
     said = rappor.refused(*command, "-o", tmp_path / "no")
-    assert "covariance.npy: it is not an array of numbers; decode" in said
+    assert "covariance.npy: not an array of numbers; decode" in said
     results = pairs / "results.json"
     whole = results.read_text()
     results.write_text(json.dumps(json.loads(whole) | {"cells": "many"}))

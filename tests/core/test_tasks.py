@@ -96,7 +96,7 @@ def test_another_version_is_refused_by_name(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("on", "words"),
     [
-        ("mpi", "'mpi': the name of no engine; use local"),
+        ("mpi", "'mpi': not the name of an engine; use local"),
         ("local:many", "'local:many': invalid literal"),
         ("no_such_module:pool", "there is no module 'no_such_module'"),
         (f"{__name__}:pool", "has no attribute 'pool'"),

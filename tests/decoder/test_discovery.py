@@ -197,7 +197,7 @@ def test_a_person_approves_each_new_candidate(tmp_path: Path) -> None:
         approved_strings(tmp_path)
     review(tmp_path, {"fine.example": "yes"})
     (tmp_path / "results.json").write_text('{"found": [{}]}')
-    with pytest.raises(CandidatesError, match="lacks what was found"):
+    with pytest.raises(CandidatesError, match="does not contain the strings that were found"):
         approved_strings(tmp_path)
     (tmp_path / "results.json").write_text('{"found": []}')
     with pytest.raises(CandidatesError, match=r"id '\w+' is not one of results\.json"):

@@ -251,7 +251,7 @@ def test_expected_counts_give_back_the_shares():
 
 
 def test_a_mechanism_that_keeps_nothing_is_refused():
-    with pytest.raises(DecodeError, match="hold no information"):
+    with pytest.raises(DecodeError, match="contain no information"):
         debias(np.ones((1, 1)), np.ones(1), BitNoise(0.5, 0.5, 0.75, 0.5))
 
 

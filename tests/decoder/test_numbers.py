@@ -122,7 +122,7 @@ def test_means_of_edges_reach_both_bounds() -> None:
 def test_what_is_no_metric_of_numbers_is_refused() -> None:
     metric = metric_with()
     counts = expected(metric, falling(metric))
-    with pytest.raises(DecodeError, match="is not one of numbers"):
+    with pytest.raises(DecodeError, match="is not a number metric"):
         decoder.decode_numbers(replace(counts, definition={}))
     with pytest.raises(CandidatesError, match="not a list of candidates"):
         decoder.metric_candidates(counts)

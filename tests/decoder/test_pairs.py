@@ -122,7 +122,7 @@ def test_pairs_that_share_every_bit_are_refused() -> None:
 
 def test_what_is_no_pair_is_refused() -> None:
     aggregate = drawn(metric(), SHARES, 1_000, 9)
-    with pytest.raises(DecodeError, match="is no pair"):
+    with pytest.raises(DecodeError, match="is not a pair"):
         joint.decode_pairs(replace(aggregate, definition={}))
     empty = replace(aggregate, reports_per_cohort=(0,), bit_counts=((0,) * 6,))
     with pytest.raises(DecodeError, match="no reports"):

@@ -234,7 +234,9 @@ def test_modes_the_review_warns_of_are_not_recommended() -> None:
     assert "warns of it: not so" in make_plan(question, review=against("memo")).because
     once = dataclasses.replace(question, mode="once")
     assert make_plan(once, review=against("once")).metric.max_reports == 1
-    with pytest.raises(PlanError, match="warns of every plan: no; with --mode once it is planned"):
+    with pytest.raises(
+        PlanError, match="warns about every plan: no; with --mode once it is planned"
+    ):
         make_plan(question, review=lambda *_: [Finding("warning", "", "no")])
 
 

@@ -101,7 +101,7 @@ def test_an_expired_session_is_over(settings: ServiceSettings) -> None:
     token = service.access.sign_in(key)
     assert service.access.person_of_session(token).name == "ann"
     at[0] += timedelta(seconds=settings.session_seconds)
-    with pytest.raises(Exception, match="the session is over"):
+    with pytest.raises(Exception, match="the session has ended"):
         service.access.person_of_session(token)
     service.close()
 

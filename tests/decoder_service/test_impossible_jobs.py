@@ -59,7 +59,7 @@ OF_WINDOWS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         f"the windows {MONDAY} to {MONDAY} and {MONDAY} to {LAST} overlap",
     ),
     (window(), {"options": {"without_cohorts": [0, 1, 2, 3]}}, "leave out fewer"),
-    (window(), {"crowd": 9}, "crowd: not for a metric of kind string"),
+    (window(), {"crowd": 9}, "crowd: does not apply to a metric of kind string"),
     (UNKNOWN, NO_VALUES, "hompage"),
     (UNKNOWN, {**SERIES, **NO_VALUES}, "hompage"),
 ]

@@ -324,7 +324,7 @@ def test_levels_are_given_in_per_cent() -> None:
     for share, shown in (("0.05", "5"), ("0.999", "99.9"), ("0.001", "0.1"), ("x", "x")):
         assert percent_of_share(share) == shown
     for typed in ("0", "100", "x", "nan", "-1"):
-        with pytest.raises(FieldError, match=r"Level of the intervals: .* per cent"):
+        with pytest.raises(FieldError, match=r"Level of the intervals: .* percent"):
             choices_of_form(Posted({"level_percent": [typed]}, {}))
 
 

@@ -74,7 +74,7 @@ def test_altered_proposals_are_neither_approved_nor_signed(served, made) -> None
             own = (release_files.c.release_id == release) & (release_files.c.name == name)
             db.execute(update(release_files).where(own).values(**values))
         assert_answer(
-            settle(served, "root", release), 409, f"file '{name}' is not as it was proposed"
+            settle(served, "root", release), 409, f"file '{name}' is not the proposed one"
         )
         shown = get(served, "root", f"/v1/releases/{release}").json()
         assert (shown["state"], shown["signed"]) == ("proposed", False)

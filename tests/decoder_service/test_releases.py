@@ -223,7 +223,7 @@ def test_what_cannot_be_released_is_refused(served: Running, files: Make) -> Non
     cases: list[tuple[dict[str, Any], int, str]] = [
         (proposal("x", foreign), 404, "no result"),
         (proposal("x", "0" * 16), 404, "no result"),
-        (proposal("x", own, own), 422, "twice"),
+        (proposal("x", own, own), 422, "is repeated"),
         (proposal("x", series), 422, "a series of kind string is not released"),
         (proposal("x", broken), 422, "holds neither"),
         (proposal("x", own, policy=without), 422, "min_reports: Field required"),

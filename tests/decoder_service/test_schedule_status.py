@@ -203,7 +203,7 @@ def test_a_schedule_from_form_to_results(served, browser, tmp_path) -> None:
     assert browser.post(f"{path}/enable", data={"enabled": "1"}).status_code == 303
     assert served.service.tick().queued == 2
     refused = browser.post(f"{path}/delete", data={})
-    assert (refused.status_code, "tick the box" in refused.text) == (422, True)
+    assert (refused.status_code, "check the box" in refused.text) == (422, True)
     assert browser.post(f"{path}/delete", data={"sure": "1"}).status_code == 303
     page(browser, path, 404)
     do_jobs(served.service, tmp_path)

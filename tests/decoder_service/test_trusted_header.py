@@ -74,7 +74,7 @@ def test_who_lost_the_group_or_is_kept_out_is_signed_out(proxied: Running) -> No
         (nina,) = (row for row in rows if row["name"] == "nina")
         root.post(f"/v1/identities/{nina['person_id']}/keep-out", json={"out": True})
         assert_answer(
-            client.get("/sign-in", headers={USER: "nina", GROUPS: "data"}), 401, "keeps you out"
+            client.get("/sign-in", headers={USER: "nina", GROUPS: "data"}), 401, "has blocked you"
         )
 
 

@@ -222,7 +222,7 @@ def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
         job = ana.post("/v1/jobs", json=decoding).json()["id"]
         do_jobs(served.service, tmp_path)
         said = ana.get(f"/v1/jobs/{job}").json()["reason"]
-        assert said == "candidates: not for a metric of kind location; leave it out"
+        assert said == "candidates: does not apply to a metric of kind location; omit it"
 
 
 def test_missing_weights_and_deleted_lists_are_told(served: Running, tmp_path: Path) -> None:

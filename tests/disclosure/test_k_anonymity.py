@@ -221,11 +221,11 @@ def test_rules_that_remaining_rows_miss_are_errors() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Hierarchy((("a", "r"), ("b",))), "one length"),
+        (lambda: Hierarchy((("a", "r"), ("b",))), "equal lengths"),
         (lambda: Hierarchy((("a", "r"), ("b", "s"))), "one root"),
         (lambda: Hierarchy((("a", "x", "r"), ("x", "y", "r"))), "two places"),
         (lambda: IntervalColumn(1, 1), "low < high"),
-        (lambda: Columns({}), "not there"),
+        (lambda: Columns({}), "do not exist"),
         (lambda: Columns(PEOPLE.kinds, {"sex": -1}), "0 or more"),
         (lambda: anonymize({"sex": ["M"]}, PEOPLE, 1), "columns missing"),
         (lambda: anonymize(SIX | {"sex": ["M"] * 5 + ["X"]}, PEOPLE, 2), "'X'"),

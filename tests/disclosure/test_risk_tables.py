@@ -167,7 +167,7 @@ def test_the_command_prints_frequencies_and_is_a_gate(files: Path, capsys) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[columns]\na = ['x', 'x']", "twice"),
+        ("[columns]\na = ['x', 'x']", "repeats"),
         ("[columns]\na = ['x', 'ND']", "missing value"),
         ("[columns]\na = 'x'", "columns.a = 'x': Input should be a valid array"),
         ("missing = 'ND'", "columns: Field required"),

@@ -230,7 +230,7 @@ def test_bins_hold_every_number_once() -> None:
         (lambda: EqualBins(3, 3, 1), "low < high"),
         (lambda: EqualBins(0, 10**400, 5), "are needed"),
         (lambda: EqualBins(0, 10**15, 1_000), "too many for exact bins"),
-        (lambda: Categories(("a", "a")), "declared twice"),
+        (lambda: Categories(("a", "a")), "a value is repeated"),
         (lambda: RowDomain({}), "no columns"),
         (lambda: RowDomain({str(i): EqualBins(0, 99, 100) for i in range(4)}), "at most"),
         (lambda: SMALL.histogram({"x": ["z"]}), "'x': value 'z' is not declared"),

@@ -117,7 +117,7 @@ def test_generalized_values_are_spread_over_their_leaves() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: compare({"x": ["a"]}, {"y": ["a"]}, seed=0), "other columns"),
+        (lambda: compare({"x": ["a"]}, {"y": ["a"]}, seed=0), "different columns"),
         (lambda: compare({"x": []}, {"x": ["a"]}, seed=0), "1 or more"),
         (lambda: compare({"x": ["a"]}, {"x": ["a"]}, seed=0), "too few"),
         (

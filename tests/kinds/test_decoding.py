@@ -139,5 +139,5 @@ def test_what_a_kind_has_no_use_for_is_refused(kind) -> None:
                 decode_counts(operation, groups_of(world, operation), Question(), silent, quiet)
     if "candidates" not in decoder.members:
         asked = Question(CandidateChoice(numbers=(0, 9)))
-        with pytest.raises(ValueError, match="leave candidates out"):
+        with pytest.raises(ValueError, match="omit the candidates"):
             decode_counts("decode", groups_of(world, "decode"), asked, silent, quiet)

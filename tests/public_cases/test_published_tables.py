@@ -45,8 +45,8 @@ def test_measures_take_intervals_and_missing_values(age: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("numbers", "told"),
-    [("agee", "'agee' is none of the columns region, age"),
-     ("region", "column 'region': 'N' is no number and no interval")],
+    [("agee", "'agee' is not one of the columns region, age"),
+     ("region", "column 'region': 'N' is not a number or interval")],
 )  # fmt: skip
 def test_measures_name_what_is_no_number(numbers, told, tmp_path, capsys) -> None:
     rows = "region,age\n" + "".join(f"N,{20 + number}\n" for number in range(30))

@@ -118,7 +118,7 @@ class LinearProgram:
 
 def _check(status: HighsStatus) -> None:
     if status == HighsStatus.kError:
-        raise ReleaseError("HiGHS refused a linear program")
+        raise ReleaseError("HiGHS rejected a linear program")
 
 
 @dataclass

@@ -108,7 +108,7 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
         ({"low": [[1.0]]}, "low = [[1.0]]: a list of numbers"),
         ({"strata": 5}, "strata = 5: Input should be a valid array"),
         ({"strata": {"a": 1}}, "strata.0.1 = 1: Input should be a valid string"),
-        ({"kinds": []}, "columns of several lengths"),
+        ({"kinds": []}, "its columns have different lengths"),
         ({"held": {"a": "b"}}, "held.a = 'b': Input should be a valid integer"),
     ],
 )

@@ -246,7 +246,7 @@ def test_what_does_not_fit_is_refused() -> None:
         with pytest.raises(TableError, match=told):
             rolled(values, np.ones(2), cell_tree(["00", "01"], 1), 2.0)
     for lengths in ((), (0,), (2, 3), (1, 1)):
-        with pytest.raises(PolicyError, match="must fall"):
+        with pytest.raises(PolicyError, match="must decrease"):
             prefix_tree(["a"], *lengths)
 
 
