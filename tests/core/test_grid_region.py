@@ -49,7 +49,7 @@ def test_polygons_take_cells_and_spare_holes() -> None:
          "must be number"),
         ({"type": "Polygon", "coordinates": [ring(0, 400, 1, 600)]}, "in degrees"),
         ({"type": "Polygon", "coordinates": [ring(400, 1, 500, 2)]}, "in degrees"),
-        ({"type": "Polygon", "coordinates": []}, "holds no polygon"),
+        ({"type": "Polygon", "coordinates": []}, "contains no polygon"),
         ([1, 2], "not a GeoJSON"),
     ],
 )  # fmt: skip

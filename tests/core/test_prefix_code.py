@@ -117,5 +117,5 @@ def test_a_trained_code_shortens_its_training(order: int) -> None:
 
 
 def test_training_needs_strings() -> None:
-    with pytest.raises(ParameterError, match="the list has none"):
+    with pytest.raises(ParameterError, match="the list is empty"):
         train_code([], "empty")
