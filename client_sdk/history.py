@@ -7,8 +7,9 @@ last day of use, or the current period with its last step. A withdrawal of conse
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from client_sdk.errors import UnknownMetricError
 from client_sdk.recording.recorder import ELSEWHERE, Outcome, Recorder
@@ -31,27 +32,20 @@ class HistoryRecorder:
         self._metrics = metrics
         self._state = state
         self._recorder = recorder
+        self._secret = state.secret()
 
     def record_return(self, name: str, now: float) -> Outcome | None:
-        """Report how many days ago the app was last used.
+        """Report how many days ago the app was last used, at `now` (seconds since 1970, UTC).
 
-        Args:
-            name: A category metric with the values `RETURN_CATEGORIES`.
-            now: The seconds since 1970, UTC.
-
-        Returns:
-            The outcome of the report; None if this day or period has already been answered.
-
-        Raises:
-            UnknownMetricError: The metric is not declared.
-            ValueRefusedError: The metric does not have these values.
+        Return None if this day or period has already been answered. Raises UnknownMetricError, or
+        ValueRefusedError if the metric's categories are not `RETURN_CATEGORIES`.
         """
         metric = self._category(name)
         if metric.categories != RETURN_CATEGORIES:
             needed = json.dumps(list(RETURN_CATEGORIES))
             raise ValueRefusedError(f"metric {name!r} needs categories = {needed} in this order")
         day = _day(now)
-        with self._state.transaction():
+        with self._transaction():
             last = self._note(metric).get("last")
             if last is not None and day <= last:
                 return None
@@ -63,19 +57,11 @@ class HistoryRecorder:
         return None if outcome == "full" else outcome
 
     def record_step(self, name: str, step: object, now: float) -> Outcome | None:
-        """Store a funnel step if it is the last step in this period so far.
+        """Store a funnel step (private) if it is the last step in this period so far.
 
-        Args:
-            name: A category metric whose categories are the steps, in their order.
-            step: One of the categories. Private.
-            now: The seconds since 1970, UTC.
-
-        Returns:
-            None if the step was counted; `expired` or `elsewhere` if nothing was stored.
-
-        Raises:
-            UnknownMetricError: The metric is not declared.
-            ValueRefusedError: The value is not a step of the metric.
+        Return None if it was counted; "expired" and "elsewhere" mean that nothing is stored. `now`
+        is in seconds since 1970, UTC. Raises UnknownMetricError, ValueRefusedError (the step is not
+        one of the metric's categories) or StateChangedError.
         """
         metric = self._category(name)
         place = metric.rules.index(metric, step)
@@ -89,22 +75,27 @@ class HistoryRecorder:
     def roll(self, now: float) -> None:
         """Report the finished periods of all funnels."""
         for metric in self._metrics.values():
-            if metric.kind == "category" and "step" in self._note(metric):
+            if metric.categories and "step" in self._note(metric):
                 self._update(metric, _day(now), -1)
 
     def _update(self, metric: Metric, day: int, place: int) -> None:
         """Move a funnel to a day, report the previous period, and store a step (-1 for none)."""
         period = period_number(metric.period, day)
+        with self._transaction():
+            note = self._note(metric)
+            before, reached = note.get("period", period), note.get("step", -1)
+            if before != period:
+                self._state.leave_trace()
+                if before < period and reached >= 0:
+                    self._report(metric, reached, last_day(metric.period, before), day)
+                reached = -1
+            self._put_note(metric, period=period, step=max(reached, place))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
         try:
             with self._state.transaction():
-                note = self._note(metric)
-                before, reached = note.get("period", period), note.get("step", -1)
-                if before != period:
-                    self._state.leave_trace()
-                    if before < period and reached >= 0:
-                        self._report(metric, reached, last_day(metric.period, before), day)
-                    reached = -1
-                self._put_note(metric, period=period, step=max(reached, place))
+                yield
         except BaseException:
             self._recorder.forget()  # the recorder's cached rows were rolled back
             raise
@@ -121,14 +112,21 @@ class HistoryRecorder:
         metric = self._metrics.get(name)
         if metric is None:
             raise UnknownMetricError(name, self._metrics)
-        if metric.kind != "category":
+        if not metric.categories:
             raise ValueRefusedError(f"metric {name!r} is of kind {metric.kind!r}, not 'category'")
         return metric
 
-    def _note(self, metric: Metric) -> dict[str, Any]:
-        text = self._state.note(HISTORY + metric.name)
-        fields: dict[str, Any] = {} if text is None else json.loads(text)
-        return {} if "step" in fields and fields["of"] != metric.params_id else fields
+    def _note(self, metric: Metric) -> dict[str, int]:
+        """Load the note (empty if damaged). Raises StateChangedError if the secret changed."""
+        self._state.secret(self._secret)
+        try:
+            note = json.loads(self._state.note(HISTORY + metric.name) or "{}")
+            stale = "step" in note and note["of"] != metric.params_id
+            return {} if stale else {key: int(note[key]) for key in note.keys() - {"of"}}
+        except (ValueError, TypeError, LookupError, AttributeError):
+            self._state.count(f"history_damaged:{metric.name}")
+            self._state.put_note(HISTORY + metric.name, "{}")
+            return {}
 
     def _put_note(self, metric: Metric, **fields: int) -> None:
         text = json.dumps({"of": metric.params_id, **fields})

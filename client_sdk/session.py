@@ -144,7 +144,7 @@ class Session:
         self._setup = setup
         self._located = {m.base_name for m in setup.metrics.declared if m.rules.takes_fixes}
         self._collected = {m.name for m in setup.metrics.metrics.values() if m.rules.collected}
-        self._categories = {m.name for m in setup.metrics.declared if m.kind == "category"}
+        self._categories = {m.name for m in setup.metrics.declared if m.categories}
         here = {m.base_name for m in setup.metrics.declared if self.recorder.runs_here(m)}
         notes = {VISITS + name for name in self._located & here}
         notes |= {NUMBERS + name for name in self._collected & here}

@@ -77,7 +77,8 @@ def run_command(arguments: list[str], started: Callable[[], None] | None = None)
             message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
             print(f"{path}: {message} (try '{path} -h')", file=sys.stderr)
         return 2
-    except typer.Abort:
+    except typer.Abort:  # no more input at a prompt
+        print("rappor: aborted", file=sys.stderr)
         code = 1
     if code == STOPPED:  # typer itself prints nothing
         print("rappor: stopped", file=sys.stderr)

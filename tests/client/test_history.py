@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Delivery, MemoryState, Recorder
-from client_sdk.errors import UnknownMetricError
+from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.history import RETURN_CATEGORIES, HistoryRecorder
 from client_sdk.storage.interface import HISTORY
 from client_sdk.testing import FixedRandomness
@@ -93,6 +93,30 @@ def test_other_steps_are_another_funnel() -> None:
     changed.state.put_note(HISTORY + "funnel", str(device.state.note(HISTORY + "funnel")))
     changed.history.roll(changed.at(5))
     assert changed.sent() == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "3", '{"step": 1}', '{"of": "x", "last": "y"}'])
+def test_a_damaged_note_is_counted_once_and_begun_anew(text) -> None:
+    device = Device()
+    for name in ("returning", "funnel"):
+        device.state.put_note(HISTORY + name, text)
+    device.history.roll(device.at(0))
+    assert device.history.record_return("returning", device.at(0)) == "queued"
+    assert device.history.record_step("funnel", "cart", device.at(0)) is None
+    device.history.roll(device.at(7))
+    assert [report[0] for report in device.sent()] == ["returning", "funnel"]
+    assert device.state.counters()["history_damaged:returning"] == 1
+
+
+def test_nothing_is_stored_after_another_process_withdrew_consent() -> None:
+    device = Device()
+    device.state.set_secret(None)
+    with pytest.raises(StateChangedError):
+        device.history.record_step("funnel", "paid", device.at(0))
+    with pytest.raises(StateChangedError):
+        device.history.record_return("returning", device.at(0))
+    assert device.state.note(HISTORY + "funnel") is None
+    assert device.state.note(HISTORY + "returning") is None
 
 
 def test_wrong_metrics_and_steps_are_named() -> None:
