@@ -38,7 +38,8 @@ class PairDesign(KindDesign):
         the number of differences. The noise of an arm's own share is included.
         """
         params, (arms, answers) = metric.params, metric.details.shape
-        scale = (params.q_star - params.p_star) ** 2
+        shared = 1 / params.num_bits if params.scheme.hashed else 0.0  # chance of the same bit
+        scale = ((params.q_star - params.p_star) * (1 - shared)) ** 2
         unset = params.p_star * (1 - params.p_star) / scale  # noise of a bit that no device sets
         added = params.q_star * (1 - params.q_star) / scale - unset  # if every device sets it
         noise = answers * unset + added / arms

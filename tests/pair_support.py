@@ -27,9 +27,15 @@ def coupled_table(rows: int, columns: int, coupled: float) -> Floats:
 
 
 def pair_metric(
-    rows: int, columns: int, epsilon_one: float, beyond: float = 3.0, *, hashed: bool = False
+    rows: int,
+    columns: int,
+    epsilon_one: float,
+    beyond: float = 3.0,
+    *,
+    hashed: bool = False,
+    num_bits: int = 128,
 ) -> Metric:
-    """A pair metric of two lists by l-osue: a bit for each pair, or one hash into 128."""
+    """A pair metric of two lists by l-osue: a bit for each pair, or one hash into `num_bits`."""
     values = tuple(f"a{i}" for i in range(rows)), tuple(f"b{i}" for i in range(columns))
     pair = Pair(("first", "second"), values)
     mechanism = TwoRoundMechanism.optimized(epsilon_one + beyond, epsilon_one)
@@ -39,7 +45,7 @@ def pair_metric(
         description="Simulated pairs",
         owner="simulation@example.org",
         expires=date(2099, 12, 31),
-        params=RapporParams(128, 1, 32, mechanism)
+        params=RapporParams(num_bits, 1, 32, mechanism)
         if hashed
         else RapporParams(rows * columns, 1, 1, mechanism, "one_hot"),
         max_memoized_values=2,
