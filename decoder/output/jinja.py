@@ -5,6 +5,7 @@ paper (nothing) to dark (much), change colors from blue (less) to orange (more).
 has one of a few pale steps up to `UNDETECTED_TO`, and no detected cell is paler than
 `DETECTED_FROM` (Correll, Moritz and Heer 2018)."""
 
+import json
 import re
 from collections.abc import Callable
 from functools import cache
@@ -20,30 +21,6 @@ from decoder.typing import Floats
 DETECTED_FROM = 0.3
 UNDETECTED_TO = 0.2
 UNDETECTED_STEPS = 3
-THEMES: dict[str, dict[str, Any]] = {
-    "light": {
-        "stops": ["#fffefb", "#fde3cd", "#f6b48f", "#e0776a", "#b03a63", "#6d1a5c", "#2a0a3d"],
-        "turn": ["#153e90", "#5b86cf", "#b9cdee", "#f5f3ee", "#f4c39b", "#d9763a", "#8a3206"],
-        "ink": "#1c2430", "faint": "#566172", "paper": "#ffffff", "ground": "#f4f6f9",
-        "line": "#d7dde5", "edge": "#808b9a",
-        "land": "#fffefb", "water": "#dfeaf2", "coast": "#8aa0b2", "base": "#7b8794",
-        "mark": "#0a63c9", "brand": "#1f5fbf", "band": "#638fd4", "truth": "#b4540a",
-        "warn": "#7d5200", "warn-ground": "#fff6e0", "warn-line": "#e8d39a",
-        "good": "#1a6b3c", "bad": "#b3261e",
-        "lines": ["#1f5fbf", "#b4540a", "#1a6b3c", "#8a2f9c", "#a3123f", "#5a6472"],
-    },
-    "dark": {
-        "stops": ["#171b21", "#3f2b3a", "#6b3052", "#9b3a5c", "#d8625c", "#f5a470", "#fdecc4"],
-        "turn": ["#8fb8ff", "#4f7fd0", "#2b4777", "#20252c", "#6b4226", "#c0702f", "#ffb877"],
-        "ink": "#e7ebf0", "faint": "#a3aebc", "paper": "#171b21", "ground": "#0e1216",
-        "line": "#323a45", "edge": "#75818f",
-        "land": "#171b21", "water": "#0c1722", "coast": "#4d6274", "base": "#75818f",
-        "mark": "#6db3ff", "brand": "#82b8ff", "band": "#4b7fc0", "truth": "#f0a35e",
-        "warn": "#f3c969", "warn-ground": "#292414", "warn-line": "#5a4d22",
-        "good": "#74d19b", "bad": "#ff9a92",
-        "lines": ["#82b8ff", "#f0a35e", "#74d19b", "#d9a0ea", "#ff8fa8", "#b3bdca"],
-    },
-}  # fmt: skip
 _FILTERS = ("count", "fraction", "p_text", "percent", "points", "short")
 SCRIPTS = {
     "leaflet.js": "leaflet/leaflet.js",
@@ -119,6 +96,9 @@ def script(name: str) -> str:
 def _text(name: str) -> str:
     text = files("decoder.output").joinpath("static", name).read_text(encoding="utf-8")
     return re.sub(r"^\s*(//.*|/\*.*\*/)?\n|^[ \t]+", "", text, flags=re.MULTILINE)
+
+
+THEMES: dict[str, dict[str, Any]] = json.loads(_text("themes.json"))
 
 
 def colors(places: Floats, theme: str = "light", scale: str = "stops") -> Floats:
