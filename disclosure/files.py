@@ -207,3 +207,14 @@ def write_csv(
             writer.writerow(
                 safe_cell(cell) if guarded and isinstance(cell, str) else cell for cell in row
             )
+
+
+def sorted_rows(
+    table: Mapping[str, Sequence[str]], mask: Sequence[bool] | None = None
+) -> dict[str, list[str]]:
+    """Return the rows of a table, if `mask` is true, sorted.
+
+    The original order could match another table, and so identify people."""
+    rows = list(zip(*table.values(), strict=True))
+    visible_rows = sorted(row for place, row in enumerate(rows) if mask is None or mask[place])
+    return dict(zip(table, map(list, zip(*visible_rows, strict=True)), strict=True))

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,41 +11,28 @@ import typer
 from disclosure.anonymize import Anonymized, Columns, DiversityRule, anonymize, class_diversity
 from disclosure.co_clustering import (
     CoClustering,
+    Form,
     GroupGrid,
     LearntHierarchies,
     Recoded,
     co_cluster,
-    draw_numbers,
-    generalize_clusters,
     learn_hierarchies,
     merge_small_clusters,
     merge_until_diverse,
-    micro_aggregate,
     recode,
-    synthesize,
+)
+from disclosure.co_clustering import (
+    publish as publish_clusters,
 )
 from disclosure.co_clustering.files import write_co_clustering
 from disclosure.errors import ReleaseError
-from disclosure.files import naming, read_columns, write_csv
+from disclosure.files import naming, read_columns, sorted_rows, write_csv
 from rappor_cli import options as shared
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import name_and_value, trees_of
-from rappor_core.errors import file_problem
 from rappor_core.whole_files import replacing
 
 LEARNT = "learnt"
-
-
-class Publish(StrEnum):
-    """The kinds of tables that a co-clustering can publish."""
-
-    NOTHING = "nothing"
-    SYNTH = "synth"
-    COC = "coc"
-    COC_HG = "coc-hg"
-    MICRO = "micro"
-
-
 ColumnsOption = Annotated[str, typer.Option(help="Columns to use, separated by commas.")]
 NumbersOption = Annotated[str, typer.Option(help="Numeric columns, to be split into intervals.")]
 IntervalsOption = Annotated[
@@ -74,8 +60,8 @@ def co_cluster_table(
         typer.Option(min=1, help="Minimum number of rows of a named value; default: --k."),
     ] = None,
     publish: Annotated[
-        Publish, typer.Option(help="The table to build from the clusters; needs --k.")
-    ] = Publish.NOTHING,
+        Form, typer.Option(help="The table to build from the clusters; needs --k.")
+    ] = Form.NOTHING,
     ranges: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,9 +83,9 @@ def co_cluster_table(
     than --floor become one value, "other values". Publish only published.csv. The result has no
     epsilon: docs/publication.md explains what it protects against.
     """
-    if publish is not Publish.NOTHING and k is None:
+    if publish is not Form.NOTHING and k is None:
         raise typer.BadParameter("--publish needs --k: how many rows share a published cluster")
-    if ranges and publish is not Publish.SYNTH:
+    if ranges and publish is not Form.SYNTH:
         raise typer.BadParameter("--range needs --publish synth: the others publish intervals")
     if bool(sensitive) != (distinct > 1 or closeness < 1) or (sensitive and k is None):
         raise typer.BadParameter("--sensitive needs --k, and --distinct or --closeness")
@@ -112,9 +98,11 @@ def co_cluster_table(
         if sensitive and k is not None:
             grid = merge_until_diverse(model, k, sensitive, DiversityRule(distinct, closeness))
     learnt = learn_hierarchies(model)
-    files = write_co_clustering(
-        model, grid, learnt, output, _published(publish, grid, learnt, bounds)
-    )
+    published, misreported = publish_clusters(grid, publish, learnt.trees, bounds)
+    files = write_co_clustering(model, grid, learnt, output, published)
+    for name, share in misreported.items():
+        if share:
+            print(f"{name}: {share:.1%} of the rows are published with a value they do not have")
     _print_grid(model, grid)
     print(f"files in {output}: {', '.join(files)}")
     print("recoded.csv, grid.json and index.html reveal the rows: do not publish them")
@@ -208,7 +196,9 @@ def _write_classes(
     """Write the published table, and print how much detail it preserves and what it reveals."""
     published = result.to_table()
     columns = {name: published[name] for name in names} | {**whole}
-    _write(_sorted(columns, result.published.tolist()), output)
+    rows = sorted_rows(columns, result.published.tolist())
+    with replacing(output) as part:
+        write_csv(part, rows, zip(*rows.values(), strict=True), guarded=True)
     print(
         f"{int(result.counts.sum()):,} rows in {len(result.counts):,} classes of "
         f"{result.counts.min():,} or more; mean loss {result.leaf_loss:.3f}; "
@@ -252,44 +242,6 @@ def _range(text: str) -> tuple[str, tuple[float, float]]:
         return name, (float(low), float(high if colon else ""))
     except ValueError:
         raise typer.BadParameter(f"--range {text!r} is not COLUMN=MIN:MAX") from None
-
-
-def _published(
-    publish: Publish,
-    grid: GroupGrid,
-    learnt: LearntHierarchies,
-    bounds: Mapping[str, tuple[float, float]],
-) -> dict[str, list[str]] | None:
-    if publish is Publish.NOTHING:
-        return None
-    if publish is Publish.SYNTH:
-        rng = np.random.default_rng()
-        return _sorted(draw_numbers(synthesize(grid, rng), grid.recoded.parts, bounds, rng))
-    if publish is Publish.MICRO:
-        classes = micro_aggregate(grid)
-    else:
-        classes = generalize_clusters(grid, learnt.trees if publish is Publish.COC_HG else None)
-    for name, share in classes.misreported.items():
-        if share:
-            print(f"{name}: {share:.1%} of the rows are published with a value they do not have")
-    return _sorted(classes.to_table())
-
-
-def _sorted(
-    table: Mapping[str, Sequence[str]], mask: Sequence[bool] | None = None
-) -> dict[str, list[str]]:
-    """Return the visible rows, sorted, because the order in TABLE could match another table."""
-    rows = list(zip(*table.values(), strict=True))
-    visible = sorted(row for place, row in enumerate(rows) if mask is None or mask[place])
-    return dict(zip(table, map(list, zip(*visible, strict=True)), strict=True))
-
-
-def _write(table: Mapping[str, Sequence[str]], file: Path) -> None:
-    try:
-        with replacing(file) as part:
-            write_csv(part, table, zip(*table.values(), strict=True), guarded=True)
-    except OSError as error:
-        raise ReleaseError(f"{file} cannot be written: {file_problem(error)}") from None
 
 
 def _print_grid(model: CoClustering, grid: GroupGrid) -> None:

@@ -63,19 +63,12 @@ def decoded(
     admitted = admit_estimates(read_estimates(source), rules, day)
     release = release_of_rows(admitted, rules, day, before)
     drawn = synthesize_decoded(admitted, num_sets=sets, num_rows=rows)
-    description = {
-        "kind": "decoded",
-        "columns": list(admitted.columns),
-        "sets": sets,
-        "rows": admitted.num_reports if rows is None else rows,
-        "reports": admitted.num_reports,
-        "first_day": str(admitted.first_day),
-        "last_day": str(admitted.last_day),
-        "epsilon_spent": 0.0,
-    }
+    size = admitted.num_reports if rows is None else rows
+    head = {"kind": "decoded", "sets": sets, "rows": size, "epsilon_spent": 0.0}
+    description = head | admitted.described()
     files = write_rows(drawn, description, OF_DECODING, output, release, sign, name)
     how = "signed" if sign else "not signed"
-    print(f"{sets} sets of {description['rows']:,} rows in {output}: {len(files)} files, {how}")
+    print(f"{sets} sets of {size:,} rows in {output}: {len(files)} files, {how}")
 
 
 @app.command()

@@ -11,9 +11,11 @@ from disclosure.co_clustering.grid import CoClustering, GroupGrid
 from disclosure.co_clustering.hierarchies import LearntHierarchies, learn_hierarchies
 from disclosure.co_clustering.merges import Merge, Partition
 from disclosure.co_clustering.publication import (
+    Form,
     draw_numbers,
     generalize_clusters,
     micro_aggregate,
+    publish,
     synthesize,
     value_shares,
 )
@@ -21,6 +23,7 @@ from disclosure.co_clustering.recoding import Intervals, Recoded, Values, recode
 
 __all__ = [
     "CoClustering",
+    "Form",
     "GroupGrid",
     "Intervals",
     "LearntHierarchies",
@@ -35,6 +38,7 @@ __all__ = [
     "merge_small_clusters",
     "merge_until_diverse",
     "micro_aggregate",
+    "publish",
     "recode",
     "synthesize",
     "value_shares",

@@ -20,6 +20,7 @@ columns were drawn separately; the classifier of `disclosure.rows.comparison.ori
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
@@ -28,8 +29,19 @@ from disclosure.anonymize import Hierarchy
 from disclosure.co_clustering.grid import GroupGrid
 from disclosure.co_clustering.recoding import Intervals, Parts, Recoded
 from disclosure.errors import TableError
+from disclosure.files import sorted_rows
 from disclosure.typing import Booleans, Floats, Integers
 from rappor_core.errors import shown
+
+
+class Form(StrEnum):
+    """The forms in which a co-clustering can be published."""
+
+    NOTHING = "nothing"
+    SYNTH = "synth"
+    COC = "coc"
+    COC_HG = "coc-hg"
+    MICRO = "micro"
 
 
 @dataclass(frozen=True)
@@ -179,3 +191,29 @@ def draw_numbers(
         numbers = np.floor(rng.uniform(above, upto)) + 1 if whole else rng.uniform(above, upto)
         drawn[name] = [f"{number:.15g}" for number in numbers.tolist()]
     return drawn
+
+
+def publish(
+    grid: GroupGrid,
+    form: Form,
+    trees: Mapping[str, Hierarchy],
+    ranges: Mapping[str, tuple[float, float]],
+) -> tuple[dict[str, list[str]] | None, dict[str, float]]:
+    """Return the rows to publish, and for each column the fraction of misreported rows.
+
+    Args:
+        grid: The clusters.
+        form: The form; `NOTHING` has no rows.
+        trees: The learned trees, for `COC_HG`.
+        ranges: The ranges of number columns, for `SYNTH`; see `draw_numbers`.
+    """
+    if form is Form.NOTHING:
+        return None, {}
+    if form is Form.SYNTH:
+        rng = np.random.default_rng()
+        return sorted_rows(draw_numbers(synthesize(grid, rng), grid.recoded.parts, ranges, rng)), {}
+    if form is Form.MICRO:
+        classes = micro_aggregate(grid)
+    else:
+        classes = generalize_clusters(grid, trees if form is Form.COC_HG else None)
+    return sorted_rows(classes.to_table()), classes.misreported

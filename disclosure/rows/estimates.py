@@ -60,6 +60,15 @@ class DecodedCells:
         if self.num_reports < 1 or (self.variances < 0).any():
             raise TableError(f"{self.num_reports} reports, or a variance below 0")
 
+    def described(self) -> dict[str, object]:
+        """Return the entries of synthesis.json that describe the decoding."""
+        return {
+            "columns": list(self.columns),
+            "reports": self.num_reports,
+            "first_day": str(self.first_day),
+            "last_day": str(self.last_day),
+        }
+
     @property
     def variances(self) -> Floats:
         """The variance of each estimate, (M,)."""

@@ -148,7 +148,7 @@ def test_anonymous_tables_are_written_whole_or_not(tmp_path, monkeypatch, rappor
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("csv.writer", lambda *_, **__: Full())
-    assert "cannot be written: no space left" in rappor.refused(*words, "-o", made)
+    assert "no space left on device; make room" in rappor.refused(*words, "-o", made)
     assert made.read_text() == "earlier"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made.csv", "table.csv"]
 
