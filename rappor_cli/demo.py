@@ -5,7 +5,6 @@ decode tables. The demo uses values with known true shares; a quickstart uses th
 file.
 """
 
-import os
 import random
 import shlex
 from collections import defaultdict
@@ -22,6 +21,7 @@ from rich.table import Table
 
 from client_sdk import Transport
 from client_sdk.randomization.key_derivation import Randomness, system_randomness
+from client_sdk.storage.directory import FileLock
 from collector.domain.operations import COMMAND_LINE
 from collector.server import running_collector
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
@@ -100,17 +100,14 @@ def demo(
 @contextmanager
 def _reserved(folder: Path) -> Iterator[None]:
     """Make a folder that no other demo uses meanwhile. Raises DemoError if one does."""
-    from decoder_service.worker.running import lock_file  # half a second of libraries
-
     make_folder(folder)
-    try:
-        lock = lock_file(folder / "demo.lock", wait=False)
-    except OSError as error:
-        raise DemoError(f"another demo is using {folder}; choose a folder with -o") from error
+    lock = FileLock(str(folder / "demo.lock"))
+    if not lock.try_acquire():
+        raise DemoError(f"another demo is using {folder}; choose a folder with -o")
     try:
         yield
     finally:
-        os.close(lock)
+        lock.release()
 
 
 def _run(

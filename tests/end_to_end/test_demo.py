@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import signal
 import socket
@@ -16,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from client_sdk.storage.directory import FileLock
 from decoder_service.client import Service
-from decoder_service.worker.running import lock_file
 from rappor_cli.main import main
 
 
@@ -123,7 +122,8 @@ def test_taken_ports_are_told_first(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_two_demos_do_not_share_a_folder(tmp_path: Path, capsys) -> None:
-    lock = lock_file(tmp_path / "demo.lock")
+    lock = FileLock(str(tmp_path / "demo.lock"))
+    assert lock.try_acquire()
     assert main(["demo", "-o", str(tmp_path)]) == 1
-    os.close(lock)
+    lock.release()
     assert f"another demo is using {tmp_path}; choose a folder with -o" in capsys.readouterr().err
