@@ -29,9 +29,6 @@ from tests.collector.crash import METRIC, ROOT, Tally, crash_test
 from tests.collector.support import Bench, make_bench, set_bits
 from tests.waiting import until
 
-KILLS = int(os.environ.get("RAPPOR_KILLS", "24"))
-FEW_KILLS = 4  # in the ordinary suite
-
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
@@ -86,17 +83,17 @@ class Consumers:
         return process
 
 
-def feed(line: Line, many: int, expected: Counter[tuple[int, int]]) -> int:
-    """Put batches, some of them twice; how many reports they hold."""
+def feed(line: Line, many: int, expected: Counter[tuple[int, int]], size: int = 4) -> int:
+    """Put batches of `size` reports, some of them twice; how many reports they hold."""
     sender, day = line.bench.sender, datetime.now(UTC).date()
     messages = []
     for _ in range(many):
-        reports = sender.reports(METRIC, 4, day)
-        message = line.message(sender.body(reports), 4)
+        reports = sender.reports(METRIC, size, day)
+        message = line.message(sender.body(reports), size)
         messages += [message] * line.rng.choice([1, 1, 1, 2, 3])
         expected.update((one.cohort, bit) for one in reports for bit in set_bits(one.bits))
     line.put(*messages)
-    return 4 * many
+    return size * many
 
 
 def check(bench: Bench, reports: int, expected: dict[tuple[int, int], int]) -> None:
@@ -109,15 +106,19 @@ def check(bench: Bench, reports: int, expected: dict[tuple[int, int], int]) -> N
         assert list(row) == [expected.get((cohort, bit), 0) for bit in range(len(row))]
 
 
-@pytest.mark.parametrize("kills", [FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.long)])
-def test_consumers_killed_at_random_count_each_once(line: Line, kills: int) -> None:
-    """Two, each of every partition, as if none had heard of the other."""
+@pytest.mark.parametrize(
+    ("kills", "batches", "size"), [(4, 40, 4), pytest.param(20, 500, 100, marks=pytest.mark.long)]
+)
+def test_consumers_killed_at_random_count_each_once(
+    line: Line, kills: int, batches: int, size: int
+) -> None:
+    """Two, each of every partition, as if none had heard of the other; 1e6 reports if long."""
     expected: Counter[tuple[int, int]] = Counter()
     total, rng = 0, random.Random(17)
     consumers = Consumers(line, 2, every_partition=True)
     try:
         for kill in range(kills):
-            total += feed(line, 40, expected)
+            total += feed(line, batches, expected, size)
             if kill % 4 == 3:  # on a busy machine a consumer takes longer than that to start
                 await_more(line)
             time.sleep(rng.uniform(0.05, 0.2))
