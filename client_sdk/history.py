@@ -122,6 +122,8 @@ class HistoryRecorder:
         try:
             note = json.loads(self._state.note(HISTORY + metric.name) or "{}")
             stale = "step" in note and note["of"] != metric.params_id
+            if not stale and not -1 <= note.get("step", -1) < len(metric.categories):
+                raise LookupError
             return {} if stale else {key: int(note[key]) for key in note.keys() - {"of"}}
         except (ValueError, TypeError, LookupError, AttributeError):
             self._state.count(f"history_damaged:{metric.name}")

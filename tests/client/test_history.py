@@ -95,11 +95,15 @@ def test_other_steps_are_another_funnel() -> None:
     assert changed.sent() == []
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "3", '{"step": 1}', '{"of": "x", "last": "y"}'])
+BAD = ["{", "[]", "3", '{"step": 1}', '{"of": "x", "last": "y"}', '{"of": "ID", "step": 5}']
+
+
+@pytest.mark.parametrize("text", BAD)
 def test_a_damaged_note_is_counted_once_and_begun_anew(text) -> None:
     device = Device()
     for name in ("returning", "funnel"):
-        device.state.put_note(HISTORY + name, text)
+        note = text.replace("ID", device.metrics[name].params_id)
+        device.state.put_note(HISTORY + name, note)
     device.history.roll(device.at(0))
     assert device.history.record_return("returning", device.at(0)) == "queued"
     assert device.history.record_step("funnel", "cart", device.at(0)) is None
