@@ -1,4 +1,4 @@
-"""Ports for programs that take no free one by themselves and say which it is."""
+"""Ports for programs that cannot choose a free one and report which it is."""
 
 import random
 import socket

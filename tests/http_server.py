@@ -1,4 +1,4 @@
-"""A server on a port of its own, for as long as a test needs it, and what it answers."""
+"""A server on a separate port, for as long as a test needs it, and what it answers."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -156,7 +156,7 @@ def draw_window(
     window: int,
     rng: np.random.Generator,
 ) -> PeriodCounts:
-    """Each device reports afresh in the periods of its own phase modulo `window`."""
+    """Each device reports afresh in the periods of its phase modulo `window`."""
     num_devices, num_periods = values.shape
     m, k = params.num_cohorts, params.num_bits
     positions = value_positions(names, params).astype(np.int64)

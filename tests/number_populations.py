@@ -14,7 +14,7 @@ Draw = Callable[[np.random.Generator, int], Floats]
 
 @dataclass(frozen=True)
 class Population:
-    """Of numbers. scale, first, last, bins: of the edges. draw: numbers of some devices."""
+    """A population. scale, first, last, bins: of the edges. draw: numbers of some devices."""
 
     name: str
     scale: str

@@ -52,9 +52,9 @@ class Fleet:
         params, number = self.metric.params, self.metric.details
         asked = np.array(number.asked)
         above = (numbers >= asked[self.cohorts % number.stride(2)]).astype(int)
-        told = self.answers[np.arange(len(numbers)), above]
+        result = self.answers[np.arange(len(numbers)), above]
         kept = self.rng.random(len(numbers)) < params.mechanism.p2 / (1 << 16)
-        said = np.where(kept, told, 1 - told)
+        said = np.where(kept, result, 1 - result)
         cohorts = self.cohorts
         if reporting is not None:
             said, cohorts = said[reporting], cohorts[reporting]

@@ -28,7 +28,7 @@ class Watched(sqlite3.Connection):
 
 
 def connect(*args: Any, **options: Any) -> sqlite3.Connection:
-    """As `sqlite3.connect`, watched where no other factory is asked for."""
+    """Connect like `sqlite3.connect`, watched where no other factory is asked for."""
     made: sqlite3.Connection = OWN_CONNECT(*args, **{"factory": Watched, **options})
     return made
 

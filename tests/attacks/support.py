@@ -1,4 +1,4 @@
-"""A collector in a process of its own, so that its memory can be read; and hostile connections."""
+"""A collector in a separate process, so that its memory can be read; and hostile connections."""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ NAMES = ("a", "b", "c", "d")
 SHAPE = {"num_bits": 32, "num_hashes": 2, "num_cohorts": COHORTS, "fallback": "other"}
 NOISE = {"prob_f": 0.75, "prob_p": 0.5, "prob_q": 0.75, "max_memoized_values": 2}
 METRICS = parse_metrics("".join(declaration(one, "string", **SHAPE, **NOISE) for one in NAMES))
-Body = frozenset[tuple[str, int]]  # what a body tells for certain: the metrics in it, their cohorts
+Body = frozenset[
+    tuple[str, int]
+]  # what a body reveals for certain: the metrics in it, their cohorts
 
 
 def bodies_of(requests: list[Any]) -> list[Body]:

@@ -20,7 +20,7 @@ GZIP = {"content-encoding": "gzip"}
 
 
 def hostile_bodies() -> list[tuple[bytes, dict[str, str]]]:
-    """Bodies over 64 KiB that are no batch, each for another reason, and one that conflicts."""
+    """Bodies over 64 KiB that are not batches, each for another reason, and one that conflicts."""
     sender = Sender(random.Random(5))
     good = sender.body(sender.reports(METRIC, 7_000, today()), b"c" * 16)
     other = sender.body(sender.reports(METRIC, 7_000, today()), b"c" * 16)

@@ -334,6 +334,6 @@ def test_what_no_reader_caught_is_a_sentence_too(error, said, monkeypatch, rappo
     ],
 )
 def test_uncountable_reports_of_a_device_are_refused(line: str, good: Path, run: Run) -> None:
-    code, told = run(line, AGGREGATE=good / "GOOD.json")
+    code, result = run(line, AGGREGATE=good / "GOOD.json")
     assert code == 2
-    assert "1e+300 reports per device are not from 1 to the" in told
+    assert "1e+300 reports per device are not from 1 to the" in result

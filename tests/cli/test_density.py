@@ -41,11 +41,11 @@ def test_maps_changes_and_tracking_are_printed_together(files, tmp_path, rappor)
     points.write_text("latitude,longitude\n1.0,1.0\n")
     rappor("density", "places", *files, "-o", tmp_path / "out", "--points", points)
     assert "re-linked" in rappor.err
-    told = " ".join(rappor.out.split())
-    assert "0-0-0" in told
-    assert "is detected 8 times in 10" in told
-    assert "day: change from the first window" in told
-    assert "not distinguishable" in told
+    result = " ".join(rappor.out.split())
+    assert "0-0-0" in result
+    assert "is detected 8 times in 10" in result
+    assert "day: change from the first window" in result
+    assert "not distinguishable" in result
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [
         "density.csv", "density.geojson", "density.parquet", "density.svg",
@@ -139,9 +139,9 @@ def test_refusals_name_the_way_out(files: list[str], rappor: Rappor) -> None:
 def test_points_off_the_globe_are_refused(row, files, tmp_path, rappor) -> None:
     path = tmp_path / "points.csv"
     path.write_text(f"latitude,longitude\n1,1\n{row}\n")
-    told = rappor.refused("density", "places", *files[:2], "--points", path)
-    assert str(path) in told
-    assert "is not" in told
+    result = rappor.refused("density", "places", *files[:2], "--points", path)
+    assert str(path) in result
+    assert "is not" in result
 
 
 def test_shares_of_areas_are_printed_and_written(files, tmp_path, rappor) -> None:
@@ -153,9 +153,9 @@ def test_shares_of_areas_are_printed_and_written(files, tmp_path, rappor) -> Non
     out = tmp_path / "out"
     given = ["density", "places", *files[:2], "-o", str(out), "--areas", str(path)]
     assert "has no 'name' of 1 to 60 characters; its properties: 'WARD'" in rappor.refused(*given)
-    told = " ".join(rappor(*given, "--area-name", "WARD").split())
-    assert "[red]Old town" in told
-    assert "People are taken to be even within a cell" in told
+    result = " ".join(rappor(*given, "--area-name", "WARD").split())
+    assert "[red]Old town" in result
+    assert "People are taken to be even within a cell" in result
     features = json.loads((out / "areas.geojson").read_text())["features"]
     found = features[0]["properties"]
     assert found["low"] < 0.825 < found["high"]  # .82, and an eighth of two cells of .02
@@ -187,7 +187,7 @@ def test_a_port_is_never_another_one(rappor: Rappor) -> None:
 
 
 class Blocks:
-    """A collector that serves each sub-metric from and until days of its own, in blocks."""
+    """A collector that serves each sub-metric over a different range of days, in blocks."""
 
     def __init__(self, text: str, served: dict[str, list[tuple[int, int]]]) -> None:
         self.metrics = parse_metrics(text).metrics
@@ -272,8 +272,8 @@ def test_absent_maps_have_reasons(metric, window, said, blocks, monkeypatch, rap
     *_, elsewhere = listed["metrics"]  # type: ignore[misc]
     elsewhere.update(served=None, accepted=17)
     monkeypatch.setattr("decoder.sources.aggregates.ask_json", lambda *_: listed)
-    told = rappor.refused("density", metric, "--collector", "http://127.0.0.1:9", *window)
-    assert all(words in told for words in said), told
+    result = rappor.refused("density", metric, "--collector", "http://127.0.0.1:9", *window)
+    assert all(words in result for words in said), result
 
 
 def test_a_failing_collector_leaves_no_partial_map(blocks, monkeypatch, rappor) -> None:

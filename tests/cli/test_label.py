@@ -41,8 +41,10 @@ def test_the_files_are_the_golden_ones(tmp_path: Path) -> None:
     assert main(["metrics", "label", str(tmp_path / "metrics.toml"), "-o", str(tmp_path)]) == 0
     for name in ("PrivacyInfo.xcprivacy", "stores.md"):
         assert (tmp_path / name).read_bytes() == (GOLDEN / name).read_bytes(), name
-    told = plistlib.loads((tmp_path / "PrivacyInfo.xcprivacy").read_bytes())
-    named = [row["NSPrivacyCollectedDataType"][26:] for row in told["NSPrivacyCollectedDataTypes"]]
+    result = plistlib.loads((tmp_path / "PrivacyInfo.xcprivacy").read_bytes())
+    named = [
+        row["NSPrivacyCollectedDataType"][26:] for row in result["NSPrivacyCollectedDataTypes"]
+    ]
     assert named == ["CoarseLocation", "OtherUsageData"]
     assert "site" not in (tmp_path / "stores.md").read_text()  # it runs in browsers alone
 

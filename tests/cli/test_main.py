@@ -53,7 +53,7 @@ def test_missing_libraries_are_named_with_a_remedy() -> None:
 @pytest.mark.skipif(os.name != "posix", reason="a pipe of POSIX")
 @pytest.mark.parametrize("program", ["rappor_cli --help", "client_sdk inspect state"])
 def test_a_reader_that_has_gone_is_no_failure_to_report(program: str, tmp_path: Path) -> None:
-    """As in `rappor ... | head`: exit code 1, and nothing on standard error."""
+    """With `rappor ... | head`: exit code 1, and nothing on standard error."""
     (tmp_path / "metrics.toml").write_text(word("word"))
     Client.open(
         tmp_path / "metrics.toml", state_dir=tmp_path / "state", consent=True,
@@ -75,9 +75,9 @@ def test_a_reader_that_has_gone_is_no_failure_to_report(program: str, tmp_path: 
 )
 def test_a_mistyped_database_is_not_made(command: str, tmp_path: Path, rappor: Rappor) -> None:
     missing = tmp_path / "rapor.sqlite"
-    told = rappor.refused(*command.split(), "--database", f"sqlite:///{missing}")
-    assert "rapor.sqlite" in told
-    assert "rappor migrate" in told
+    result = rappor.refused(*command.split(), "--database", f"sqlite:///{missing}")
+    assert "rapor.sqlite" in result
+    assert "rappor migrate" in result
     assert not missing.exists()
 
 
@@ -92,9 +92,9 @@ def test_a_mistyped_database_is_not_made(command: str, tmp_path: Path, rappor: R
     ],
 )
 def test_wrong_usage_names_the_value(command: str, value: str, rappor: Rappor) -> None:
-    told = rappor.refused(*command.split(), code=2)
-    assert value in told
-    assert command.split()[-2] in told
+    result = rappor.refused(*command.split(), code=2)
+    assert value in result
+    assert command.split()[-2] in result
     assert rappor.err.count("\n") == 1  # one line, as for every other error
 
 
@@ -111,8 +111,8 @@ def _interrupted(code: str, seconds: float) -> tuple[int, str]:
     assert program.stdout.readline() == "begun\n"
     time.sleep(seconds)
     program.send_signal(signal.SIGINT)
-    _, told = program.communicate(timeout=60)
-    return program.returncode, told
+    _, result = program.communicate(timeout=60)
+    return program.returncode, result
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a signal of POSIX")
@@ -129,8 +129,8 @@ def test_ctrl_c_while_loading_is_one_line(seconds: float) -> None:
         "sys.argv = ['rappor', 'simulate', '--help']\n"
         "run()\n"
     )
-    status, told = _interrupted(code, seconds)
-    assert (status, told) in [(130, "rappor: stopped\n"), (0, "")]
+    status, result = _interrupted(code, seconds)
+    assert (status, result) in [(130, "rappor: stopped\n"), (0, "")]
     assert status == 130 or seconds > 0.05
 
 

@@ -43,8 +43,8 @@ HEAD = 'description = "d"\nowner = "o@example.org"\nexpires = 2090-01-01\n'
 
 
 def planned(rappor: Rappor, *words: str) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(rappor("plan", "planned", *words, "--json"))
-    return told
+    result: dict[str, Any] = json.loads(rappor("plan", "planned", *words, "--json"))
+    return result
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -60,8 +60,8 @@ def test_no_plan_of_any_kind_is_warned_of(kind, devices, epsilon, tmp_path, rapp
     if (kind, devices) == ("flow", 8_000):
         return  # its ten cohorts have no crowd of so few
     words = [*KINDS[kind], "--devices", str(devices), "--epsilon", str(epsilon)]
-    told = planned(rappor, *words)
-    assert warned(told["metrics_toml"], devices, tmp_path, rappor) == []
+    result = planned(rappor, *words)
+    assert warned(result["metrics_toml"], devices, tmp_path, rappor) == []
 
 
 @pytest.mark.long
@@ -89,10 +89,10 @@ def test_check_and_plan_count_days_alike() -> None:
     (metric,) = parse_metrics(text).declared
     needed, devices = reports_to_serve(metric), 4_000
     said = [one.message for one in reviewed(parse_metrics(text), devices)]
-    (told,) = re.findall(r"days are served (\d+) at a time", " ".join(said))
-    assert int(told) == pytest.approx(needed / (devices / 30), abs=1)  # a thirtieth a day
+    (result,) = re.findall(r"days are served (\d+) at a time", " ".join(said))
+    assert int(result) == pytest.approx(needed / (devices / 30), abs=1)  # a thirtieth a day
     planned = merged_sentence(metric, devices)
-    assert int(planned.split()[0]) == pytest.approx(int(told), abs=1)
+    assert int(planned.split()[0]) == pytest.approx(int(result), abs=1)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_plan_warns_of_no_day(rappor: Rappor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "keys", "told"),
+    ("kind", "keys", "result"),
     [
         ("number", 'unit = "s"\nof_period = "max"\nedges = [1, 2, 5]\nnone = "apart"\n'
          'mode = "once"\nepsilon = 2.0\n', lambda p: f"{100 * p:.1f} points either way"),
@@ -187,12 +187,12 @@ def test_a_plan_warns_of_no_day(rappor: Rappor) -> None:
          'fallback = "other"\nnum_cohorts = 100\n', lambda p: f"a string that {100 * p:.3g} %"),
     ],
 )  # fmt: skip
-def test_the_check_and_the_plan_have_one_prediction(kind, keys, told, tmp_path, rappor) -> None:
+def test_the_check_and_the_plan_have_one_prediction(kind, keys, result, tmp_path, rappor) -> None:
     text = f'budget = 9.0\n\n[metrics.one]\nkind = "{kind}"\n{HEAD}{keys}'
     file = tmp_path / "metrics.toml"
     file.write_text(text)
     precision = kind_design(kind).precision(parse_metrics(text).declared[0], 100_000)
-    assert told(precision) in rappor(
+    assert result(precision) in rappor(
         "metrics", "check", file, "--population", "100000", "--explain"
     )  # type: ignore[operator]
 
@@ -200,9 +200,9 @@ def test_the_check_and_the_plan_have_one_prediction(kind, keys, told, tmp_path, 
 def test_files_json_and_the_check_of_the_table(tmp_path: Path, rappor: Rappor) -> None:
     words = ["plan", "theme", "--share", "2%", "--devices", "1,000,000",
              "--kind", "category", "--candidates", "8", "--json", "-o", str(tmp_path)]  # fmt: skip
-    told = json.loads(rappor(*words))
-    assert told["solved_for"] == "epsilon"
-    assert told == json.loads((tmp_path / "plan.json").read_text())
+    result = json.loads(rappor(*words))
+    assert result["solved_for"] == "epsilon"
+    assert result == json.loads((tmp_path / "plan.json").read_text())
     assert "Approval" in (tmp_path / "plan.html").read_text()
     assert load_metrics(tmp_path / "metrics.toml").metrics["theme"].kind == "category"
     rappor("metrics", "check", tmp_path / "metrics.toml")

@@ -77,8 +77,8 @@ def test_each_kind_of_the_docs_is_shown(tmp_path: Path, rappor: Rappor) -> None:
     assert kinds
     (tmp_path / "metrics.toml").write_text(kinds[1])
     out = tmp_path / "out"
-    told = rappor("quickstart", tmp_path / "metrics.toml", "--seed", "1", "-o", out)
-    assert "\nrappor " not in told, "a metric was refused"
+    result = rappor("quickstart", tmp_path / "metrics.toml", "--seed", "1", "-o", out)
+    assert "\nrappor " not in result, "a metric was refused"
     names = re.findall(r"^\[metrics\.(\w+)\]", kinds[1], re.M)
     for name in names:
         assert any((out / name).glob("*.html")), name
@@ -86,5 +86,5 @@ def test_each_kind_of_the_docs_is_shown(tmp_path: Path, rappor: Rappor) -> None:
 
 def test_an_expired_metric_is_refused_by_name(tmp_path: Path, rappor: Rappor) -> None:
     (tmp_path / "metrics.toml").write_text(THEME.replace("2099-06-30", "2020-06-30"))
-    told = ["quickstart", str(tmp_path / "metrics.toml"), "-o", str(tmp_path / "out")]
-    assert "theme" in rappor.refused(*told)
+    result = ["quickstart", str(tmp_path / "metrics.toml"), "-o", str(tmp_path / "out")]
+    assert "theme" in rappor.refused(*result)

@@ -114,7 +114,7 @@ def test_our_own_release_is_audited_without_a_finding(decoded, rules, tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "result"),
     [
         ("owner = 1", "owner = 1: Input should be a valid string"),
         (POLICY.replace("= 1000", "= 1e3"), "min_reports = 1000.0: Input"),
@@ -130,8 +130,8 @@ def test_our_own_release_is_audited_without_a_finding(decoded, rules, tmp_path, 
         ('owner = "a"', "audience: Field required; min_reports: Field required; min_low:"),
     ],
 )
-def test_a_bad_policy_is_refused_in_a_line(text, told, rules, tmp_path, rappor) -> None:
+def test_a_bad_policy_is_refused_in_a_line(text, result, rules, tmp_path, rappor) -> None:
     rules.write_text(text)
     error = rappor.refused("release", "build", tmp_path, "--policy", rules, "-o", tmp_path / "out")
-    assert told in error
+    assert result in error
     assert str(rules) in error

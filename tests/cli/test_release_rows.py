@@ -73,9 +73,9 @@ def test_sets_of_pairs_combine_to_their_estimates(pairs, policy, tmp_path, rappo
     out = tmp_path / "rows"
     command = ["release", "synthesize", "decoded", str(pairs), "--policy", str(policy)]
     assert "12 sets of 4,000 rows" in rappor(*command, "-o", out, "--sets", "12", "--rows", "4000")
-    told = json.loads((out / "synthesis.json").read_text())
-    assert (told["reports"], told["epsilon_spent"], len(told["files"])) == (50_000, 0.0, 12)
-    assert "One set alone" in " ".join(told["notes"])
+    reply = json.loads((out / "synthesis.json").read_text())
+    assert (reply["reports"], reply["epsilon_spent"], len(reply["files"])) == (50_000, 0.0, 12)
+    assert "One set alone" in " ".join(reply["notes"])
     sets = read_sets(out)
     assert {len(column) for one in sets for column in one.values()} == {4_000}
     with (pairs / "margins.csv").open(newline="") as file:
@@ -96,8 +96,8 @@ def test_rows_of_decodings_are_releases_like_others(decoded, policy, tmp_path, r
     rappor(*draw, "-o", rows)
     rappor("release", "verify", rows, "--public-key", public)
     assert "4 files as in the manifest; signed by this key" in rappor.out
-    told = json.loads((rows / "manifest.json").read_text())
-    assert {*told["files"]} == {"release.json", "rows-1.csv", "rows-2.csv", "synthesis.json"}
+    reply = json.loads((rows / "manifest.json").read_text())
+    assert {*reply["files"]} == {"release.json", "rows-1.csv", "rows-2.csv", "synthesis.json"}
     for again in (build, draw):
         out = ["-o", str(tmp_path / "no"), "--earlier", str(rows), "--public-key", public]
         assert "was published in rows" in rappor.refused(*again, *out)

@@ -60,7 +60,7 @@ def edit_json(path: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "column", "text", "told"),
+    ("kind", "column", "text", "result"),
     [
         ("words", "shrunken", "5.5", "estimate 5.5 lies outside its interval"),
         ("words", "estimate", "5.5", "unbiased estimate 5.5 lies outside its interval"),
@@ -76,15 +76,15 @@ def edit_json(path: Path, **changes: Any) -> None:
          "most 18 digits"),
     ],
 )  # fmt: skip
-def test_edited_cells_are_never_published(kind, column, text, told, request, build) -> None:
+def test_edited_cells_are_never_published(kind, column, text, result, request, build) -> None:
     folder = request.getfixturevalue(kind)
     file = folder / {"words": "candidates.csv", "places": "density.csv"}[kind]
     edit(file, {column: text})
     said = build(folder)
     assert f"{file}: " in said
-    assert told in said
+    assert result in said
     assert {"words": AGAIN, "places": "make the map again with rappor density -o"}[kind] in said
-    if "line 2" not in told:
+    if "line 2" not in result:
         assert {"words": "word, 2026-11-02 to 2026-11-02: 'the': ", "places": "slot="}[kind] in said
 
 
@@ -115,7 +115,7 @@ def test_byte_order_marks_are_taken(kind, request, tmp_path) -> None:
 def test_broken_lines_are_named(words: Path, build: Build) -> None:
     path = words / "candidates.csv"
     first, second, third, *_ = path.read_bytes().split(b"\n")
-    for line, told in (
+    for line, result in (
         (b"\xff" + third, "is not UTF-8"),
         (third + b",", "cells, and the first line"),
         (b'"a"b', "check the quotes"),
@@ -123,7 +123,7 @@ def test_broken_lines_are_named(words: Path, build: Build) -> None:
         path.write_bytes(b"\n".join([first, second, line, b""]))
         said = build(words)
         assert f"{path}: line 3" in said
-        assert told in said
+        assert result in said
 
 
 def test_broken_documents_are_named(words: Path, places: Path, build: Build) -> None:

@@ -59,9 +59,9 @@ def test_small_is_small_and_seeds_are_fresh(tmp_path: Path, rappor: Rappor) -> N
     seeds = set()
     for _ in range(2):
         command = ["simulate", "longitudinal", "--small", "--json", "-o", str(tmp_path)]
-        told = json.loads(rappor(*command))
-        assert told["settings"]["devices"] == 20_000
-        seeds.add(told["seed"])
+        result = json.loads(rappor(*command))
+        assert result["settings"]["devices"] == 20_000
+        seeds.add(result["seed"])
     assert len(seeds) == 2
 
 
@@ -89,7 +89,7 @@ COMMAND = ["simulate", "location-coverage", "--devices", "2000", "--maps", "1", 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A working directory of its own, where `simulation-output` is made."""
+    """A separate working directory, where `simulation-output` is made."""
     monkeypatch.chdir(tmp_path)
 
 

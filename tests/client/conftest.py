@@ -17,7 +17,7 @@ METRICS = declaration(
     "theme", "category", description="Colors in use", categories=["light", "dark", "system"],
     max_memoized_values=3, **COIN, num_cohorts=4,
 ) + declaration(
-    "crashed", "boolean", description="Whether the last run ended by itself",
+    "crashed", "boolean", description="Whether the last run ended normally",
     prob_f=0.5, prob_p=0.35, prob_q=0.65, max_reports_per_period=10,
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A device in a process of its own, for tests that kill it. Prints what it has recorded.
+"""A device in a separate process, for tests that kill it. Prints what it has recorded.
 
 usage: python device_process.py STATE_DIR COLLECTOR METRICS_FILE NUMBER [WHAT [RELAY KEYS]]
 RELAY, KEYS: the address of a relay and a file of its collector's keys.

@@ -1,4 +1,4 @@
-"""A program in a process of its own, for what must not happen to the process of the tests."""
+"""A program in a separate process, for what must not happen to the process of the tests."""
 
 import os
 import subprocess

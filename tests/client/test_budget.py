@@ -20,7 +20,7 @@ PAGE |= {"prob_f": 0.75, "prob_p": 0.5, "prob_q": 0.75, "fallback": "other"}
 
 
 def version(budget: float | None, metrics: int) -> MetricsFile:
-    """An app's file: so many string metrics, each with room for one value beside its fallback."""
+    """An app's file: so many string metrics, each with room for one value and its fallback."""
     tables = "".join(declaration(f"m{number}", "string", **PAGE) for number in range(metrics))
     return parse_metrics(("" if budget is None else f"budget = {budget}\n") + tables)
 

@@ -1,4 +1,4 @@
-"""What a client does besides the bits of its reports: randomness, requests, files, output.
+"""What a client does apart from the bits of its reports: randomness, requests, files, output.
 
 Lives with the same randomness must show the same but for those bits.
 """

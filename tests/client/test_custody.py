@@ -80,7 +80,7 @@ def test_a_file_system_without_hard_links(open_client, state_dir, monkeypatch) -
 
 
 def quiet_until_reset(open_client: Any, condition: str, old_secret: bytes) -> Any:
-    """The client says so, records nothing, and starts over only when told to."""
+    """The client says so, records nothing, and starts over only on request."""
     client = open_client(delivery=QUIET)
     assert client.status.condition == condition
     assert "reset()" in client.status.sentence

@@ -137,7 +137,7 @@ def until_due(client: Any, fits: Callable[[Any], bool]) -> None:
 
 
 def test_sizes_tell_the_number_in_eight_classes(metrics) -> None:
-    """As docs/client.md says; padded to 4,096 bytes there is one."""
+    """The batches that docs/client.md describes; padded to 4,096 bytes there is one."""
     encoder = Encoder(metrics.metrics, bytes(32))
     reports = [encoder.encode("homepage", "a", date(2026, 11, 21)) for _ in range(100)]
     sizes = {
@@ -162,7 +162,7 @@ def test_the_write_ahead_log_is_bounded(open_client, metrics_text, tmp_path, mon
     log, longest = tmp_path / "state" / "state.sqlite-wal", 0
     for _ in range(12):
         kept.clear()
-        record(client, HOUSEKEEPING)  # then the thread is told to look
+        record(client, HOUSEKEEPING)  # then the thread is woken
         assert kept.wait(20)
         longest = max(longest, log.stat().st_size)
     assert longest < 1_500_000
@@ -276,7 +276,7 @@ def test_choices_are_checked(choice) -> None:
 
 
 def test_a_clock_before_1970_still_sends(open_client, collector, clock) -> None:
-    """As after a flat battery, west of Greenwich: no batch can hold such a day."""
+    """A clock after a flat battery, west of Greenwich: no batch can hold such a day."""
     now, clock.now = clock.now, -1.5 * 86_400
     client = open_client()
     assert client.record("homepage", "a")

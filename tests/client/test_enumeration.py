@@ -112,7 +112,7 @@ def error_of(found: float, declared: float) -> float:
 
 
 def epsilon_errors() -> Iterator[float]:
-    """Of all settings, for the permanent response and for 1, 2 and 3 reports."""
+    """For all settings: the permanent response and for 1, 2 and 3 reports."""
     places = (1 << SMALL_BITS) - 1
     for f, p, q in SETTINGS:
         metric = small_metric(f, p, q)

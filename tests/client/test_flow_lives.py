@@ -35,7 +35,7 @@ Life = Sequence[Sequence[tuple[float, float] | None]]  # of each day, the two pl
 def outputs(
     file: MetricsFile, secret: bytes, lives: Iterable[Life]
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """Of each life: the cohort, and the (day, true symbol) of each answer."""
+    """Return, for each life, the cohort, and the (day, true symbol) of each answer."""
     device = MetricEncoder(file.metrics["commute"], secret, FixedRandomness())
     found = []
     for lived in lives:

@@ -18,6 +18,7 @@ DAY = 86_400.0
 START = 20_496  # a Thursday
 SURE: dict[str, Any] = {"epsilon_infinity": 18.0, "epsilon_one": 16.0}  # no lies by this seed
 STEPS = ["opened", "cart", "paid"]
+BAD = ["{", "[]", "3", '{"step": 1}', '{"of": "x", "last": "y"}', '{"of": "ID", "step": 5}']
 TEXT = (
     declaration("returning", "category", categories=list(RETURN_CATEGORIES),
                 max_memoized_values=5, **SURE)
@@ -93,9 +94,6 @@ def test_other_steps_are_another_funnel() -> None:
     changed.state.put_note(HISTORY + "funnel", str(device.state.note(HISTORY + "funnel")))
     changed.history.roll(changed.at(5))
     assert changed.sent() == []
-
-
-BAD = ["{", "[]", "3", '{"step": 1}', '{"of": "x", "last": "y"}', '{"of": "ID", "step": 5}']
 
 
 @pytest.mark.parametrize("text", BAD)

@@ -113,14 +113,14 @@ def test_the_undeclared_is_dropped_and_told_once(app, caplog) -> None:
     provider.force_flush()
     assert app.client.recorded == []
     app.assert_nothing_sent()
-    told = [one.getMessage() for one in caplog.records if "is dropped" in one.getMessage()]
-    assert [line.split(" is dropped")[0] for line in told] == [
+    result = [one.getMessage() for one in caplog.records if "is dropped" in one.getMessage()]
+    assert [line.split(" is dropped")[0] for line in result] == [
         "counter 'requests'", "counter 'startup'", "histogram 'crashes'",
         "observable gauge 'memory'", "observable counter 'crashes'",
         "observable up-down counter 'fifth'", "gauge 'load'", "up-down counter 'waiting'",
     ]  # fmt: skip
-    assert "of_period" in told[0]
-    assert "running total" in told[4]
+    assert "of_period" in result[0]
+    assert "running total" in result[4]
 
 
 ROOT = Path(__file__).parents[2]

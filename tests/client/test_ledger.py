@@ -1,4 +1,4 @@
-"""What a device may tell is decided before anything is told. Both stores, the same answers."""
+"""What a device may reveal is decided before anything is sent. Both stores, the same answers."""
 
 import math
 import threading
@@ -187,7 +187,7 @@ def test_a_person_bounds_the_epsilon_of_all_metrics(make_state) -> None:
 
 
 def test_reports_of_silent_periods_have_noise() -> None:
-    """Of 64 bits with a second round: two alike, or a bare one, once in a million runs."""
+    """With 64 bits and a second round: two alike, or a bare one, once in a million runs."""
     metrics = declare(more="no_data = 'none'\nmax_memoized_values = 4").metrics
     state = MemoryState(new_secret(system_randomness))
     recorder = Recorder(metrics, state)

@@ -183,15 +183,15 @@ def test_no_place_outlives_consent_withdrawn_elsewhere(tmp_path, monkeypatch) ->
 
 
 def test_a_process_without_fixes_reports_those_of_another(monkeypatch) -> None:
-    phone, told = Phone(declared("memo"), 3), []
+    phone, result = Phone(declared("memo"), 3), []
     service, app = phone.places, LocationRecorder(phone.file, phone.state, phone.recorder)
     app.roll(START + timedelta(hours=1))
     fix(service, "density", 1.5, 1.5, START + timedelta(hours=12))
     app.roll(START + timedelta(hours=13))
     service.save()
-    monkeypatch.setattr(phone.recorder, "record", lambda *row: told.append(row[:2]) or "queued")
+    monkeypatch.setattr(phone.recorder, "record", lambda *row: result.append(row[:2]) or "queued")
     assert app.roll(START + timedelta(days=1, minutes=1))
-    assert [value != "other" for name, value in told if "/day/" in name] == [True]
+    assert [value != "other" for name, value in result if "/day/" in name] == [True]
     fix(service, "density", 1.5, 1.5, START + timedelta(days=1, hours=12))
     assert app.roll(START + timedelta(days=1, hours=13)) is False
 

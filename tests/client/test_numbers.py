@@ -279,8 +279,8 @@ def test_a_process_ahead_by_a_period_is_followed() -> None:
     device.numbers.record("crashes", 1, START)  # its clock is behind: drops the second day's
     other.record("crashes", 2, START + DAY)
     other.roll(START + 2 * DAY)
-    told = [(answer, day) for name, answer, day in device.sent if name == "crashes"]
-    assert told == [
+    result = [(answer, day) for name, answer, day in device.sent if name == "crashes"]
+    assert result == [
         (device.answer("crashes", 4.0), 20_500),
         (device.answer("crashes", 2.0), 20_501),
     ]

@@ -102,8 +102,8 @@ def test_the_relay_sees_fixed_head_and_size(parts) -> None:
         assert client.flush(20), client.last_error
     contents = (parts.plain(number).content for number in range(len(parts.relay.requests)))
     batches = [read_body(content) for content in contents]
-    told = {tuple({one.metric for one in batch.groups}) for batch in batches}
-    assert told == {("crashed",), ("homepage",)}  # cohorts of several metrics single a device out
+    result = {tuple({one.metric for one in batch.groups}) for batch in batches}
+    assert result == {("crashed",), ("homepage",)}  # cohorts of several metrics single a device out
     for number, (path, headers, body) in enumerate(parts.relay.requests):
         assert path == "/ohttp"
         assert {name: headers[name] for name in headers if name != "content-length"} == {

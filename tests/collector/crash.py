@@ -80,7 +80,7 @@ def announced_port(process: subprocess.Popen[str]) -> int:
 def start(
     database: str, listener: socket.socket, *, workers: int = 1, **more: str
 ) -> subprocess.Popen[bytes]:
-    """A collector in a process of its own. more: further environment variables."""
+    """A collector in a separate process. more: further environment variables."""
     environment = os.environ | {
         "RAPPOR_DATABASE": database,
         "RAPPOR_LISTEN_FD": str(listener.fileno()),
@@ -121,7 +121,7 @@ def post_directly(http: httpx.Client, body: bytes) -> tuple[int, bytes]:
 def send_until(
     port: int, seed: int, stop: threading.Event, tally: Tally, post: Post = post_directly
 ) -> None:
-    """Send batches until told to stop; each until it is answered with 200."""
+    """Send batches until stopped; each until it is answered with 200."""
     sender = Sender(random.Random(seed))
     day = datetime.now(UTC).date()
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:

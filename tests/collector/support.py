@@ -1,4 +1,4 @@
-"""A clock that stands still, reports without a device, and the service without HTTP."""
+"""A stopped clock, reports without a device, and the service without HTTP."""
 
 import os
 import random
@@ -79,7 +79,7 @@ def make_metric(name: str = "homepage", **changes: Any) -> Metric:
 
 @dataclass
 class Sender:
-    """Makes reports from a seeded generator, and batches with ids of their own."""
+    """Makes reports from a seeded generator, and batches with separate ids."""
 
     rng: random.Random = field(default_factory=lambda: random.Random(7))
 
@@ -167,7 +167,7 @@ class Server:
 
 @contextmanager
 def running_server(metrics: list[Metric] | None, clock: Clock, **changes: Any) -> Iterator[Server]:
-    """A collector with settings; without keys and limits, on a free port, unless told otherwise."""
+    """A collector with settings; without keys and limits, on a free port by default."""
     given: dict[str, Any] = {"port": 0, "require_keys": False, "log_level": "error"}
     given |= {"max_reports_per_key": 0, "max_batch_reports": 10_000}
     settings = load_settings(**(given | changes))

@@ -130,7 +130,7 @@ def test_versions_live_side_by_side(bench: Bench) -> None:
 
 
 def test_a_lower_cohort_floor_must_be_asked_for(bench: Bench) -> None:
-    """Given, or by itself: without the key it is 100, or min_reports if that is less."""
+    """Given or by default: without the key it is 100, or min_reports if that is less."""
     bench.collector.push_metrics([make_metric(min_reports=50, min_reports_per_cohort=None)], "test")
     for weaker in (
         make_metric(min_reports=50, min_reports_per_cohort=49),

@@ -44,7 +44,7 @@ def line(broker: Broker, bench: Bench, database_url: str) -> Line:
 
 
 def count_for_ever(given: dict[str, Any], every_partition: bool) -> None:
-    """A consumer in a process of its own, in small transactions, until it is killed."""
+    """A consumer in a separate process, in small transactions, until it is killed."""
     settings, log = load_settings(**given), make_log("error")
     database = CollectorDatabase(make_engine(settings.database))
     client = make_consumer(settings, log)
@@ -173,7 +173,7 @@ def await_counted(line: Line, seconds: float = 90) -> None:
 
 @pytest.mark.long
 def test_fronts_killed_under_load_lose_nothing_acknowledged(line: Line) -> None:
-    """Devices send over HTTP, the front is killed, and what they were told is counted."""
+    """Devices send over HTTP, the front is killed, and what was acknowledged to them is counted."""
     given = {"RAPPOR_BROKER": line.broker.servers, "RAPPOR_BROKER_TOPIC": line.topic}
     given["RAPPOR_BROKER_OPTIONS"] = json.dumps(SINGLE)
     tally: Tally = crash_test(line.settings.database, 4, **given)

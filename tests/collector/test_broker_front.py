@@ -121,7 +121,7 @@ def test_a_broker_that_died_gets_nothing_acknowledged(sqlite_url, clock, seconds
 
 
 class FakeProducer:
-    """The library's producer, failing as it is told to."""
+    """The library's producer, failing on request."""
 
     def __init__(self, topics: Any = None, error: Exception | None = None) -> None:
         self.topics, self.error = topics, error
@@ -218,7 +218,7 @@ def test_what_the_broker_did_not_store_is_refused(line, code, kind) -> None:
 
 
 def test_no_more_waits_than_the_bound(line: Line) -> None:
-    """Of bytes in our own count, and of what the library takes."""
+    """The bound of bytes in our own count, and of what the library takes."""
     producer = FakeProducer()
     front = front_of(line, producer, max_queued_bytes=1_000)
     front.start()

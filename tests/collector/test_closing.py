@@ -75,7 +75,7 @@ def test_days_are_folded_in_many_transactions(bench, monkeypatch) -> None:
 
 @BOTH_DATABASES
 def test_a_broken_closing_resumes_at_next_look(bench, other, monkeypatch) -> None:
-    """Of another process. Until then the days are closed, and answers hold whole days or none."""
+    """Another process closes; until then, days are closed, and answers hold whole days or none."""
     fill(bench)
 
     def die(_seconds: float) -> None:

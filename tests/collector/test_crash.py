@@ -43,7 +43,7 @@ from tests.waiting import until
 
 
 def post_by_relay(config: KeyConfig, http: httpx.Client, body: bytes) -> tuple[int, bytes]:
-    """Each try is an encapsulation of its own, as a device makes them."""
+    """Each try is a separate encapsulation, as a device makes them."""
     answer = Behind(http, config).post(body)
     return answer.status, answer.content
 
@@ -93,7 +93,7 @@ def test_workers_have_every_setting_and_their_supervisors_end(new_postgresql, mo
         try:
             await_ready(port_of(listener))
             url = f"http://127.0.0.1:{port_of(listener)}/v1/reports"
-            for _ in range(20):  # each over a connection of its own, to whichever worker takes it
+            for _ in range(20):  # each over a separate connection, to whichever worker takes it
                 answer = httpx.post(url, content=b"x", headers={"Origin": origin})
                 assert answer.headers["access-control-allow-origin"] == origin
             counts = httpx.get(url.replace("/v1/reports", "/metrics")).text

@@ -1,6 +1,6 @@
 """No two answers differ by a few reports, nor in any cohort, whatever is sent, closed and asked.
 
-Each report sets one bit of its own, so that an answer tells exactly which reports are in it.
+Each report sets a different bit, so that an answer shows exactly which reports are in it.
 """
 
 import tempfile
@@ -68,7 +68,7 @@ class World:
         self.accepted |= {number for number, refusal in results if refusal is None}
 
     def push(self, version: int, cohort_floor: int) -> None:
-        """Declare a version again, as the current one, with another floor that is no lower."""
+        """Declare a version again, as the current one, with another floor that is not lower."""
         metric = self.metrics[version].replace(min_reports_per_cohort=cohort_floor)
         self.bench.collector.push_metrics([metric], "test", weaken=True)
 
@@ -288,7 +288,7 @@ def test_a_block_is_sealed_at_its_floor(bench: Bench, cohort_floor: int | None) 
 
 
 def test_thin_cohorts_show_no_single_report(bench: Bench) -> None:
-    """The attack: most reports stand alone in their cohort. By default they are not served."""
+    """The attack: most reports are alone in their cohort. By default they are not served."""
     changes = {"min_reports": 1_000, "num_cohorts": 1_024, "accept_days": 3}
     open_to_it = make_metric("old", **changes)  # its owner asks for a floor of 1
     metric = make_metric("new", **changes, min_reports_per_cohort=None)

@@ -134,7 +134,7 @@ def test_raw_reports_soon_deleted_are_told(collected: tuple[Bench, list[Report]]
     bench, _ = collected
     kept = KEPT.keep_raw_days
 
-    def told(day: int) -> list[tuple[str, str]]:
+    def result(day: int) -> list[tuple[str, str]]:
         with bench.database.read() as connection:
             found = find_expiring(connection, bench.collector.registry(), day)
         assert all(entry.metric == KEPT for entry, _ in found)
@@ -142,12 +142,12 @@ def test_raw_reports_soon_deleted_are_told(collected: tuple[Bench, list[Report]]
 
     last = day_of(YESTERDAY) + kept  # of which they may be kept
     row = (str(YESTERDAY), str(YESTERDAY + timedelta(days=kept)))
-    assert told(last - 2) == []
-    assert told(last - 1) == told(last) == [row]
+    assert result(last - 2) == []
+    assert result(last - 1) == result(last) == [row]
     blocks = RawBlocks(bench.database)
     for block in blocks.blocks():
         blocks.forget(block)
-    assert told(last) == []
+    assert result(last) == []
 
 
 def test_a_running_collector_warns_of_expiring_reports(serving, capsys, monkeypatch) -> None:
@@ -174,5 +174,5 @@ def test_a_running_collector_warns_of_expiring_reports(serving, capsys, monkeypa
         until(lambda: len(rounds) > before + 1)
     assert len(looks) == 1
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    told = [one for one in lines if one["event"] == "raw_reports_expire"]
-    assert [(one["metric"], one["day"]) for one in told] == [("kept", str(YESTERDAY))]
+    result = [one for one in lines if one["event"] == "raw_reports_expire"]
+    assert [(one["metric"], one["day"]) for one in result] == [("kept", str(YESTERDAY))]

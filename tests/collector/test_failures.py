@@ -1,4 +1,4 @@
-"""Disk full, database gone: 503 while it lasts, recovery by itself, nothing lost or doubled."""
+"""Disk full, database gone: 503 while it lasts, automatic recovery, nothing lost or doubled."""
 
 import asyncio
 import errno
@@ -113,7 +113,7 @@ def test_a_database_that_goes_away_and_comes_back(
 
 
 def test_readiness_costs_the_same_however_many_ask() -> None:
-    """1,000 questions in five seconds are one trial; a fault is told until one finds it gone."""
+    """1,000 questions in five seconds are one trial; a fault counts until one finds it gone."""
     trials: list[bool] = []
     now, broken = [100.0], [False]
 
@@ -145,15 +145,15 @@ def test_readiness_costs_the_same_however_many_ask() -> None:
 
 
 def test_damaged_days_are_no_reason_to_ask_again() -> None:
-    """What a backup mends does not pass by itself; the row is told to the log alone."""
+    """What a backup mends does not pass alone; only the log names the row."""
     said = StringIO()
     problems = Problems(make_log("info", said), RULES)
     answer = problems.answer(DamagedBlocksError("table blocks, series 7: first_day is text"))
     assert (answer.status_code, "retry-after" in answer.headers) == (500, False)
-    told = json.loads(bytes(answer.body))
-    assert told["type"].endswith("damaged-days")
-    assert "restores a backup" in told["detail"]
-    assert "series 7" not in told["detail"]
+    result = json.loads(bytes(answer.body))
+    assert result["type"].endswith("damaged-days")
+    assert "restores a backup" in result["detail"]
+    assert "series 7" not in result["detail"]
     assert "series 7" in said.getvalue()
 
 
@@ -230,7 +230,7 @@ def test_a_database_is_locked_by_whatever_name(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_cannot_be_taken_is_no_other_process(tmp_path, monkeypatch) -> None:
-    """As for the file of another user, and on a network's disk without locks."""
+    """For the file of another user, and on a network's disk without locks."""
     url = f"sqlite:///{tmp_path}/collector.sqlite"
     lock = tmp_path / "collector.sqlite.collector.lock"
     lock.mkdir()

@@ -94,8 +94,8 @@ def test_a_flood_stands_in_the_list_of_metrics(bench, database_url, capsys) -> N
         bench.send(bench.sender.reports(METRIC, 100, today - timedelta(days)))
     bench.send(bench.sender.reports(METRIC, 1_500, today))
     growing = {row["name"]: row["growing"] for row in bench.collector.list_metrics()}
-    told = {"day": str(today), "reports": 1_500, "usual": 100}
-    assert growing == {"homepage": [told], "other": []}
+    result = {"day": str(today), "reports": 1_500, "usual": 100}
+    assert growing == {"homepage": [result], "other": []}
     assert main(["metrics", "list", "--database", database_url]) == 0
     said = f"homepage grows: 1,500 reports of {today}, usual are 100"
     assert said in capsys.readouterr().out
@@ -113,7 +113,7 @@ def test_steady_populations_give_no_false_alarm(mean: int) -> None:
     days = [count(day) for day in range(10_000)]
     alarms = [d for d in range(28, 10_000) if days[d] > highest_usual(days[d - 28 : d])]
     assert alarms == []
-    assert 2 * mean > highest_usual(days[:28]) or mean < 100  # twice the usual is told
+    assert 2 * mean > highest_usual(days[:28]) or mean < 100  # twice the usual is reported
 
 
 def _send(bench: Bench, metric: Metric, days_ago: int, count: int) -> None:
@@ -121,7 +121,7 @@ def _send(bench: Bench, metric: Metric, days_ago: int, count: int) -> None:
 
 
 def test_a_weekly_rhythm_is_no_growth(bench: Bench) -> None:
-    """An app of the weekend, four times as busy then: told each Saturday before."""
+    """An app of the weekend, four times as busy then: reported each Saturday before."""
     metric = make_metric(min_reports=10, accept_days=30)
     bench.collector.push_metrics([metric], "test")
     for days_ago in range(21, -1, -1):
@@ -137,7 +137,7 @@ def test_a_weekly_rhythm_is_no_growth(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("period", "every"), [("week", 7), ("month", 28)])
 def test_periodic_reports_on_one_day_are_no_growth(bench: Bench, period: str, every: int) -> None:
-    """As of places, which state the last day of the period: blocks spread it over all days."""
+    """For places, which state the last day of the period: blocks spread it over all days."""
     metric = make_metric(min_reports=10, accept_days=3, period=period)
     bench.clock.now = NOON - timedelta(3 * every)
     bench.collector.push_metrics([metric], "test")
@@ -159,8 +159,8 @@ def test_a_collector_that_runs_tells_once(serving, capsys, monkeypatch) -> None:
             server.post(server.sender.reports(METRIC, reports, TODAY - timedelta(days)))
         until(lambda: "rappor_days_growing 1.0" in server.http.get("/metrics").text)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    told = [line for line in lines if line["event"] == "reports_grow"]
-    assert [(one["metric"], one["reports"], one["usual"]) for one in told] == [
+    result = [line for line in lines if line["event"] == "reports_grow"]
+    assert [(one["metric"], one["reports"], one["usual"]) for one in result] == [
         ("homepage", 1_000, 100)
     ]
 

@@ -281,7 +281,7 @@ def test_overload_is_503_with_a_time(serving: ServerMaker) -> None:
 
 
 def _while_the_database_is_held(server: Server, body: bytes, count: int) -> list[httpx.Response]:
-    """Send while another process writes, until the queue is full; then let the writer go on."""
+    """Send while another process writes, until the queue is full; then let the writer continue."""
     file = server.settings.database.removeprefix("sqlite:///")
     answers: list[httpx.Response] = []
 

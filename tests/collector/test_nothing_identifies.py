@@ -121,7 +121,7 @@ def test_made_up_bodies_cannot_be_checked_in_backups(bench, database_url, tmp_pa
 
 
 def _as_routed(body: bytes) -> Submission:
-    """As the route hands a body on, with its digest."""
+    """Submit as the route hands a body on, with its digest."""
     digest = blake2b(body, digest_size=16).digest()
     return Submission(decode_batch_json(body), digest, len(body))
 

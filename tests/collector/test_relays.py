@@ -318,7 +318,7 @@ def test_the_proxy_passes_the_service_without_addresses(tmp_path: Path) -> None:
 
 
 def _answer_before_the_body(port: int, headers: str, length: int) -> str:
-    """What a request is told of which one byte of `length` has been sent."""
+    """The response to a request of which one byte of `length` has been sent."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as opened:
         head = f"POST /v1/lists HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {length}\r\n\r\n"
         opened.sendall(head.encode() + b"x")

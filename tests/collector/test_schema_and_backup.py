@@ -178,7 +178,7 @@ def test_commits_of_sqlite_wait_for_the_disk(sqlite_url: str) -> None:
 
 
 def test_commits_always_wait_for_the_disk(new_postgresql: Callable[[], str]) -> None:
-    """And sessions that would see old rows by default are told otherwise."""
+    """And sessions that would see old rows by default are changed."""
     url = new_postgresql()
     name = make_url(url).database
     database = CollectorDatabase(make_engine(url))

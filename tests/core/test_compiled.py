@@ -31,7 +31,7 @@ ODD = [None, True, False, 0, -1, 1.5, 10**400, 1e308, "", "x", "\ud800", [], [1]
 
 
 def paths(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where every part of a document stands."""
+    """The position of each part of a document."""
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     found = []
     for key, part in inner:

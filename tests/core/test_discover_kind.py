@@ -108,7 +108,7 @@ max_memoized_values = 3
 """
 
 
-def told(text: str, population: int | None) -> list[str]:
+def result(text: str, population: int | None) -> list[str]:
     found = check_metrics(parse_metrics("budget = 30\n" + text), today=TODAY, population=population)
     return [one.message for one in found]
 
@@ -123,7 +123,7 @@ def place(side: int, cohorts: int, keys: str = SYMBOLS, name: str = "a") -> str:
     [(20_000, 64, None), (100_000, 64, None), (1_000_000, 64, 512), (1_000_000, 512, None)],
 )
 def test_cohorts_grow_with_the_population(population: int, cohorts: int, use: int | None) -> None:
-    found = [one for one in told(place(31, cohorts), population) if "more devices do not" in one]
+    found = [one for one in result(place(31, cohorts), population) if "more devices do not" in one]
     assert len(found) == (use is not None)
     if use:
         assert "64 cohorts of 2 symbols are 64 equations for 961 cells" in found[0]
@@ -132,10 +132,10 @@ def test_cohorts_grow_with_the_population(population: int, cohorts: int, use: in
 
 def test_the_cohorts_of_a_file_are_one_fingerprint() -> None:
     two = place(8, 64) + place(8, 64, FILTER, "b")
-    (said,) = [one for one in told(two, 10_000) if "the cohorts of 2 metrics" in one]
+    (said,) = [one for one in result(two, 10_000) if "the cohorts of 2 metrics" in one]
     assert all(one in said for one in ("4,096 groups", "37.4%", "use 2 cohorts or fewer"))
-    assert not any("the cohorts of" in one for one in told(two, 1_000_000))
-    assert not any("the cohorts of" in one for one in told(place(8, 64), 10_000))
+    assert not any("the cohorts of" in one for one in result(two, 1_000_000))
+    assert not any("the cohorts of" in one for one in result(place(8, 64), 10_000))
 
 
 def test_groups_are_counted_as_they_show() -> None:

@@ -156,19 +156,19 @@ def test_the_cohort_floor_is_at_most_a_hundred() -> None:
 
 
 def test_check_warns_of_thin_cohorts_that_wait() -> None:
-    def told(keys: str, population: int | None = None) -> str:
+    def result(keys: str, population: int | None = None) -> str:
         return "".join(m for m in messages("budget = 20\n" + STRING + keys, population))
 
-    assert "a cohort of 20 reports" in told("min_reports_per_cohort = 20\n")
-    assert "a cohort of" not in told("")
-    assert "a day at most" not in told("", 1_000)
-    waits = told("", 500)
+    assert "a cohort of 20 reports" in result("min_reports_per_cohort = 20\n")
+    assert "a cohort of" not in result("")
+    assert "a day at most" not in result("", 1_000)
+    waits = result("", 500)
     assert "about 4,161 reports" in waits
     assert "8 at a time" in waits
 
 
 def test_the_reports_that_fill_every_cohort_are_foreseen() -> None:
-    """Of 300 draws of uniform cohorts, about half have each cohort at its floor by then."""
+    """In 300 draws of uniform cohorts, about half have each cohort at its floor by then."""
     rng = random.Random(5)
     (metric,) = parse_metrics(STRING).metrics.values()
     needed, full = reports_to_serve(metric), 0

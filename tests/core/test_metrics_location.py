@@ -140,18 +140,18 @@ def test_level_and_turn_divide_a_cohort() -> None:
 
 
 def test_check_knows_narrow_crowds_and_missing_slots() -> None:
-    def told(population: int, *keys: str) -> list[str]:
+    def result(population: int, *keys: str) -> list[str]:
         found = check_metrics(read(*keys, MEMO), today=date(2026, 1, 1), population=population)
         return [finding.message for finding in found]
 
     assert any("about 500 devices in each of 64 cohorts at each of 2 levels" in text
-               for text in told(64_000, LEVELS))  # fmt: skip
-    assert not any("cohorts" in text for text in told(128_000, LEVELS))
+               for text in result(64_000, LEVELS))  # fmt: skip
+    assert not any("cohorts" in text for text in result(128_000, LEVELS))
     assert any(
-        "slot 'work 9-17 weekdays' has no hours" in text for text in told(10**6, LEVELS, SLOTS)
+        "slot 'work 9-17 weekdays' has no hours" in text for text in result(10**6, LEVELS, SLOTS)
     )
     assert not any("no hours" in text
-                   for text in told(10**6, LEVELS, SLOTS, 'period = "week"\n'))  # fmt: skip
+                   for text in result(10**6, LEVELS, SLOTS, 'period = "week"\n'))  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -90,15 +90,15 @@ def outputs(metric: Metric, life: tuple[int, ...]) -> dict[tuple[int, ...], floa
     """The chance of every series of reports, summed over the two permanent answers."""
     scale, mechanism = 1 << 16, metric.params.mechanism
     p1, p2 = mechanism.p1 / scale, mechanism.p2 / scale
-    told: dict[tuple[int, ...], float] = {}
+    result: dict[tuple[int, ...], float] = {}
     for answers in product((0, 1), repeat=2):
         chance = math.prod(p1 if answers[s] == s else 1 - p1 for s in (0, 1))
         for series in product((0, 1), repeat=len(life)):
             each = (
                 p2 if answers[s] == out else 1 - p2 for s, out in zip(life, series, strict=True)
             )
-            told[series] = told.get(series, 0.0) + chance * math.prod(each)
-    return told
+            result[series] = result.get(series, 0.0) + chance * math.prod(each)
+    return result
 
 
 def loss(one: dict[tuple[int, ...], float], other: dict[tuple[int, ...], float]) -> float:

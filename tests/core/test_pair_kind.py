@@ -1,4 +1,4 @@
-"""The kind `pair`: its tables in metrics.toml, its values, and what a reviewer is told."""
+"""The kind `pair`: its tables in metrics.toml, its values, and what a reviewer sees."""
 
 import json
 from pathlib import Path

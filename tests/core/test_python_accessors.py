@@ -70,10 +70,10 @@ def test_mypy_takes_only_what_is_declared(tmp_path, capsys) -> None:
     assert ".py" in capsys.readouterr().err
     lines = [*GOOD.strip().splitlines(), *BAD]
     (tmp_path / "app.py").write_text(HEAD + TAKES + "".join(f"    {line}\n" for line in lines))
-    told = mypy(tmp_path, "app.py")
-    wrong = {int(number) for number in re.findall(r"^app.py:(\d+): error", told, re.M)}
+    result = mypy(tmp_path, "app.py")
+    wrong = {int(number) for number in re.findall(r"^app.py:(\d+): error", result, re.M)}
     first = len((HEAD + TAKES).splitlines()) + 1 + len(GOOD.strip().splitlines())
-    assert wrong == set(range(first, first + len(BAD))), told
+    assert wrong == set(range(first, first + len(BAD))), result
 
 
 def typed(folder: Path, text: str) -> Any:

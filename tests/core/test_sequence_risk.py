@@ -137,14 +137,16 @@ def test_check_says_what_a_mode_leaves_open() -> None:
     memo = {"mode": "memo", "encoding": "symbol", "num_symbols": 2, "num_cohorts": 64}
     memo |= {"epsilon_infinity": 2.0, "epsilon_one": 1.8, "period": "week"}
 
-    def told(**keys: object) -> str:
+    def result(**keys: object) -> str:
         file = parse_metrics(declaration("m", "location", **PLACES, **keys))
         found = check_metrics(file, today=date(2026, 11, 22))
         return " ".join(one.message for one in found if one.level == "warning")
 
-    assert "is none, 90 nats or more after a year; without hold" in told(**memo)
-    assert "no guarantee for a sequence" in told(**memo, hold=4)
-    assert "nothing of time" not in told(**WEEKS, turn="fresh", hold=4, epsilon=2.0, max_reports=2)
+    assert "is none, 90 nats or more after a year; without hold" in result(**memo)
+    assert "no guarantee for a sequence" in result(**memo, hold=4)
+    assert "nothing of time" not in result(
+        **WEEKS, turn="fresh", hold=4, epsilon=2.0, max_reports=2
+    )
 
 
 # what client_js/test/testing.test.mjs holds the other client to

@@ -229,7 +229,7 @@ def counts_of(number: int) -> bytes:
 
 @pytest.mark.long
 def test_the_tasks_of_1e11_reports_take_no_memory() -> None:
-    """Of the client, and of Dask's scheduler."""
+    """The client's, and Dask's scheduler."""
     with (
         dask_cluster() as cluster,
         program(MEMORY, cluster.on, cluster.processes[0].pid) as process,

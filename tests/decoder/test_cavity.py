@@ -44,7 +44,7 @@ def problem():
 
 
 def solved(problem, make):
-    """A solution by `make` with sites of its own: their mean and variance, and the columns."""
+    """A solution by `make` with separate sites: their mean and variance, and the columns."""
     rng = np.random.default_rng(3)
     mean, variance = 0.1 * rng.random(M), 0.02 + 0.1 * rng.random(M)
     Z = gls.dense_columns(problem.positions, BITS) - RANDOM.mean
@@ -159,7 +159,7 @@ def test_sites_without_proper_posteriors_are_cut_off(problem, monkeypatch):
 
 @pytest.mark.parametrize("cohorts", [1, cavity.FEW_COHORTS, cavity.FEW_COHORTS + 1])
 def test_few_cohorts_count_wrong_strings_with_care(cohorts: int) -> None:
-    """By p-values above .5, too: few may be near 1 there. Also alongside a value of its own."""
+    """By p-values above .5, too: few may be near 1 there. Also alongside another value."""
     ones = np.ones(40)
     scores = np.where(np.arange(40) < 8, 2.9, -0.1)
     columns = [ones, ones, scores, ones, ones, ones, ones]
@@ -306,7 +306,7 @@ def test_a_test_adds_no_evidence_to_an_estimate(null_z):
     """An estimate of .3 errors cannot tell 0 from a share, whatever the test's deviate."""
     prior = SharePrior(np.array([0.9, 0.1]), np.array([0.4]))
     estimate, error = np.array([0.3]), np.array([1.0])
-    told = prior.posterior(estimate, error, np.array([null_z])).local_fdr
+    result = prior.posterior(estimate, error, np.array([null_z])).local_fdr
     plain = prior.posterior(estimate, error).local_fdr
-    np.testing.assert_allclose(told, plain)
+    np.testing.assert_allclose(result, plain)
     assert plain[0] > 0.85

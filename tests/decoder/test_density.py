@@ -90,8 +90,8 @@ def test_levels_of_one_slot_make_one_map() -> None:
     assert found.num_reports == 60_000
     assert np.abs(found.shares - hill(found.cells)).sum() / 2 < 0.12
     assert not any("declares" in text for text in found.warnings)
-    told = estimate_density(aggregates[:1], DensityOptions("simplex")).warnings[0]
-    assert "of 'places' has no reports at level 0, which its definition declares" in told
+    result = estimate_density(aggregates[:1], DensityOptions("simplex")).warnings[0]
+    assert "of 'places' has no reports at level 0, which its definition declares" in result
 
 
 @pytest.mark.statistical
@@ -164,7 +164,7 @@ def test_a_real_change_is_found_and_named() -> None:
     assert found.detected[-2]
     assert found.low[-2] < truth[-1] < found.high[-2]
     own = decide(found.p_value[:-1], found.p_value[:-1], "bh", 0.05).detected
-    assert found.detected[:-1].tolist() == own.tolist()  # `other` is tested by itself
+    assert found.detected[:-1].tolist() == own.tolist()  # `other` is tested separately
 
 
 @pytest.mark.parametrize(

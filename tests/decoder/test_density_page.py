@@ -74,13 +74,13 @@ def test_text_and_outlines_can_be_read(theme: str) -> None:
 
 def test_cells_without_evidence_are_never_darker(night: Density) -> None:
     shares = night.shares.copy()
-    told = int(np.flatnonzero(night.detected[:-1])[0])
-    shares[told] = 0.0  # the map knows nothing of a cell whose interval excludes zero
+    result = int(np.flatnonzero(night.detected[:-1])[0])
+    shares[result] = 0.0  # the map knows nothing of a cell whose interval excludes zero
     one = replace(night, shares=shares)
     places = positions(one, float(drawn_shares(one).max()))
     seen = one.detected[:-1]
     assert places[seen].min() >= DETECTED_FROM > UNDETECTED_TO >= places[~seen].max()
-    assert drawn_shares(one)[told] == one.low[told] > 0
+    assert drawn_shares(one)[result] == one.low[result] > 0
 
 
 def test_the_size_of_a_cell_takes_one_outline(night: Density) -> None:

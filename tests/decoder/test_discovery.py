@@ -135,9 +135,9 @@ def test_the_tail_of_a_sum_of_rare_bits() -> None:
     z = (rng.poisson(mean, 2_000_000) + rng.random(2_000_000) - 0.5 - mean) / np.sqrt(mean + 1 / 12)
     skewness = np.full(1, mean / (mean + 1 / 12) ** 1.5)
     cut = np.array([3.6])
-    told = float(upper_tail(cut, skewness)[0])
+    reply = float(upper_tail(cut, skewness)[0])
     seen = float((z >= cut).mean())
-    assert abs(told - seen) < 5 * np.sqrt(seen / 2e6) + 0.1 * seen
+    assert abs(reply - seen) < 5 * np.sqrt(seen / 2e6) + 0.1 * seen
     assert float(upper_tail(cut, np.zeros(1))[0]) < seen / 2  # the normal law is refuted
 
 
@@ -256,7 +256,7 @@ def test_thresholds_do_not_depend_on_later_levels() -> None:
 
 
 def test_searches_by_p_values_name_at_most_alpha() -> None:
-    """The search goes on where the first string is not told from chance. 8,000 runs, 4 errors."""
+    """It continues if the first string is indistinguishable from chance. 8,000 runs, 4 errors."""
     rng, runs = np.random.default_rng(2), 8_000
     wrong = {"by level": 0, "over all": 0}
     for _ in range(runs):
@@ -274,12 +274,12 @@ def test_searches_by_p_values_name_at_most_alpha() -> None:
 def test_adjusted_values_are_least_alphas_of_detection() -> None:
     rng = np.random.default_rng(3)
     p_values, levels = rng.random(60) ** 4, rng.integers(0, 3, 60)
-    told = decide_by_level(p_values, levels, 3, ALPHA)
-    assert told.detected.sum() > 3
-    assert (told.detected == (told.adjusted <= ALPHA)).all()
-    assert told.detected[p_values <= told.bounds].all()
-    for place in np.flatnonzero(told.detected):
-        alpha = float(told.adjusted[place])
+    reply = decide_by_level(p_values, levels, 3, ALPHA)
+    assert reply.detected.sum() > 3
+    assert (reply.detected == (reply.adjusted <= ALPHA)).all()
+    assert reply.detected[p_values <= reply.bounds].all()
+    for place in np.flatnonzero(reply.detected):
+        alpha = float(reply.adjusted[place])
         assert decide_by_level(p_values, levels, 3, alpha * 1.001).detected[place]
         assert not decide_by_level(p_values, levels, 3, alpha * 0.999).detected[place]
 

@@ -91,9 +91,9 @@ def test_a_note_says_where_the_guess_lies_outside(folder: Path) -> None:
 
 def test_lines_are_told_and_largest_other_flows(folder: Path) -> None:
     features = json.loads((folder / "flows.geojson").read_text())["features"]
-    told = [row for row in table(folder / "flows.csv") if row["detected"] == "true"]
-    assert len([one for one in features if one["properties"]["detected"]]) == len(told) > 0
-    assert len(features) == len(told) + 200
+    reply = [row for row in table(folder / "flows.csv") if row["detected"] == "true"]
+    assert len([one for one in features if one["properties"]["detected"]]) == len(reply) > 0
+    assert len(features) == len(reply) + 200
     for one in features:
         shape, known = one["geometry"], one["properties"]
         assert shape["type"] == ("Point" if known["km"] == 0 else "LineString")
@@ -107,9 +107,9 @@ def test_only_what_is_told_is_solid(folder: Path) -> None:
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=\"(?!#)", markup(page))  # nothing from a network
     found = json.loads((folder / "results.json").read_text())
-    told = sum(row["detected"] for row in found["flows"])
+    reply = sum(row["detected"] for row in found["flows"])
     (shown,) = data_of(page)["maps"]
-    assert shown["detected"] == list(range(told))
+    assert shown["detected"] == list(range(reply))
 
 
 def test_flows_under_a_distance_are_not_shown(counts: Path) -> None:
@@ -185,7 +185,7 @@ def test_moves_give_shares_and_no_matrix(tmp_path: Path) -> None:
 
 
 def test_questions_without_reports_leave_a_page(tmp_path: Path) -> None:
-    """What no answer tells is from 0 to 1; one report asks one question."""
+    """What no answer reveals is from 0 to 1; one report asks one question."""
     metric = city_metric(2.0, 1_000, rows=2, columns=2)
     matrix = city_matrix(metric.details, np.random.default_rng(1))
     rng = np.random.default_rng(2)

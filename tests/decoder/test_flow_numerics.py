@@ -47,9 +47,9 @@ def dense(fit: FlowFit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     prior = np.concatenate([1 / fit.noise.variance, fit.gravity.precision])
     center = np.concatenate([np.zeros(pairs), -fit.parameters])
     covariance = np.linalg.inv(np.diag(prior) + seen.T @ (seen / noise[:, None]))
-    told = seen.T @ ((shares - sums @ fit.shares) / noise)
+    result = seen.T @ ((shares - sums @ fit.shares) / noise)
     assert covariance.shape == (pairs + size,) * 2
-    return covariance @ (told + prior * center), covariance, tangent
+    return covariance @ (result + prior * center), covariance, tangent
 
 
 def test_classes_are_those_of_the_device() -> None:
@@ -118,7 +118,7 @@ def test_many_zones_take_little_memory() -> None:
 
 
 def test_the_evidence_is_of_all_answers_together() -> None:
-    """Of answers as a vector, normal about t0 with x and u integrated out; up to a constant."""
+    """Log density of answers, normal about t0 with x and u integrated out; up to a constant."""
     fit = small_fit()
     pairs = len(fit.shares)
 

@@ -1,4 +1,4 @@
-"""Counts that no values give are told, and honest ones hardly ever."""
+"""Counts that no values give are reported, and honest ones hardly ever."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ KINDS = {
 }
 
 
-def told(aggregate: Aggregate) -> diagnostics.Impossible | None:
+def result(aggregate: Aggregate) -> diagnostics.Impossible | None:
     reports = np.array(aggregate.reports_per_cohort, dtype=float)
     return diagnostics.impossible_counts(
         aggregate.params, reports, np.array(aggregate.bit_counts, float), 1.0
@@ -56,7 +56,7 @@ def test_honest_reports_seldom_alarm(kind: str) -> None:
             alarms += diagnostics.impossible_counts(params, reports, counts, 1.0) is not None
         else:
             aggregate, _ = draw_listed(listed.positions(params), shares, 5_000, params, rng)
-            alarms += told(aggregate) is not None
+            alarms += result(aggregate) is not None
     assert diagnostics.FALSE_ALARM == 1e-3
     assert alarms <= MAX_ALARMS
 
@@ -94,14 +94,14 @@ def test_few_reports_with_few_wrong_bits_seldom_alarm(reports: int) -> None:
      (poisoning.HIDDEN, 0.1), (poisoning.ONE, 0.03)],
 )  # fmt: skip
 def test_forgeries_that_no_values_explain_are_told(way: str, fraction: float) -> None:
-    """As in `rappor simulate poisoning`; crude ones from .3 % of the reports on."""
+    """The attacks of `rappor simulate poisoning`; crude ones from .3 % of the reports on."""
     rng, params = np.random.default_rng(2), poisoning.PARAMS
     listed = Candidates.from_strings(f"v{i}" for i in range(len(held_shares())))
     positions, forged = listed.positions(params), round(fraction * REPORTS)
     honest, _ = draw_listed(positions, held_shares(), REPORTS - forged, params, rng)
     best = poisoning.best_bits(honest, listed) if way == poisoning.BEST else None
     added, _ = poisoning.forgeries(way, forged, positions[poisoning.TARGET], best, rng)
-    found = told(poisoning.joined(honest, *added))
+    found = result(poisoning.joined(honest, *added))
     assert found.forged > 0
     if way == poisoning.ONE:
         assert found.cohorts in ((), (0,))
@@ -115,7 +115,7 @@ def test_a_lie_within_the_protocol_is_not_told() -> None:
     positions = listed.positions(params)
     honest, _ = draw_listed(positions, held_shares(), REPORTS, params, rng)
     added, _ = poisoning.forgeries(poisoning.LIE, 20_000, positions[poisoning.TARGET], None, rng)
-    assert told(poisoning.joined(honest, *added)) is None
+    assert result(poisoning.joined(honest, *added)) is None
 
 
 def test_the_decoding_says_it_with_a_remedy() -> None:

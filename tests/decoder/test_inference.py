@@ -398,7 +398,7 @@ def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):
 
 
 def test_intervals_of_candidates_are_not_cut_at_0(make_aggregate, values):
-    """Of wrong strings, as many intervals lie above 0 as below it: 1 in 40, of 2,000."""
+    """For wrong strings, as many intervals lie above 0 as below it: 1 in 40, of 2,000."""
     wrong = Candidates.from_strings([f"wrong-{i}" for i in range(2_000)])
     table = decode(make_aggregate(num_reports=20_000, seed=3), wrong).candidates
     assert ((table.low < table.estimate) & (table.estimate < table.high)).all()

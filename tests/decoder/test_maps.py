@@ -165,7 +165,7 @@ SYMBOLS = (
 TODAY = date(2026, 12, 31)
 
 
-def told(keys: str, population: int = 20_000, **options: int) -> str:
+def result(keys: str, population: int = 20_000, **options: int) -> str:
     (finding,) = map_findings(parse_metrics(HEAD + keys), population, TODAY, **options)
     assert (finding.level, finding.metric) == ("note", "places")
     return finding.message
@@ -214,7 +214,7 @@ def test_cell_noise_is_of_the_linear_system(cohorts: int, bits: int) -> None:
     for cohort in range(cohorts):
         design[cohort * bits + rng.integers(bits, size=cells), np.arange(cells)] = 1
     design -= 1 / bits
-    weight = 1 / (own * cohorts * (1 - 1 / bits))  # each cell by itself has variance `own`
+    weight = 1 / (own * cohorts * (1 - 1 / bits))  # each cell alone has variance `own`
     exact = np.trace(np.linalg.inv(prior + weight * design.T @ design))
     noise = prediction.effective_noise(reference, own, cohorts * (bits - 1))
     assert reference.squared(noise) == pytest.approx(exact, rel=0.04)
@@ -231,7 +231,7 @@ epsilon = 1.0
 
 
 def test_check_names_and_declares_the_best_mode() -> None:
-    said = told(SYMBOLS, population=100_000)
+    said = result(SYMBOLS, population=100_000)
     assert "a map of one month from 100,000 devices, 100 cells" in said
     assert "for maps of 24 months with epsilon" in said
     assert (
@@ -239,6 +239,6 @@ def test_check_names_and_declares_the_best_mode() -> None:
     )
     assert 'window = 24, turn = "fresh", hold = 4, max_reports = 1, num_bits = 32' in said
     poor = WINDOW.format(cohorts=2).replace("num_bits = 32", "num_bits = 4")
-    assert "too, is window" in told(poor, population=100_000)
-    enough = told(WINDOW.format(cohorts=16), population=100_000)
+    assert "too, is window" in result(poor, population=100_000)
+    enough = result(WINDOW.format(cohorts=16), population=100_000)
     assert "no mode that hides when, too, is better by more than a tenth (with 64" in enough

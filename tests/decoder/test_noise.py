@@ -52,7 +52,7 @@ def test_bits_of_a_mechanism_are_exact(prob_f: float) -> None:
 
 
 SYMBOLS = BitNoise(keep_one=0.6, keep_zero=0.2, show_one=0.8, show_zero=0.1)  # three of them
-EACH = np.arange(3, dtype=np.int16)[:, None, None]  # values with a symbol of their own
+EACH = np.arange(3, dtype=np.int16)[:, None, None]  # values with a separate symbol
 
 
 @pytest.mark.parametrize("reports", [1, 2, 3])

@@ -68,7 +68,7 @@ def test_expected_counts_give_the_shares_back(changes: dict[str, Any]) -> None:
 
 
 def test_the_covariance_is_that_of_many_draws() -> None:
-    """Of two questions of one set and of two sets; a tenth of the standard error is allowed for."""
+    """Two questions of one set and of two sets; a tenth of the standard error is allowed for."""
     metric = metric_with(mode="once", num_symbols=4)
     shares, rng = falling(metric), np.random.default_rng(3)
     stride = metric.details.stride(4)
@@ -166,7 +166,7 @@ EIGHT = {"scale": "linear", "from": 0, "to": 100, "bins": 8}
 def curves(
     shares: Floats, devices: int, life: float, repetition: float = 1.0, **changes: Any
 ) -> Iterator[Survival]:
-    """Of draws in which every question has reports; the others are refused."""
+    """In draws in which every question has reports; the others are refused."""
     rng, metric = np.random.default_rng(1), metric_of(FEW, life, **changes)
     made = 0
     while made < RUNS:
@@ -201,7 +201,7 @@ def test_shares_with_data_and_medians_are_estimated(devices: int, mode: str, sha
 
 
 def test_shares_above_the_edges_are_the_curves() -> None:
-    """Of 300 devices at 8 edges a normal interval holds in .89; Wilson's in .92 or more."""
+    """With 300 devices at 8 edges, a normal interval holds in .89; Wilson's in .92 or more."""
     population = Population("wide", "linear", 0, 100, 8, False, lambda rng, size: rng.random(size))
     metric, rng = metric_of(population, 2.0), np.random.default_rng(2)
     shares, flags = np.linspace(0.6, 0.05, 8), []
@@ -273,7 +273,7 @@ def test_errors_of_means_are_as_checked(first: float, last: float, mode: str, da
 
 
 def test_means_of_coarse_edges_have_no_other_bias() -> None:
-    """Of counts of .45 on average, 4 standard errors; cut to the range it was .95 of 2,000."""
+    """For counts of .45 on average, 4 standard errors; cut to the range it was .95 of 2,000."""
     metric = metric_of(COUNTS, 2.0, edges=[1, 3, 10, 30], of_period="count", whole=True)
     numbers = np.random.default_rng(1).poisson(0.45, 400_000)
     shares = np.array([(numbers >= edge).mean() for edge in metric.details.asked])

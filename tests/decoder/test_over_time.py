@@ -216,7 +216,7 @@ class StoppedError(Exception):
 
 
 def test_errors_of_progress_end_a_decoding(tmp_path: Path) -> None:
-    folder, told = tmp_path / "out", list[str]()
+    folder, reply = tmp_path / "out", list[str]()
 
     def stopped(stage: str, done: int, total: int) -> None:
         raise StoppedError(stage)
@@ -224,8 +224,8 @@ def test_errors_of_progress_end_a_decoding(tmp_path: Path) -> None:
     claim(folder, KIND)
     with pytest.raises(StoppedError):
         decode_counts("decode", [STRINGS.read()], WORDS, stopped, quiet)
-    result = decode_counts("decode", [STRINGS.read()], WORDS, lambda s, *_: told.append(s), quiet)
-    assert told
+    result = decode_counts("decode", [STRINGS.read()], WORDS, lambda s, *_: reply.append(s), quiet)
+    assert reply
     with pytest.raises(StoppedError):
         write_result(result, KIND, "decode", folder, stopped)
     assert list(folder.iterdir()) == []
@@ -235,7 +235,7 @@ CELLS, SERIES = 50, 1_000
 
 
 def p_adjusted(shares: Floats) -> Floats:
-    """Of cells that were measured by themselves: shares (T, n), each with error 1."""
+    """For cells that were measured separately: shares (T, n), each with error 1."""
     tried = patterns(len(shares))
     weights = tried / tried.sum(axis=1, keepdims=True)
     weights -= (1 - tried) / (1 - tried).sum(axis=1, keepdims=True)

@@ -244,8 +244,8 @@ def test_pictures_show_shrunk_tables_unless_independence_is_rejected() -> None:
     table = joint.decode_pairs(drawn_pairs(metric, coupled_table(4, 4, 0.0), 5_000, rng))
     assert not table.independence.rejected
     assert "use the shrunk table" in table.warnings[0]
-    told = replace(table, independence=joint.Independence(99.0, 9, 1e-9, 0.05))
-    for one, shown in ((table, table.shrunk), (told, told.fitted)):
+    reply = replace(table, independence=joint.Independence(99.0, 9, 1e-9, 0.05))
+    for one, shown in ((table, table.shrunk), (reply, reply.fitted)):
         heat = joint_view(
             json.loads(json.dumps(joint_result(one, DecodeOptions()).content)), TableQuery()
         )["heat"]

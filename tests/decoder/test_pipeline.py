@@ -157,13 +157,13 @@ def test_repeated_reports_are_bounded_by_definition_and_data(make_aggregate, can
         first_day=date(2026, 1, 1),
         last_day=date(2026, 1, 10),
     )
-    told = decode(aggregate, candidates, DecodeOptions(repeats=20))
+    result = decode(aggregate, candidates, DecodeOptions(repeats=20))
     shown = decode(aggregate, candidates)
     once = decode(aggregate, candidates, DecodeOptions(repeats=1))
-    errors = [np.median(d.candidates.std_error) for d in (told, shown, once)]
+    errors = [np.median(d.candidates.std_error) for d in (result, shown, once)]
     assert errors[0] > 1.5 * errors[1]
     assert errors[2] <= errors[1] < 1.3 * errors[2]
-    assert told.summary.repetition == 20
+    assert result.summary.repetition == 20
     assert 1 <= shown.summary.repetition < 4
     assert any("a repetition of at most" in text for text in shown.warnings)
 
@@ -207,8 +207,8 @@ def test_cohorts_left_out_are_in_the_manifest(make_aggregate, candidates, params
     made_up = list(full.bit_counts)
     made_up[5] = tuple(full.reports_per_cohort[5] * (i % 2) for i in range(params.num_bits))
     lying = replace(full, bit_counts=tuple(made_up))
-    (told,) = [text for text in decode(lying, candidates).warnings if "cohort 5" in text]
-    assert "--set without_cohorts=5" in told
+    (result,) = [text for text in decode(lying, candidates).warnings if "cohort 5" in text]
+    assert "--set without_cohorts=5" in result
     without = decode(lying, candidates, DecodeOptions(without_cohorts=(5,)))
     assert without.warnings == ("1 of 32 cohorts were left out as asked.",)
     assert decoding_result(without).manifest["without_cohorts"] == [5]
@@ -227,9 +227,9 @@ def test_noiseless_single_answers_have_no_variance():
 
 def test_more_candidates_than_numbers_are_told(make_aggregate, values):
     aggregate = make_aggregate(params=rappor(8, 2, 4, 0.25, 0.25, 0.75))
-    for listed, told in ((values, True), (values[:30], False)):
+    for listed, result in ((values, True), (values[:30], False)):
         warnings = decode(aggregate, Candidates.from_strings(listed)).warnings
-        assert any("are read from 32 numbers" in text for text in warnings) is told
+        assert any("are read from 32 numbers" in text for text in warnings) is result
 
 
 def test_visible_shares_are_those_of_the_rule(make_aggregate, shares):
@@ -298,8 +298,8 @@ def test_a_partial_fit_says_who_took_no_part(make_aggregate, values, monkeypatch
 
     monkeypatch.setattr(estimators, "fit_cavity", some)
     decoding = decode(make_aggregate(), Candidates.from_strings(values))
-    told = any("took no part" in text for text in decoding.warnings)
-    assert told is (left < 0.6 and not full)
+    result = any("took no part" in text for text in decoding.warnings)
+    assert result is (left < 0.6 and not full)
 
 
 COINS = [(0, 0.001, 1), (0.5, 0.75, 0.25)]

@@ -1,4 +1,4 @@
-"""The planner: solved numbers, impossible requests, the table, the page, risk in words."""
+"""The planner: solved numbers, impossible requests, the table, the page, risk as text."""
 
 import dataclasses
 import json
@@ -164,7 +164,7 @@ def test_no_share_is_found_where_no_p_value_is_small_enough() -> None:
 
 @pytest.mark.parametrize("rule", ["fdr", "bh"])
 def test_the_level_is_that_of_the_decoders_rule(rule: detect.PlannedCorrection) -> None:
-    """Of 300 candidates 40 are held; 200 lists: the mean number found has an error below .2."""
+    """40 of 300 candidates are held; 200 lists: the mean number found has an error below .2."""
     setting = detect.PlanSetting(bloom(64, 32), 2e5, 1, 300, 0.05, rule)
     shares = np.geomspace(0.06, 0.002, 40)
     given, rng = detect.theory(setting, shares), np.random.default_rng(3)

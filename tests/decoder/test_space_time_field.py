@@ -1,4 +1,4 @@
-"""Maps of many windows: pooled, with `other` free, checked, and with changes that are told."""
+"""Maps of many windows: pooled, with `other` free, checked, and with detected changes."""
 
 from dataclasses import replace
 

@@ -115,10 +115,10 @@ def test_a_right_prior_finds_more_and_says_so(tmp_path: Path) -> None:
     right = Weights(dict.fromkeys(VALUES[:20], 30.0), 1.0)
     options = {"correction": "bonferroni", "alpha": LEVEL}
     plain = decode(drawn, candidates, DecodeOptions(**options))
-    told = decode(drawn, candidates, DecodeOptions(**options, weights=right))
-    assert told.summary.num_detected > plain.summary.num_detected > 0
-    assert all(row.low > 0 for row in told.detected)
-    write_outputs(told, tmp_path)
+    result = decode(drawn, candidates, DecodeOptions(**options, weights=right))
+    assert result.summary.num_detected > plain.summary.num_detected > 0
+    assert all(row.low > 0 for row in result.detected)
+    write_outputs(result, tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())["weights"]
     assert manifest["sha256"] == right.digest
     assert manifest["most"] == pytest.approx(30 * manifest["least"])
@@ -132,9 +132,9 @@ def test_heavy_candidates_are_tested_by_fits_without_them() -> None:
     plain = decode(drawn, candidates, DecodeOptions(correction="bonferroni")).candidates
     middle = int(np.argsort(plain.p_value)[len(VALUES) // 2])
     heavy = Weights({VALUES[middle]: 1e6}, 1.0)
-    told = decode(drawn, candidates, DecodeOptions(correction="bonferroni", weights=heavy))
-    assert told.candidates.p_adjusted[middle] == pytest.approx(
-        min(told.candidates.p_value[middle] * (1e6 + 59) / 1e6, 1)
+    result = decode(drawn, candidates, DecodeOptions(correction="bonferroni", weights=heavy))
+    assert result.candidates.p_adjusted[middle] == pytest.approx(
+        min(result.candidates.p_value[middle] * (1e6 + 59) / 1e6, 1)
     )
 
 

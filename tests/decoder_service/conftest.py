@@ -71,7 +71,7 @@ def collecting(collector, tmp_path_factory) -> Iterator[Running]:
 
 @pytest.fixture
 def scheduling(collector: LiveCollector, tmp_path: Path) -> Iterator[Running]:
-    """A service with that collector, without a worker, of its own."""
+    """A service with that collector, without a worker."""
     settings = {"tick_seconds": 0, **collector.settings}
     with running(f"sqlite:///{tmp_path}/d.sqlite", **settings) as one:
         yield one

@@ -1,4 +1,4 @@
-"""What a reader of uploads is told to do; a module that loads nothing."""
+"""The instructions of a reader of uploads; a module that loads nothing."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The service over HTTP with people, and workers as processes of their own."""
+"""The service over HTTP with people, and workers as separate processes."""
 
 import os
 import signal
@@ -89,7 +89,7 @@ def keep_result(service: Running, row: ResultRow, files: dict[str, bytes], owner
 
 
 def start_worker(database: str, folder: Path, **settings: Any) -> subprocess.Popen[bytes]:
-    """`rappor decoder worker` in a process of its own."""
+    """`rappor decoder worker` in a separate process."""
     given = {"LOG_LEVEL": "error", "WORK_FOLDER": str(folder), **settings}
     variables = {f"RAPPOR_DECODER_{name}": str(value) for name, value in given.items()}
     code = "import sys; from rappor_cli.main import main; sys.exit(main())"
@@ -135,7 +135,7 @@ def text_of(answer: httpx.Response, status: int = 200) -> str:
 
 
 def assert_answer(answer: httpx.Response, status: int, words: str) -> None:
-    """Of this status, with these words in its text."""
+    """Assert this status, with these words in its text."""
     assert answer.status_code == status, answer.text
     assert words in unescape(answer.text)
 
@@ -172,7 +172,7 @@ def await_busy(alive: list[psutil.Process]) -> psutil.Process:
 
     def is_busy() -> bool:
         for worker in alive:
-            assert worker.is_running(), "a worker ended by itself"
+            assert worker.is_running(), "a worker ended"
             if len(worker.children(recursive=True)) > 2:  # a tracker, the forking server, a job
                 busy.append(worker)
                 return True
@@ -201,7 +201,7 @@ class Listing(RemoteCollector):
 
 
 def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
-    """As the collector would list them; None: it does not answer."""
+    """Days as the collector would list them; None: it does not answer."""
 
     def ask() -> list[dict[str, Any]]:
         if listed is None:

@@ -94,7 +94,7 @@ def test_a_route_that_is_not_guarded_is_refused() -> None:
 
 
 def test_without_keys_no_body_is_read(served: Running, app: FastAPI) -> None:
-    """Of every route, and of the next one that is added."""
+    """For every route, and the next one that is added."""
     app.state.service = served.service
     for route in routes_of(app):
         status, taken = asyncio.run(taken_by(app, *address_of(route)))
@@ -139,7 +139,7 @@ def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
 
 
 def test_a_body_that_ends_early_is_no_defect(served, app, capsys) -> None:
-    """Of every route: who hangs up is told of nothing, and the log holds no error of ours."""
+    """A client that hangs up gets no response, and the log holds no error of ours."""
     app.state.service = served.service
     key = f"Bearer {served.keys['root']}"
     for route in routes_of(app):
@@ -169,7 +169,7 @@ def test_memory_and_time_are_bounded() -> None:
 
 
 def read_until(folder: Path, reader: Reader, number: int, ends: list[object]) -> None:
-    """Read a file in a process that goes on until there is a file `go`."""
+    """Read a file in a process that continues until there is a file `go`."""
     try:
         ends.append(reader.read(await_go, b"a" * LARGE, str(folder), number))
     except UnavailableError as error:

@@ -56,7 +56,7 @@ def test_servers_without_durable_commits_are_refused(new_postgresql, postgresql)
 
 
 def test_rows_that_another_process_deletes_meanwhile_are_conflicts(new_postgresql) -> None:
-    """As a schedule that its owner deletes while a tick stores its state."""
+    """A schedule that its owner deletes while a tick stores its state."""
     database = ServiceDatabase(make_engine(new_postgresql()))
     prepare(database)
     with database.writing() as db:

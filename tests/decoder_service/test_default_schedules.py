@@ -137,7 +137,7 @@ def test_charts_are_read_by_keys_and_saved(followed: Running, tmp_path: Path) ->
             )
             tab = context.new_page()
             problems: list[str] = []
-            tab.on("console", lambda said, told=problems: told.append(said.text))
+            tab.on("console", lambda said, reply=problems: reply.append(said.text))
             tab.goto(f"{followed.url}/sign-in")
             tab.fill("input[name=key]", followed.keys["ana"])
             tab.click("button[type=submit]")

@@ -73,7 +73,7 @@ def left(work: Path) -> list[Path]:
 
 
 def test_folders_go_with_the_process_that_made_them(tmp_path: Path) -> None:
-    """As in a container that starts again: the id of the dead worker is that of a live process."""
+    """In a container that starts again: the id of the dead worker is that of a live process."""
     own = tmp_path / f"{PREFIX}{os.getpid()}-{'a' * 16}-1"
     own.mkdir()
     made = make_folder(tmp_path, "f" * 16)

@@ -81,10 +81,10 @@ def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
         assert settle(served, "root", release).status_code == 200
         released = ana.get(f"/v1/releases/{release}/files/release.csv").text.splitlines()
         every = [*data["zones"], *csv.DictReader(rows)]  # data has those that are far enough
-        told = {f"{row['origin']}>{row['destination']}"
+        result = {f"{row['origin']}>{row['destination']}"
                 for row in every if row["detected"] in (True, "true")}  # fmt: skip
         seen = [row.split(",") for row in released[1:] if not row.endswith(",u")]
-        assert {row[6].removeprefix("'") for row in seen} <= told
+        assert {row[6].removeprefix("'") for row in seen} <= result
         assert len(seen) > 3
         summary = ana.get(f"/v1/results/{flow}").json()["summary"]
         assert len(json.dumps(summary)) < 10_000

@@ -1,4 +1,4 @@
-"""A job that cannot succeed ends with the reason in words, by the checks of the decoder."""
+"""A job that cannot succeed ends with a readable reason, by the checks of the decoder."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ def window(first: date | None = None, last: date | None = None) -> dict[str, Any
 
 
 def dated(number: int, days: int = 1) -> bytes:
-    """The strings on days of their own."""
+    """The strings on separate days."""
     first = MONDAY + number * DAY
     one = Aggregate.from_json(STRINGS)
     return replace(one, first_day=first, last_day=first + (days - 1) * DAY).to_json().encode()
@@ -92,7 +92,7 @@ def test_uploads_of_which_no_job_can_be_made(idle: Running, tmp_path: Path) -> N
 
 
 def test_series_without_days_take_all_closed(idle: Running, tmp_path: Path) -> None:
-    """As the form says; with one end, from there or until there."""
+    """Days as in the form; with one end, from there or until there."""
     with idle.client("ana") as ana:
         listed = ana.post("/v1/lists?name=w", content=b"word-0\nword-1\n").json()["id"]
         candidates = {"list": listed}

@@ -173,12 +173,12 @@ CHANGED: dict[str, dict[str, Any]] = {
     "no nonce": {"nonce": None},
     "expired": {"exp": -61},
     "no end": {"exp": None},
-    "end that is no number": {"exp": "soon"},
+    "end that is not a number": {"exp": "soon"},
     "not yet": {"nbf": 3600},
     "made in the future": {"iat": 3600},
     "no time": {"iat": None},
     "no subject": {"sub": None},
-    "subject that is no text": {"sub": 7},
+    "subject that is not text": {"sub": 7},
     "empty subject": {"sub": ""},
     "hash of another access token": {"at_hash": "x" * 22},
 }
@@ -254,7 +254,7 @@ def without_groups(claims: dict[str, Any]) -> str:
     ],
 )
 def test_a_lie_of_the_userinfo_endpoint_is_refused(hostile, browser, status, body, refusal) -> None:
-    """Of another person, of nobody, of no form: no role comes of it."""
+    """From another person, nobody or malformed: no role comes of it."""
     hostile.userinfo = status, body if isinstance(body, bytes) else json.dumps(body).encode()
     assert finish(hostile, browser, without_groups)[:2] == (refusal, {})
     assert "/userinfo_endpoint" in hostile.asked
@@ -262,13 +262,13 @@ def test_a_lie_of_the_userinfo_endpoint_is_refused(hostile, browser, status, bod
 
 
 def test_userinfo_adds_to_the_token_only(hostile: Hostile, browser: httpx.Client) -> None:
-    told = {"sub": "olga", "preferred_username": "someone else", **ADMIN}
-    hostile.userinfo = 200, json.dumps(told).encode()
+    result = {"sub": "olga", "preferred_username": "someone else", **ADMIN}
+    hostile.userinfo = 200, json.dumps(result).encode()
     named = {"preferred_username": "olga"}
     _, who, _ = finish(hostile, browser, lambda claims: without_groups({**claims, **named}))
     assert (who["name"], who["role"]) == ("olga", "admin")
     _, low, _ = finish(hostile, browser, lambda claims: signed({**claims, "groups": ["staff"]}))
-    assert low["role"] == "viewer"  # the token told: nobody is asked to raise it
+    assert low["role"] == "viewer"  # the token has it: nobody is asked to raise it
 
 
 @pytest.mark.parametrize("address", ["http://evil.example/a", "ftp://127.0.0.1/", "//evil.example"])

@@ -18,7 +18,7 @@ from tests.waiting import until
 
 
 def dictionary(service: Running) -> str:
-    """As anyone sees it, asked of the collector again."""
+    """The page as anyone sees it, asked of the collector again."""
     service.service.metrics._asked = float("-inf")
     with service.client(None) as anyone:
         return text_of(anyone.get("/dictionary"))

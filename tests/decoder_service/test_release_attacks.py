@@ -117,7 +117,7 @@ def test_revoked_keys_approve_nothing(served, made, monkeypatch) -> None:
 
 
 def test_proposers_keys_are_replaced_and_revoked(served: Running, made: dict[str, bytes]) -> None:
-    """Another key is still the same person; without any, who approves is told."""
+    """Another key is still the same person; without any, the approver is warned."""
     asked = proposal("a", stored(served, made, "root"))
     release = propose(served, "root", asked)["id"]
     path, service = f"/v1/releases/{release}", served.service
@@ -278,8 +278,8 @@ def test_approved_releases_are_signed_and_verify(served, keys, made, tmp_path, c
     folder = download(served, "vic", identity, tmp_path / "after")
     verify[2] = str(folder)
     assert main([*verify, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["signed"], told["digest"]) == (True, release["digest"])
+    reply = json.loads(capsys.readouterr().out)
+    assert (reply["signed"], reply["digest"]) == (True, release["digest"])
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["key"] == key_id(load_public_key(keys[1]))
     other = make_keys(tmp_path / "other")[1]

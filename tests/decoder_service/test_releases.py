@@ -78,9 +78,9 @@ def test_a_release_is_proposed_approved_and_downloaded(served, files, tmp_path) 
     assert settle(served, "root", made["id"], "withdraw").status_code == 403
     with served.client("root") as root:
         assert root.post(f"{path}/approve", json={"reason": ""}).status_code == 422
-    told = get(served, "root", f"{path}/difference").json()
-    assert [one["change"] for one in told["changes"]] == ["new table", "new", "new", "new"]
-    assert {one["cell"] for one in told["changes"][1:]} == set(WORDS[:3])
+    reply = get(served, "root", f"{path}/difference").json()
+    assert [one["change"] for one in reply["changes"]] == ["new table", "new", "new", "new"]
+    assert {one["cell"] for one in reply["changes"][1:]} == set(WORDS[:3])
     assert settle(served, "root", made["id"]).status_code == 200
     shown = get(served, "vic", path).json()
     assert shown["state"] == "approved"
@@ -148,14 +148,14 @@ def test_next_releases_agree_with_approved_ones(served: Running, files: Make) ->
     assert "was published with another" in answer.json()["detail"]
     kept = propose(served, "ana", proposal("series", again))
     assert (kept["number"], kept["base"]) == (2, made)
-    told = get(served, "root", f"/v1/releases/{kept['id']}/difference").json()
-    assert (told["changes"], told["policy"]) == ([], {})  # what was shown stays as it was
+    reply = get(served, "root", f"/v1/releases/{kept['id']}/difference").json()
+    assert (reply["changes"], reply["policy"]) == ([], {})  # what was shown stays as it was
     next_week = stored(served, files("series", 1), "ana")
     changed = POLICY.replace("min_low = 0.01", "min_low = 0.02")
     later = propose(served, "ana", proposal("series", next_week, policy=changed))["id"]
-    told = get(served, "root", f"/v1/releases/{later}/difference").json()
-    assert [one["change"] for one in told["changes"]] == ["new table", *["new"] * 3, "table gone"]
-    assert told["policy"] == {"min_low": [0.01, 0.02]}
+    reply = get(served, "root", f"/v1/releases/{later}/difference").json()
+    assert [one["change"] for one in reply["changes"]] == ["new table", *["new"] * 3, "table gone"]
+    assert reply["policy"] == {"min_low": [0.01, 0.02]}
 
 
 def test_a_release_of_another_name_is_known_too(served: Running, files: Make) -> None:

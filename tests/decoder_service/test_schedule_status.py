@@ -99,9 +99,9 @@ def test_blocked_schedules_say_why_with_a_remedy(scheduling: Running) -> None:
         if row.person.name == "ana":
             scheduling.service.access.revoke_key(scheduling.people["root"], row.key_id)
     with scheduling.client("root") as root:
-        told = root.get(f"/v1/schedules/{schedule}").json()["status"]["reason"]
-    assert "its owner has no valid key" in told
-    assert "an admin creates a key for the owner" in told
+        result = root.get(f"/v1/schedules/{schedule}").json()["status"]["reason"]
+    assert "its owner has no valid key" in result
+    assert "an admin creates a key for the owner" in result
 
 
 def test_what_the_latest_tick_met_is_said_until_one_meets_nothing(scheduling, monkeypatch) -> None:

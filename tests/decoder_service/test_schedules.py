@@ -167,10 +167,10 @@ def test_alarms_tell_each_cause_once(service: Running, tmp_path: Path) -> None:
     service.service.ticker.tick()
     with service.client("ana") as ana:
         shown = ana.get(f"/v1/schedules/{schedule}/alarms").json()
-    told = {(one["rule"], one["window"]["first_day"]) for one in shown["events"]}
+    reply = {(one["rule"], one["window"]["first_day"]) for one in shown["events"]}
     days = [day.isoformat() for day in sorted(DAYS)]
-    assert {("fewer_reports", days[2]), ("new_value", days[3]), ("change", days[3])} <= told
-    assert not [rule for rule, day in told if day in days[:2] and rule != "cohort"]
+    assert {("fewer_reports", days[2]), ("new_value", days[3]), ("change", days[3])} <= reply
+    assert not [rule for rule, day in reply if day in days[:2] and rule != "cohort"]
     assert {one["alarm"] for one in shown["events"]} == {"ops"}
     assert not any("values" in one for one in shown["events"])
     before = count(service.service, EventRow)

@@ -78,8 +78,8 @@ def test_results_stay_while_anybody_holds_them(database_url: str, tmp_path: Path
         assert result_of(served, ben, tmp_path) == result
         released = {"released": True}
         assert ana.post(f"/v1/results/{result}/release", json=released).status_code == 200
-        told = ben.delete(f"/v1/results/{result}")
-        assert (told.status_code, told.json()["detail"]) == (
+        reply = ben.delete(f"/v1/results/{result}")
+        assert (reply.status_code, reply.json()["detail"]) == (
             422, "the result is released: take it back first",
         )  # fmt: skip
         ana.post(f"/v1/results/{result}/release", json={"released": False})

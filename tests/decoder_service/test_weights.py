@@ -108,9 +108,9 @@ def test_contradictory_settings_are_refused_when_asked(served: Running) -> None:
             ({**spec, "candidates": given}, 422, "it holds weights"),
             ({**spec, "weights": {"list": "0" * 16}}, 404, "there is no list"),
         ]
-        for asked, status, told in cases:
+        for asked, status, reply in cases:
             answer = ana.post("/v1/jobs", json=asked)
-            assert (answer.status_code, told in answer.text) == (status, True), answer.text
+            assert (answer.status_code, reply in answer.text) == (status, True), answer.text
         foreign = {**decode_spec(ben), "weights": given}
         assert ben.post("/v1/jobs", json=foreign).status_code == 404
         ana.post(f"/v1/lists/{listed}/share", json={"shared": True})

@@ -208,7 +208,7 @@ def test_cancel_frees_the_processor_within_a_second(url: str, tmp_path: Path) ->
 
 
 def seconds_until_cancelled(ana: httpx.Client, worker: Any) -> float:
-    """Of a job at work, whose process is gone then."""
+    """For a running job whose process is gone then."""
     job = submit(ana, decode_spec(ana, candidates=SLOW))
     early = ("", "starting", "reading counts")
     until(lambda: ana.get(f"/v1/jobs/{job}").json()["stage"] not in early, 60, every=0.05)
@@ -251,7 +251,7 @@ def test_a_stopped_worker_gives_its_jobs_back(url: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_signals_to_all_processes_requeue_jobs(url: str, tmp_path: Path) -> None:
-    """systemd tells all processes of a service to stop at once: no job fails of it."""
+    """systemd stops all processes of a service at once: no job fails of it."""
     with running(url) as served, served.client("ana") as ana:
         with workers(url, tmp_path) as (worker,):
             job = submit(ana, decode_spec(ana, candidates=SLOW))

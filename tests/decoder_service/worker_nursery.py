@@ -59,7 +59,7 @@ class Nursery:
         _, left = psutil.wait_procs(live, timeout=60)
         for one in left:
             one.kill()
-        assert not left, "a worker did not stop when it was told to"
+        assert not left, "a worker did not stop when asked"
         self._started.clear()
 
 

@@ -26,7 +26,7 @@ BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")  # of this machine, for its 
 
 
 class Builder:
-    """buildah with storage of its own, without a container runtime."""
+    """buildah with separate storage, without a container runtime."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

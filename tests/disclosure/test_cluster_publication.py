@@ -108,7 +108,7 @@ def above(tree: Hierarchy) -> list[set[str]]:
 
 
 def test_trees_of_iris() -> None:
-    """Of Table 3.4 (SepalWidth) and the same dendrogram."""
+    """The values of Table 3.4 (SepalWidth) and the same dendrogram."""
     learnt = learn_hierarchies(co_cluster(iris_pairs()))
     assert {name: above(tree) for name, tree in learnt.trees.items()} == {
         "SepalLength": [{"]5.4,6.3]", ">6.3"}],
@@ -241,7 +241,7 @@ def test_intervals_with_few_are_not_named_alone() -> None:
 
 
 def test_pools_of_rare_values_are_not_small() -> None:
-    """One lone value takes the next rarest with it; a value of the pool's name is told apart."""
+    """One lone value takes the next rarest with it; a value of the pool's name is distinguished."""
     column = ["a"] * 50 + ["b"] * 30 + ["c"] * 21 + ["lone"]
     made = recode({"v": column, "w": column}, ["v", "w"], floor=20)
     assert made.parts["v"].labels == ("a", "b", "other values")

@@ -75,7 +75,7 @@ def coverage(error: float, repeats: int, num_sets: int, num_rows: int) -> dict[s
 
 @pytest.mark.parametrize("num_rows", [300, pytest.param(1_000, marks=pytest.mark.long)])
 def test_intervals_over_sets_have_their_coverage(num_rows: int) -> None:
-    """Of 150 repeats at 95 %: below 87 % in 1 of 10,000 runs (exact binomial), for each."""
+    """In 150 repeats at 95 %: below 87 % in 1 of 10,000 runs (exact binomial), for each."""
     found = coverage(0.01, 150, 20, num_rows)
     assert min(found.values()) >= 0.87
 

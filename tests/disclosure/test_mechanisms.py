@@ -196,7 +196,7 @@ def test_files_missing_or_not_json_are_refused(tmp_path: Path) -> None:
 
 
 def test_ledgers_are_the_same_by_another_name(path: Path) -> None:
-    """A charge by a symbolic link was written beside the ledger, and its lock was another one."""
+    """A charge by a symbolic link was written next to the ledger, and its lock was another one."""
     other = path.with_name("other.json")
     other.symlink_to(path)
     with open_ledger(other) as ledger:

@@ -157,8 +157,8 @@ def test_the_command_prints_frequencies_and_is_a_gate(files: Path, capsys) -> No
     inputs = ["release", "risk", str(files / "table.csv"), "--columns", "type,statut"]
     inputs += ["--domain", str(files / "domain.toml")]
     assert cli.main([*inputs, "--method", "pesa", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"frequencies": [3, 3, 2, 3, 3, 2, 3], "minimum": 2}
+    result = json.loads(capsys.readouterr().out)
+    assert result == {"frequencies": [3, 3, 2, 3, 3, 2, 3], "minimum": 2}
     assert cli.main([*inputs, "--k", "3"]) == 1
     assert "2 rows have a key of fewer than 3" in capsys.readouterr().out
     assert cli.main([*inputs, "--k", "3", "--method", "opta"]) == 0

@@ -51,7 +51,7 @@ class ScriptedNoise:
 
 
 class LargestAlone:
-    """Groups the largest cell by itself: a partition that depends on what it sees."""
+    """Groups the largest cell alone: a partition that depends on what it sees."""
 
     def partition(self, noisy: np.ndarray, expected: np.ndarray, epsilon: float) -> np.ndarray:
         self.blocks = np.zeros(noisy.shape, dtype=np.int64)

@@ -105,8 +105,8 @@ def test_the_demo_ends_in_a_releasing_service(tmp_path) -> None:
         assert places == 96_000, "devices report places to the collector"
     finally:
         demo.send_signal(signal.SIGINT)
-        rest, told = demo.communicate(timeout=60)
-    assert demo.returncode == 0, told
+        rest, result = demo.communicate(timeout=60)
+    assert demo.returncode == 0, result
     assert "stopped" in rest
 
 

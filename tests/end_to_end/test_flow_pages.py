@@ -67,17 +67,17 @@ PIXELS = """color => {
     else if (data[i + 3]) other++;
   }
   return [blue, other];
-}"""  # pixels of what is told, and of what else is drawn
+}"""  # pixels of detected flows, and of all else
 
 
 def test_a_box_hides_what_is_not_told(address, browser) -> None:
     page = shown(browser, address)
     settled(page)
-    told, undetected = page.evaluate(PIXELS)
+    reply, undetected = page.evaluate(PIXELS)
     page.check("#sure")
     settled(page)
     told_alone, rest = page.evaluate(PIXELS)
-    assert told_alone == pytest.approx(told, rel=0.1)
+    assert told_alone == pytest.approx(reply, rel=0.1)
     assert rest < 0.75 * undetected
     assert "detected=1" in page.url
     page.close()

@@ -34,14 +34,14 @@ def with_bases(data: dict[str, Any]) -> dict[str, Any]:
     one = data["maps"][0]
 
     def change(base: str, window: str, share: float) -> dict[str, Any]:
-        told = one["share"][1:]
+        result = one["share"][1:]
         size = round(share / data["unit"])
         half = {"low": size - 10_000, "high": size + 10_000}
         return one | {
             "window": window, "base": base, "before": 1000, "detected": [0],
-            "share": [size] + [0] * len(told),
-            **{name: [end] + [0] * len(told) for name, end in half.items()},
-            "shade": [255] + [128] * len(told),
+            "share": [size] + [0] * len(result),
+            **{name: [end] + [0] * len(result) for name, end in half.items()},
+            "shade": [255] + [128] * len(result),
         }  # fmt: skip
 
     maps = [change("week 1", "week 2", 0.01), change("week 1", "week 3", 0.02),

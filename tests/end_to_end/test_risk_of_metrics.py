@@ -71,7 +71,7 @@ CASES |= {kind: DECLARED[kind] for kind in ("category", "boolean", "discover", "
 
 @pytest.fixture(scope="module")
 def some_plan() -> Plan:
-    """Of another metric: a test puts its own in."""
+    """The texts of another metric: a test puts its own in."""
     given = {"kind": "string", "description": "d", "owner": "o", "expires": date(2099, 6, 30)}
     shares = given_population(np.array([0.3, 0.2]))
     question = Question("m", given, devices=1e6, epsilon=6.0, mode="memo", expected=shares)
@@ -126,9 +126,9 @@ def test_five_places_say_the_same_of_a_metric(case, some_plan, tmp_path, capsys)
     assert f"at most {belief_text(one_life)} sure after everything your device" in inspected
     assert f"at most {bound} sure after everything your device" in risk.sentence
     assert for_life == pytest.approx(one_life)
-    told = json.loads(json.dumps(to_dict(audited, day, sdk)))["metrics"][0]
+    result = json.loads(json.dumps(to_dict(audited, day, sdk)))["metrics"][0]
     budget = MetricsFile({metric.name: metric}).lifetime_epsilon
-    lives = [risk.worst, entries[0].life, plan.epsilon, told["lifetime_epsilon"]]
+    lives = [risk.worst, entries[0].life, plan.epsilon, result["lifetime_epsilon"]]
     assert lives == [pytest.approx(budget)] * 4
     listed = {"name": metric.base_name, "params_id": "", "state": "", "accepted": 0, "served": None}
     row = metric_row(listed | {"definition": metric.to_dict()})

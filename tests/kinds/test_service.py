@@ -64,7 +64,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 
 def page(browser: httpx.Client, path: str) -> str:
-    """A page: never what a device or a declaration wrote as markup, no script of its own."""
+    """A page: never what a device or a declaration wrote as markup, no script that it contains."""
     answer = browser.get(path)
     assert answer.status_code == 200, answer.text[:400]
     assert EVIL not in answer.text

@@ -42,10 +42,10 @@ def test_the_command_writes_what_it_found(tmp_path, capsys) -> None:
     found, html = tmp_path / "audit.json", tmp_path / "audit.html"
     words = ["audit", "--metric", "crashed", "--trials", "4000", "--alpha", "1e-6"]
     assert main([*words, "--json", str(found), "-o", str(html), "--processes", "1"]) == 0
-    told = json.loads(found.read_text())
-    assert told["held"]
-    assert [metric["name"] for metric in told["metrics"]] == ["crashed"]
-    assert {check["part"] for check in told["checks"]} == set(PARTS) - {"freshness"}
+    reply = json.loads(found.read_text())
+    assert reply["held"]
+    assert [metric["name"] for metric in reply["metrics"]] == ["crashed"]
+    assert {check["part"] for check in reply["checks"]} == set(PARTS) - {"freshness"}
     text = html.read_text()
     assert "No claim was broken" in text
     assert "http" not in text.replace("over wire bytes", "")
@@ -71,12 +71,12 @@ def test_what_has_run_is_kept_on_ctrl_c(tmp_path, monkeypatch, capsys) -> None:
     assert main([*words, "--json", str(found), "-o", str(html)]) == 130
     (line,) = lines
     assert re.match(r"crashed: disjoint values, 1 report: 2,000 devices, \d\d\.\d% of g", line)
-    told = json.loads(found.read_text())
-    assert told["stopped"]
-    assert {check["part"] for check in told["checks"]} == {"encoder"}
-    assert sum(check["method"] == "attack" for check in told["checks"]) == 2
+    reply = json.loads(found.read_text())
+    assert reply["stopped"]
+    assert {check["part"] for check in reply["checks"]} == {"encoder"}
+    assert sum(check["method"] == "attack" for check in reply["checks"]) == 2
     note = "not run, or not with all devices: crashed: disjoint values, 30 reports; crashed: "
-    assert note in told["notes"][-1]
+    assert note in reply["notes"][-1]
     assert "stopped before its end" in html.read_text()
     assert "stopped by Ctrl-C" in capsys.readouterr().out
 
@@ -128,9 +128,9 @@ def test_an_exception_in_the_client_breaks_a_claim(tmp_path: Path) -> None:
     result = audit(
         load_metrics(DEFAULT_METRICS), options, names=("crashed",), command=plant(always, tmp_path)
     )
-    told = {check.part: check for check in result.broken if "without an error" in check.what}
-    assert set(told) == set(parts)
-    for check in told.values():
+    reply = {check.part: check for check in result.broken if "without an error" in check.what}
+    assert set(reply) == set(parts)
+    for check in reply.values():
         assert '"error": "OSError", "message": "no randomness (metric_encoder.py' in check.found
     assert "no randomness" in page(result, date(2026, 1, 1), identity(None))
 
@@ -143,8 +143,8 @@ def test_a_broken_claim_is_told_in_all_forms(tmp_path: Path) -> None:
     names = {check.what for check in result.broken}
     assert "the second round has its declared chances" in names
     assert "disjoint values, 1 report" in names
-    told = to_dict(result, date(2026, 1, 1), identity(None))
-    assert not told["held"]
+    reply = to_dict(result, date(2026, 1, 1), identity(None))
+    assert not reply["held"]
     text = page(result, date(2026, 1, 1), identity(None))
     assert "claims are broken" in text
 
@@ -157,12 +157,12 @@ def test_a_metric_without_attacks_is_told(tmp_path, capsys) -> None:
     options = AuditOptions(trials=500, processes=1, parts=("freshness",), alpha=ALPHA)
     result = audit(file, options)
     assert [metric.name for metric in result.metrics] == ["homepage"]
-    told = (
+    reply = (
         "place: not audited: there are no attacks on trips",
         "homepage: values past the cap were not tried: a list, a cap or max_reports keeps them "
         "away",
     )
-    assert set(told) <= set(result.notes)
+    assert set(reply) <= set(result.notes)
     text = page(result, date(2026, 1, 1), identity(None))
     assert "Not tested" in text
     (metric,) = result.metrics

@@ -203,7 +203,7 @@ ONES = "no report has too few or too many ones"
 
 
 def sums(bare: int = 0, permanent: int = 0) -> coins.NoiseSums:
-    """Of 20,000 reports, the first of which left without noise, or with that of one round."""
+    """20,000 reports, the first of which left without noise, or with that of one round."""
     rng, params = np.random.default_rng(1), METRIC.params
     held = np.zeros((NUMBER, params.num_bits), dtype=np.uint8)
     held[:, [3, 70]] = 1
@@ -274,7 +274,7 @@ def test_two_metrics_noise_keeps_its_bound(encoding: str) -> None:
 
 
 def test_no_two_metrics_term_exceeds_its_bound() -> None:
-    """Of symbols, all that two reports can show and hold; of bits, all four of one."""
+    """All that two reports of symbols can show and hold; for bits, all four of one."""
     every = np.eye(SYMBOLS.num_bits, dtype=np.uint8)
     shown, held = (np.repeat(every, 4, axis=0), np.tile(every, (4, 1)))
     off = coins.residuals(SYMBOLS, shown, held, permanent=False)[0]

@@ -101,7 +101,7 @@ def test_devices_answer_in_the_weeks_that_the_attack_expects() -> None:
 
 
 def test_dates_of_arrival_raise_the_bound_of_fresh_answers() -> None:
-    """Of docs/location.md: one answer at epsilon 2, and the weeks in which it may arrive."""
+    """The example of docs/location.md: an answer at epsilon 2, by the weeks until it may arrive."""
     for accept_days, bound in ((7, 0.0147), (14, 0.022), (42, 0.0514), (90, 0.1028)):
         metric = places(WINDOW + f"epsilon = 2.0\naccept_days = {accept_days}\n")
         steady, late = (linkage.bound_of_fresh(metric, world, 52, 1_000) for world in WORLDS)
@@ -132,7 +132,7 @@ def riders_found(periods: int, crowd: int) -> list[float]:
 
 @pytest.mark.skipif(not RIDERS.exists(), reason="the trips are not at ../shared/data")
 def test_drawn_lives_predict_how_many_real_riders_are_found_by_their_days() -> None:
-    """A string a trip: of 62 riders nine in ten or more have days of their own in 45 days."""
+    """A string a trip: of 62 riders nine in ten or more have unique days in 45 days."""
     station = declaration(
         "station", "string", expires="2099-12-31", num_bits=64, num_hashes=2, num_cohorts=4,
         prob_f=0.5, prob_p=0.25, prob_q=0.75, max_memoized_values=4, fallback="other",
@@ -221,13 +221,13 @@ def answer(life: Life, period: int, hold: int) -> int:
 
 
 def states(life: Life) -> list[str]:
-    """Of each period: no data until then, a change of the last known cell, or neither."""
-    last, told = NONE, []
+    """The answer of each period: no data so far, a change of the last known cell, or neither."""
+    last, result = NONE, []
     for value in life:
         changed = value not in (NONE, last)
         last = value if changed else last
-        told.append("change" if changed else "unknown" if last == NONE else "between")
-    return told
+        result.append("change" if changed else "unknown" if last == NONE else "between")
+    return result
 
 
 # Memoized answers. A permanent answer is a list of bits; of a symbol, one bit is set.
@@ -264,7 +264,7 @@ def shown_chance(params: RapporParams, shown: Sequence[int], permanent: Sequence
 def group_chance(
     params: RapporParams, shown: Sequence[np.ndarray], positions: Sequence[int] | None
 ) -> float:
-    """Of reports of one value: the sum over its permanent answers."""
+    """For reports of one value, the sum over its permanent answers."""
     return sum(
         chance * math.prod(shown_chance(params, one, permanent) for one in shown)
         for permanent, chance in permanent_answers(params, positions)

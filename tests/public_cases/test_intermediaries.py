@@ -1,4 +1,4 @@
-"""Answers that come before, beside and instead of the collector's (RFC 9110)."""
+"""Answers that come before, with and instead of the collector's (RFC 9110)."""
 
 import gzip
 import json

@@ -73,7 +73,7 @@ def test_a_gauge_is_read_a_last_time_and_no_more(app: ObservedApp) -> None:
 
 
 def test_a_callback_that_fails_harms_no_other(app, provider, caplog) -> None:
-    """It is asked again, warned of once, and the app goes on."""
+    """It is asked again, warned of once, and the app continues."""
     asked = []
     meter = provider.get_meter("app")
     meter.create_observable_gauge("startup", [lambda _: asked.append(1) or 1 / 0, observed])  # type: ignore[func-returns-value]

@@ -44,16 +44,16 @@ def test_measures_take_intervals_and_missing_values(age: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("numbers", "told"),
+    ("numbers", "result"),
     [("agee", "'agee' is not one of the columns region, age"),
      ("region", "column 'region': 'N' is not a number or interval")],
 )  # fmt: skip
-def test_measures_name_what_is_no_number(numbers, told, tmp_path, capsys) -> None:
+def test_measures_name_what_is_no_number(numbers, result, tmp_path, capsys) -> None:
     rows = "region,age\n" + "".join(f"N,{20 + number}\n" for number in range(30))
     files = written(tmp_path, people=rows)
     words = ["release", "measure", str(files["people"]), str(files["people"])]
     assert main([*words, "--columns", "region,age", "--numbers", numbers]) == 1
-    assert told in capsys.readouterr().err
+    assert result in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("missing", ["", "NA", "?", "null"])
@@ -71,7 +71,7 @@ def test_missing_values_are_no_diversity(missing, tmp_path, capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tree", "told"),
+    ("tree", "result"),
     [
         ("N,land\nN,land\nS,land\n", "line 2, column 1: 'N' is in line 1 already"),
         ("N,land\nS\n", "line 2 has 1 cells, and the first line 2"),
@@ -80,13 +80,13 @@ def test_missing_values_are_no_diversity(missing, tmp_path, capsys) -> None:
         ("N,a;land\nS,a;land\n", "line 1 has to be a leaf, its ancestors and the root"),
     ],
 )
-def test_trees_are_refused_by_line(tree, told, tmp_path, capsys) -> None:
+def test_trees_are_refused_by_line(tree, result, tmp_path, capsys) -> None:
     files = written(tmp_path, people="region\n" + "N\nS\n" * 4, region=tree)
     words = anonymize(files, tmp_path / "out.csv")
     assert main(words) == 1
     error = capsys.readouterr().err
     assert "region.csv: " in error
-    assert told in error
+    assert result in error
 
 
 def test_semicolons_are_found_in_tables_and_trees(tmp_path: Path) -> None:

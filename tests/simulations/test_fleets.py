@@ -168,8 +168,8 @@ def test_the_command_draws_a_hundred_million_devices(tmp_path: Path) -> None:
              "--seed", "4", "--json", "-o", str(tmp_path / "weeks")]  # fmt: skip
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    rows = told["rows"]
+    result = json.loads(done.stdout)
+    rows = result["rows"]
     assert [row["periods"] for row in rows] == [1, 2, 3]
     assert [row["reports"] for row in rows] == [100_000_000, 200_000_000, 300_000_000]
     assert [row["found"] for row in rows] == [20, 20, 20]

@@ -127,10 +127,10 @@ def test_when_a_device_answers_tells_it_apart() -> None:
     found = [attack(params, 1, 600, np.random.default_rng(1), n) for n in (1, 30, 10_000)]
     assert found[0].change_auc == found[1].change_auc
     assert found[0].relinked < 0.02
-    assert 0.1 < found[1].relinked < 0.3  # 20 in each group, told apart by values as well
+    assert 0.1 < found[1].relinked < 0.3  # 20 in each group, also distinguished by values
     assert found[2].relinked > 0.9
-    (told,) = attacks_on(metric, (1,), 600, np.random.default_rng(1))
-    assert told == found[1]
+    (result,) = attacks_on(metric, (1,), 600, np.random.default_rng(1))
+    assert result == found[1]
 
 
 def test_symbols_shown_as_they_are_can_be_attacked() -> None:

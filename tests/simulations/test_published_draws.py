@@ -88,7 +88,7 @@ def test_repeated_reports_are_those_of_devices(lived: np.ndarray) -> None:
 
 @pytest.mark.statistical
 def test_redrawn_permanent_bits_are_rejected(lived: np.ndarray) -> None:
-    """As if each report were of a device of its own: the mean is the same, the law is not."""
+    """If each report were of a different device: the mean is the same, the law is not."""
     rng = np.random.default_rng(1)
     apart = Holders.of(5, np.arange(5), np.array([0, 0, 0, 0, 1]), np.ones(5, int))
     sums = drawn(apart, DEVICES, rng)

@@ -49,7 +49,7 @@ def _window(rng, cohort, permanent):
 
 
 def _naive_p(before, after):
-    """A test that takes each report for a device of its own: what must not be done."""
+    """A test that takes each report as a different device: what must not be done."""
     change = compare_windows(before, after, VALUES, 1.0)
     chance = PARAMS.p_star * (1 - PARAMS.p_star) / (PARAMS.q_star - PARAMS.p_star) ** 2
     positions = 2 * 32 * (1 - 2 / 32)
@@ -182,8 +182,8 @@ def test_redrawn_counts_name_a_string_in_5_percent() -> None:
             held = rng.multinomial(reports, buckets[last.cohorts])
             counts = rng.binomial(held, noise.q_star)
             counts += rng.binomial(reports[:, None] - held, noise.p_star)
-            told = debias(counts.astype(np.float64), last.reports, noise)
-            groups[-1] = GroupShares(last.cohorts, last.reports, told, last.num_bits)
+            result = debias(counts.astype(np.float64), last.reports, noise)
+            groups[-1] = GroupShares(last.cohorts, last.reports, result, last.num_bits)
             p_values = count(metric.details, groups, ended, noise, 1.0).p_values
             named = decide_by_level(p_values, levels, metric.details.num_levels, 0.05).detected
             wrong += bool((named & false).any())

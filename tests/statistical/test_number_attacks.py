@@ -42,11 +42,11 @@ def scores(crossed: np.ndarray, life: float, rng: np.random.Generator) -> Floats
     before = rng.integers(0, 2, size)
     after = np.where(crossed, 1 - before, before)
     rows = np.arange(size)
-    told = [
+    result = [
         rng.binomial(REPORTS, np.where(answers[rows, side] == 1, p2, 1 - p2))
         for side in (before, after)
     ]
-    found: Floats = np.abs(told[0] - told[1]).astype(np.float64)
+    found: Floats = np.abs(result[0] - result[1]).astype(np.float64)
     return found
 
 
@@ -76,7 +76,7 @@ def test_a_bit_for_each_bin_shows_every_change() -> None:
     p1, q1 = rounds.p1 / PROBABILITY_SCALE, rounds.q1 / PROBABILITY_SCALE
     p2, q2 = rounds.p2 / PROBABILITY_SCALE, rounds.q2 / PROBABILITY_SCALE
 
-    def told(permanent: np.ndarray) -> Floats:  # type: ignore[type-arg]
+    def result(permanent: np.ndarray) -> Floats:  # type: ignore[type-arg]
         counts: Floats = rng.binomial(REPORTS, np.where(permanent, p2, q2)).astype(np.float64)
         return counts
 
@@ -86,6 +86,6 @@ def test_a_bit_for_each_bin_shows_every_change() -> None:
 
     size = 2_000
     first, second = permanent(size), permanent(size)
-    changed = np.abs(told(first) - told(second)).sum(axis=1)
-    others = np.abs(told(first) - told(first)).sum(axis=1)
+    changed = np.abs(result(first) - result(second)).sum(axis=1)
+    others = np.abs(result(first) - result(first)).sum(axis=1)
     assert area(changed, others) > 0.95

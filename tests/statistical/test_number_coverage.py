@@ -3,7 +3,7 @@
 Seeds are fixed. Where intervals of independent trials are counted, the tolerance is 4.9 standard
 deviations of a binomial share of 0.95: a false alarm in a million, were the seed another one. Each
 test also fails for the neighbor, intervals that are 10 % too short or take every report for a
-device of its own.
+separate device.
 """
 
 import math
@@ -29,7 +29,7 @@ SIGMAS = 4.9
 
 
 def tolerance(trials: float, correlation: float = 1.0) -> float:
-    """Of a share of covering intervals; correlation: how much larger its variance may be."""
+    """Bounds for a share of covering intervals; correlation: factor of the variance."""
     return SIGMAS * math.sqrt(LEVEL * (1 - LEVEL) * correlation / trials)
 
 

@@ -3,7 +3,7 @@
 Devices answer r times about a bit (or symbol) that they hold, and one that they do not.
 Means and variances of their sums are compared with the formulas that intervals are made of, at
 Z_LIMIT standard errors: a right mechanism fails one comparison with probability 5.7e-7 (normal,
-two-sided), one of the four of a test with less than 3e-6. A variance 10 % off must fail by itself;
+two-sided), one of the four of a test with less than 3e-6. A variance 10 % off must fail alone;
 so must any of the four probabilities 10 % off, and one report more or less, by at least one of
 the four comparisons.
 """
@@ -56,7 +56,7 @@ class Stated(NamedTuple):
 
 
 def stated(mechanism: TwoRoundMechanism, reports: int) -> tuple[Stated, Stated]:
-    """Of a held bit, and of another: r q* or r p*, and r within + r^2 between."""
+    """For a held bit, and for another: r q* or r p*, and r within + r^2 between."""
     noise = BitNoise.of(mechanism)
     means = reports * noise.q_star, reports * noise.p_star
     variances = (reports * noise.within(b) + reports**2 * noise.between(b) for b in (1, 0))
@@ -88,7 +88,7 @@ def drawn(name: str, reports: int) -> Sums:
 
 
 def z_scores(seen: NDArray[np.float64], said: Stated) -> tuple[float, float]:
-    """Of the mean, by the stated variance; of the variance, by the fourth moment that was seen."""
+    """Z scores of the mean, by the stated variance, and of the variance, by the fourth moment."""
     mean = (seen.mean() - said.mean) / math.sqrt(said.variance / len(seen))
     squares = (seen - seen.mean()) ** 2
     return abs(float(mean)), abs(

@@ -20,7 +20,7 @@ def s3_server() -> Iterator[str]:
 
 @pytest.fixture
 def s3_archive(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of an empty archive in a bucket of its own."""
+    """The URL of an empty archive in a separate bucket."""
     import s3fs
 
     for name, value in {

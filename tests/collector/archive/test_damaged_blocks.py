@@ -130,7 +130,7 @@ def test_an_unreadable_block_stops_itself_alone(bench, tmp_path, capsys, table, 
 
 @pytest.mark.parametrize("statement", DAMAGE[:6:2])  # a text, a broken number, a far day
 def test_a_damaged_series_alone_is_not_served(bench: Bench, tmp_path: Path, statement: str) -> None:
-    """Its open days close and wait; those of others are served; lists go on."""
+    """Its open days close and wait; those of others are served; lists continue."""
     today = bench.clock.now.date()
     change(tmp_path, statement)
     for metric in (KEPT, OTHER):
@@ -179,7 +179,7 @@ def test_a_row_of_no_series_is_told(bench, tmp_path, capsys) -> None:
 
 
 def test_counters_that_are_none_stop_their_own_series(bench: Bench, tmp_path: Path) -> None:
-    """Of an open block: the day that closes is not folded into it, and those of others are."""
+    """In an open block, the day that closes is not folded into it, and those of others are."""
     today = bench.clock.now.date()
     with sqlite3.connect(tmp_path / "c.sqlite") as connection:
         connection.execute("UPDATE blocks SET sealed = 0 WHERE num_reports = 80")

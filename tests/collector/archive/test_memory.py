@@ -61,7 +61,7 @@ def pieces(params: RapporParams, count: int) -> Iterator[tuple[int, Bytes]]:
 def test_memory_does_not_grow_with_the_archive(
     num_bits: int, num_cohorts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 12 and of 48 row groups; narrow and wide reports, few and many cohorts."""
+    """12 and 48 row groups; narrow and wide reports, few and many cohorts."""
     monkeypatch.setattr(parquet, "MAX_BYTES", GROUP)
     metric = make_metric("wide", num_bits=num_bits, num_cohorts=num_cohorts)
     params = metric.params
@@ -103,7 +103,7 @@ def google_lines(count: int) -> list[tuple[int, str]]:
 
 
 def google_sums(lines: list[tuple[int, str]]) -> list[list[int]]:
-    """As sum_bits.py of google/rappor: a row a cohort, the total and the bits, lowest first."""
+    """google/rappor's sum_bits.py: a row per cohort, the total and the bits, lowest first."""
     sums = [[0] * 13 for _ in range(4)]
     for cohort, irr in lines:
         sums[cohort][0] += 1

@@ -158,7 +158,7 @@ def test_a_block_out_of_time_is_not_moved(tmp_path: Path) -> None:
 
 
 def test_a_misplaced_part_is_found(tmp_path: Path) -> None:
-    """Yesterday's file cannot stand for today's."""
+    """Yesterday's file cannot replace today's."""
     move(tmp_path, make_block(), make_block(day=NEXT))
     one, two = read_entries(open_store(str(tmp_path)))
     (tmp_path / two.file).write_bytes((tmp_path / one.file).read_bytes())
@@ -201,7 +201,7 @@ def test_an_edited_entry_is_refused(tmp_path: Path, change: Any) -> None:
 
 
 def test_only_deletions_at_an_end_go_unnoticed(tmp_path: Path) -> None:
-    """As a lifecycle rule makes them."""
+    """Deletions by a lifecycle rule."""
     blocks = [make_block(day=DAY + timedelta(days=number)) for number in range(4)]
     move(tmp_path, *blocks)
     store = open_store(str(tmp_path))

@@ -97,7 +97,7 @@ def random_tables(
     slots = sorted({part[1] for part in world.parts})
     last = max(part[2] for part in world.parts)
     splits: list[list[dict[str, str]]] = [[{}], [{"district": one} for one in districts]]
-    if len(regions) > 1:  # one value alone is no split, and tells nobody that it is all
+    if len(regions) > 1:  # one value alone is not a split, and does not reveal that it is all
         splits.append([{"region": one} for one in regions])
     if len(slots) > 1:
         splits.append([{"slot": one} for one in slots])
@@ -239,8 +239,8 @@ class Reader:
                     if (rows <= left).all() and rows.any():
                         left, names = left & ~rows, [*names, one.name]
                 if left.any() and not any((left == rows).all() for _, rows in tables):
-                    for told in ask(left, rules):
-                        yield f"{whole.name} less {' and '.join(names)}: {told}"
+                    for result in ask(left, rules):
+                        yield f"{whole.name} less {' and '.join(names)}: {result}"
 
     def _few(self, rows: np.ndarray, rules: ReleasePolicy) -> Iterator[str]:
         """The reports of some parts, if they are few and there are some."""

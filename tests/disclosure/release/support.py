@@ -48,5 +48,5 @@ def region(name: str, reports: int, shares: dict[str, float] = FOUR, **changes: 
 
 
 def as_published(made: Release) -> Release:
-    """As it is read back: with the digest of a manifest."""
+    """The release as read back, with the digest of a manifest."""
     return replace(made, digest="ab" * 32)

@@ -90,7 +90,7 @@ def test_strata_and_days_outside_the_policy_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "result"),
     [
         (["north", "North"], "differ by case, blanks"),
         (["north ", "south"], "has blanks at an end"),
@@ -100,14 +100,14 @@ def test_strata_and_days_outside_the_policy_are_refused() -> None:
         (["\uff11", "1"], "differ by case, blanks"),
     ],
 )
-def test_strata_that_only_spelling_tells_apart_are_refused(values: list[str], told: str) -> None:
+def test_strata_that_only_spelling_tells_apart_are_refused(values: list[str], result: str) -> None:
     """Their windows would be two series, which nobody compares; earlier releases count."""
     tables = [table(FOUR, strata=(("region", value),)) for value in values]
-    with pytest.raises(PolicyError, match=told):
+    with pytest.raises(PolicyError, match=result):
         build_release(tables, policy(), ISSUED)
-    if told == "differ by case, blanks":
+    if result == "differ by case, blanks":
         first = as_published(build_release(tables[:1], policy(), ISSUED))
-        with pytest.raises(PolicyError, match=told):
+        with pytest.raises(PolicyError, match=result):
             build_release(tables[1:], policy(), ISSUED, earlier=[first])
 
 
@@ -117,7 +117,7 @@ def test_a_rare_string_is_not_even_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "result"),
     [
         (
             {"estimate": np.array([5.5, 0.1])},
@@ -132,10 +132,10 @@ def test_a_rare_string_is_not_even_named() -> None:
         ({"low": np.array([0.6, 0.0])}, r"the interval 0\.6 to 0\.31 is upside down"),
     ],
 )
-def test_numbers_of_no_decoding_are_refused(changes: dict[str, Any], told: str) -> None:
+def test_numbers_of_no_decoding_are_refused(changes: dict[str, Any], result: str) -> None:
     cut = {"low": np.array([0.29, 0.0]), "high": np.array([0.31, 0.2])}
     good = table({"a": 0.3, "b": -0.01}, **cut)
-    with pytest.raises(TableError, match=told):
+    with pytest.raises(TableError, match=result):
         replace(good, **changes)
 
 
@@ -203,7 +203,7 @@ def test_large_suppressed_cells_hide_each_other() -> None:
 
 @pytest.mark.parametrize(("rounding", "withheld"), [(1, 2), (100, 2), (1000, 1)])
 def test_rounded_reports_hide_a_withheld_region(rounding: int, withheld: int) -> None:
-    """11 regions of 1,500 and one of 500, beside all of them; in thousands it may be anything."""
+    """11 regions of 1,500 and one of 500, and all of them; in thousands it may be anything."""
     parts = [region(f"r{number:02}", 1500) for number in range(11)] + [region("r11", 500)]
     rules = policy(reports_rounding=rounding)
     made = build_release([table(FOUR, num_reports=17_000), *parts], rules, ISSUED)
@@ -287,7 +287,7 @@ def test_later_wholes_do_not_undo_earlier_parts() -> None:
 
 
 def test_what_earlier_releases_give_away_is_said() -> None:
-    """All but `c` of the map was shown; that the map is whole tells `c`, whatever is hidden now."""
+    """All of the map but `c` was shown; a complete map reveals `c`, whatever is hidden now."""
     first = as_published(build_release([table({"a": 0.6, "c": 0.001})], policy(), ISSUED))
     again = table({"a": 0.6, "c": 0.001}, complete=True)
     made = build_release([again], policy(), ISSUED, earlier=[first])
@@ -364,9 +364,9 @@ def test_a_whole_less_parts_by_several_strata_is_judged() -> None:
     assert [one.reports is None for one in made.tables].count(True) > 2  # two have few reports
     assert audit_releases([made]).findings == ()
     free = replace(rules, min_reports=1, min_low=1e-9)
-    told = build_release(tables[:3], free, ISSUED).tables
+    result = build_release(tables[:3], free, ISSUED).tables
     few = build_release(tables[3:], rules, ISSUED).tables
-    (found,) = audit_releases([Release(rules, ISSUED, (*told, *few))]).findings[:1]
+    (found,) = audit_releases([Release(rules, ISSUED, (*result, *few))]).findings[:1]
     assert not found.published
     assert (found.low, found.high) == (10, 10)
 

@@ -101,7 +101,7 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "result"),
     [
         ({"estimate": [{}]}, "estimate = [{}]: a list of numbers and nulls is needed"),
         ({"estimate": 5}, "estimate = 5: a list of numbers"),
@@ -112,13 +112,13 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
         ({"held": {"a": "b"}}, "held.a = 'b': Input should be a valid integer"),
     ],
 )
-def test_hostile_tables_are_refused_by_name(changes: dict[str, object], told: str) -> None:
+def test_hostile_tables_are_refused_by_name(changes: dict[str, object], result: str) -> None:
     made = build_release([table({"a": 0.5})], policy(), ISSUED)
     plain = release_to_plain(made)
     (one,) = plain["tables"]
     with pytest.raises(ReleaseError) as refused:
         release_from_json(json.dumps(plain | {"tables": [one | changes]}).encode())
-    assert told in str(refused.value)
+    assert result in str(refused.value)
 
 
 def test_the_same_release_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ def test_an_edited_manifest_needs_the_key(folder: Path, keys: Keys) -> None:
     path = folder / "release.csv"
     path.write_text(path.read_text().replace("0.05", "0.06"))
     made = json.loads((folder / "manifest.json").read_text())
-    told = {"bytes": path.stat().st_size, "sha256": sha256(path.read_bytes()).hexdigest()}
-    made["files"]["release.csv"] = told
+    result = {"bytes": path.stat().st_size, "sha256": sha256(path.read_bytes()).hexdigest()}
+    made["files"]["release.csv"] = result
     (folder / "manifest.json").write_text(json.dumps(made))
     verify_release(folder, [])
     with pytest.raises(VerificationError, match="not by this key"):

@@ -1,4 +1,4 @@
-"""Flows in releases: what is told is shown, and what is not cannot be inferred from its zones."""
+"""Flows in releases: detected ones are shown, and others cannot be inferred from its zones."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ ZONES = {"A": "ab", "B": "cd"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a city of 16 cells in four zones."""
+    """The tables of a city of 16 cells in four zones."""
     out = tmp_path_factory.mktemp("flows")
     metric = city_metric(4.0, 50_000, rows=2, columns=2)
     matrix = city_matrix(metric.details, np.random.default_rng(1))
@@ -53,10 +53,10 @@ def between(name: str, shares: dict[str, float], **changes: Any) -> release.Cell
     return table(shares, 0.001, **fields | changes)
 
 
-def small_city(told: float) -> list[release.CellTable]:
-    """All but `told` of the flows from zone A to zone B are from a to d, and are told."""
+def small_city(reply: float) -> list[release.CellTable]:
+    """All but `told` of the flows from zone A to zone B are from a to d, and are detected."""
     cells = {f"{a}>{b}": 0.0 for a in "abcd" for b in "abcd"}
-    cells |= {"a>a": 0.3, "b>b": 0.2, "c>c": 0.2, "d>d": 0.2, "a>d": told, "b>c": 0.1 - told}
+    cells |= {"a>a": 0.3, "b>b": 0.2, "c>c": 0.2, "d>d": 0.2, "a>d": reply, "b>c": 0.1 - reply}
     zones = {"A>A": 0.5, "A>B": 0.1, "B>A": 0.0, "B>B": 0.4}
     return [between("zones", zones), between("cells", cells)]
 
@@ -67,9 +67,9 @@ def test_what_is_told_is_shown_and_nothing_else(folder: Path, tmp_path: Path) ->
     with (folder / "flows.csv").open(encoding="utf-8", newline="") as file:
         flows = [row | {"detected": row["detected"] == "true"} for row in csv.DictReader(file)]
     for one, rows in zip(made.tables, (found["zones"], flows), strict=True):
-        told = {f"{row['origin']}>{row['destination']}": row["detected"] for row in rows}
-        assert tuple(told) == one.cells
-        assert all(told[cell] for cell, seen in zip(one.cells, one.is_shown, strict=True) if seen)
+        reply = {f"{row['origin']}>{row['destination']}": row["detected"] for row in rows}
+        assert tuple(reply) == one.cells
+        assert all(reply[cell] for cell, seen in zip(one.cells, one.is_shown, strict=True) if seen)
         assert 0 < one.is_shown.sum() < len(one.cells)
         assert np.nanmin(one.low) >= RULES.min_low
     assert not release.audit_releases([made]).findings
@@ -82,10 +82,10 @@ def test_what_is_told_is_shown_and_nothing_else(folder: Path, tmp_path: Path) ->
     )
 
 
-@pytest.mark.parametrize(("told", "is_shown"), [(0.08, True), (0.0985, False)])
-def test_a_flow_is_not_what_its_zones_leave(told: float, is_shown: bool) -> None:
-    """Of .1 between two zones one flow has .0985: the other three would be known to be nearly 0."""
-    made = release.build_release(small_city(told), RULES, ISSUED)
+@pytest.mark.parametrize(("reply", "is_shown"), [(0.08, True), (0.0985, False)])
+def test_a_flow_is_not_what_its_zones_leave(reply: float, is_shown: bool) -> None:
+    """If one flow has .0985 of .1 between two zones, the other three are known to be nearly 0."""
+    made = release.build_release(small_city(reply), RULES, ISSUED)
     zones, cells = shown(made), shown(made, 1)
     assert zones["B>A"] == cells["b>d"] == "u"
     both = isinstance(zones["A>B"], float) and isinstance(cells["a>d"], float)

@@ -61,7 +61,7 @@ def test_intervals_hold_those_of_all_integer_worlds(seed: int) -> None:
     sizes = rng.integers(1, 7, 3)
     persons = np.array([rng.integers(0, size + 1) for size in sizes])
     shown = rng.random(3) < 0.6
-    told = rng.random(4) < 0.6
+    result = rng.random(4) < 0.6
     rounding = int(rng.choice([1, 2]))
     rules = replace(SMALL, reports_rounding=rounding)
 
@@ -71,9 +71,9 @@ def test_intervals_hold_those_of_all_integer_worlds(seed: int) -> None:
     def down(size: int) -> int:
         return int(size) // rounding * rounding
 
-    tables = [released({}, down(sizes.sum()), share(persons.sum(), sizes.sum(), told[3]))]
+    tables = [released({}, down(sizes.sum()), share(persons.sum(), sizes.sum(), result[3]))]
     for k, name in enumerate(regions):
-        numbers = share(persons[k], sizes[k], told[k])
+        numbers = share(persons[k], sizes[k], result[k])
         strata = {"region": name}
         tables.append(released(strata, down(sizes[k]) if shown[k] else None,
                                numbers if shown[k] else {}))  # fmt: skip
@@ -84,9 +84,9 @@ def test_intervals_hold_those_of_all_integer_worlds(seed: int) -> None:
         if down(sum(n)) == tables[0].reports
         and all(down(n[k]) == tables[k + 1].reports for k in range(3) if shown[k])
         for x in product(*(range(one + 1) for one in n))
-        if (not told[3] or abs(sum(x) / max(sum(n), 1) - tables[0].estimate[0]) <= 0.005 + 1e-9)
+        if (not result[3] or abs(sum(x) / max(sum(n), 1) - tables[0].estimate[0]) <= 0.005 + 1e-9)
         and all(abs(x[k] / max(n[k], 1) - tables[k + 1].estimate[0]) <= 0.005 + 1e-9
-                for k in range(3) if shown[k] and told[k])
+                for k in range(3) if shown[k] and result[k])
     ]  # fmt: skip
     assert worlds
     for target, (low, high) in found:
@@ -119,7 +119,7 @@ def test_one_withheld_region_is_what_enumeration_says() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_closed_form_is_the_optimum(seed: int) -> None:
-    """A table by itself: its cells are parts of a sum; the program gives the same intervals."""
+    """A table alone: its cells are parts of a sum; the program gives the same intervals."""
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.full(6, 0.5))
     cells = {f"v{number}": round(share, 2) for number, share in enumerate(shares.tolist())}
@@ -265,7 +265,7 @@ def narrow(seed: int) -> list[str]:
     [0, 143, 535, *(pytest.param(one, marks=pytest.mark.long) for one in (13, 56, 59, 1492))],
 )
 def test_nothing_is_narrower_than_promised(seed: int) -> None:
-    """All but the first told more once."""
+    """All but the first reported more once."""
     assert narrow(seed) == []
 
 
@@ -273,5 +273,5 @@ def test_nothing_is_narrower_than_promised(seed: int) -> None:
 @pytest.mark.parametrize("start", range(0, 2000, 100))
 def test_nothing_is_narrower_than_promised_in_2000_releases(start: int) -> None:
     """docs/evaluation/releases.md explains the three exceptions: readers who know less than all."""
-    found = {seed: told for seed in range(start, start + 100) if (told := narrow(seed))}
+    found = {seed: result for seed in range(start, start + 100) if (result := narrow(seed))}
     assert set(found) == {209, 1476, 1796} & set(range(start, start + 100)), found

@@ -167,7 +167,7 @@ def labels(pools: list[Pool]) -> list[str]:
 def rolled(
     values: list[str], estimate: Floats, tree: Hierarchy, ratio: float, correlation: float = 0.0
 ) -> list[Pool]:
-    """Pools of estimates with errors of 1 that reach a ratio; so do values by themselves."""
+    """Pools of estimates with errors of 1 that reach a ratio; so do values alone."""
     nodes = sum(len({path[i] for path in tree.paths}) for i in range(1, tree.height + 1))
     return roll_up(values, estimate, np.ones(len(values)), tree, estimate >= ratio,
                    alpha=nodes * float(ndtr(-ratio)), max_correlation=correlation)  # fmt: skip
@@ -242,8 +242,8 @@ def test_trees_of_hosts_strings_and_given_ones() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    for values, told in ((["00", "02"], "leaves of the tree"), (["00", "00"], "appears twice")):
-        with pytest.raises(TableError, match=told):
+    for values, result in ((["00", "02"], "leaves of the tree"), (["00", "00"], "appears twice")):
+        with pytest.raises(TableError, match=result):
             rolled(values, np.ones(2), cell_tree(["00", "01"], 1), 2.0)
     for lengths in ((), (0,), (2, 3), (1, 1)):
         with pytest.raises(PolicyError, match="must decrease"):
