@@ -37,12 +37,12 @@ def _context(plan: Plan) -> dict[str, Any]:
     forecast, metric = plan.forecast, plan.metric
     assert forecast is not None  # noqa: S101 (only lists have a page)
     risk = risk_of(metric)
-    epsilons = [("the one report of a life", risk.life)]
+    epsilons = [("The only report of a device lifetime", risk.life)]
     if forecast.pooled:
         epsilons = [
-            ("one report", risk.report),
-            (f"a year of reports of one value (one a {metric.period})", forecast.epsilon_year),
-            (f"a life, all {metric.max_memoized_values} values", risk.life),
+            ("One report", risk.report),
+            (f"A year of reports of one value (one per {metric.period})", forecast.epsilon_year),
+            (f"A device lifetime, all {metric.max_memoized_values} values", risk.life),
         ]
     return {
         "plan": plan,

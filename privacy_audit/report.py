@@ -29,14 +29,14 @@ NAME = "rappor-telemetry"
 DEFAULT_METRICS = Path(__file__).with_name("default_metrics.toml")
 
 
-ATTACKS = "Whoever sees the reports learns more about a person than was promised."
+ATTACKS = "Anyone who sees the reports learns more about a person than declared."
 BROKEN = {
-    "encoder": "One report can give the value away, or its noise falsifies all results.",
-    "device": "Reports of a device reveal more than was promised, or falsify all results.",
-    "answers": "A device's answers depend on more than was declared, or do not end when they must.",
-    "freshness": "Whoever tries all seeds computes a device's noise and removes it.",
+    "encoder": "One report can reveal the value, or its noise biases all results.",
+    "device": "Reports of a device reveal more than declared, or bias all results.",
+    "answers": "A device's answers depend on more than declared, or do not end when they must.",
+    "freshness": "Anyone who tries all seeds can compute a device's noise and remove it.",
     "derivations": "Responses of one device reveal each other, or change and average out.",
-    "app": "Whoever sees requests, or gets hold of the device's files, learns values or a device.",
+    "app": "Anyone who sees requests or the device's files can learn values or identify a device.",
 }  # by the part of the audit
 
 
@@ -171,7 +171,7 @@ def _named(folders: list[Path], command: str | None) -> tuple[str, str]:
         try:
             return f"client_sdk ({NAME})", version(NAME)
         except PackageNotFoundError:
-            return "client_sdk", "of a source tree"
+            return "client_sdk", "from a source tree"
     for declared in (folder / "package.json" for folder in folders):
         if declared.is_file():
             package = json.loads(declared.read_text(encoding="utf-8"))

@@ -371,16 +371,16 @@ def _warnings(
         if check.p_value < REJECTED:
             yield (
                 f"the answers to {check.question!r} do not fit the others (p = "
-                f"{check.p_value:.2g}): forged reports, an altered client, or flows far from "
-                "gravity that so few cohorts do not tell"
+                f"{check.p_value:.2g}): fabricated reports, an altered client, or flows far from "
+                "gravity that so few cohorts cannot show"
             )
     if not tables["detected"].any():
         yield (
             f"no flow is detected; one of {100 * tables['detectable_share']:.3g} % of people "
-            "would be 8 times in 10: read zones, bands and cells, or use more reports"
+            "would be 8 times in 10: use zones, bands and cells, or use more reports"
         )
     elif tables["flow_share"][tables["detected"]].sum() < MAX_OF_PEOPLE:
         yield (
-            "shares of flows that are not detected are mostly the gravity model's opinion: "
-            "do not tell what people do from them"
+            "shares of flows that are not detected mostly reflect the gravity model: "
+            "do not infer people's behavior from them"
         )

@@ -16,11 +16,11 @@ CORRECTIONS: tuple[str, ...] = get_args(Correction)
 WEIGHTED: tuple[str, ...] = ("bonferroni", "bh", "fdr")
 FALSE_SHARE: tuple[str, ...] = ("bh", "fdr", "fdr-eb")  # they bound the share of false detections
 PROMISES: dict[str, str] = {  # the guarantee about the detected values, at a level
-    "bonferroni": "the chance that any of them is wrong is at most {level} (Bonferroni)",
-    "bh": "on average at most {level} of them are wrong (Benjamini-Hochberg)",
-    "fdr": "on average at most {level} of them are wrong (Benjamini-Hochberg-Storey)",
-    "fdr-eb": "on average at most {level} of them are wrong, by the fitted prior (local fdr)",
-    "none": "each of them had a chance of {level} to be listed by mistake: nothing corrects for "
+    "bonferroni": "the probability of any false positive is at most {level} (Bonferroni)",
+    "bh": "on average at most {level} are false positives (Benjamini-Hochberg)",
+    "fdr": "on average at most {level} are false positives (Benjamini-Hochberg-Storey)",
+    "fdr-eb": "on average at most {level} are false positives, by the fitted prior (local fdr)",
+    "none": "each had a probability of {level} to be a false positive: nothing corrects for "
     "the number of candidates",
 }
 STOREY_LAMBDA, CAREFUL_LAMBDA = 0.9, 0.5

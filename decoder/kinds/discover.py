@@ -27,7 +27,7 @@ from rappor_core.text import counted, visible
 _SHARE, _TEXT = ColumnType.SHARE, ColumnType.TEXT
 STRINGS = TableSchema(
     "discovered",
-    "Strings found",
+    "Detected strings",
     (
         Column("id", _TEXT, "Represents the string in a review."),
         Column("string", _TEXT, "The string, escaped and truncated; unchanged in results.json.",
@@ -86,8 +86,8 @@ class Discoveries(KindDecoder):
             "keep": f"{stored.address}/keep" if stored.own else "",
         }
         lead = (
-            f"Strings found without a list, in {count(content['num_reports'])} randomized reports, "
-            f"{days(content['first_day'], content['last_day'])}"
+            f"Strings detected without a list in {count(content['num_reports'])} randomized "
+            f"reports, {days(content['first_day'], content['last_day'])}"
         )
         return PageParts("result_discover.html.j2", view, lead)
 

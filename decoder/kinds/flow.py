@@ -112,7 +112,7 @@ def _summary(content: dict[str, Any]) -> dict[str, Any]:
     number = counted(content["num_detected"], "flow")
     return {name: content[name] for name in names_kept} | {
         "lag": lag,
-        "headline": f"{moved} changed their cell" if lag else f"{number} detected",
+        "headline": f"{moved} moved to another cell" if lag else f"{number} detected",
         "top": [{name: row[name] for name in names} for row in detected[:MAX_LISTED]],
     }
 
@@ -123,7 +123,7 @@ def _printed(content: dict[str, Any]) -> tuple[Table, ...]:
     flows = FLOWS.table({name: [row[name] for row in detected] for name in _PRINTED},
         f"{content['metric']}: {content['num_reports']:,} reports; "
         f"{counted(len(detected), 'flow')} detected, {percent(content['detected_share'])} of "
-        f"people; one of {percent(content['detectable_share'])} is found 8 times in 10",
+        f"people; one of {percent(content['detectable_share'])} is detected 8 times in 10",
     )  # fmt: skip
     bands = [*content["bands"], {"band": APART, **content["moved"]}]
     names = ("band", "estimate", "low", "high")

@@ -93,7 +93,7 @@ TREND = TableSchema(
 )  # fmt: skip
 MAX_LISTED = 20  # the maximum number of changes in a summary
 MAX_MARKS = 200  # the maximum number of differences in a picture
-MORE, LESS, UNCHANGED = "More", "Less", "No change shown"
+MORE, LESS, UNCHANGED = "More", "Less", "No change detected"
 
 
 @dataclass(frozen=True)

@@ -172,8 +172,8 @@ def page_parts(kind: KindDecoder, stored: StoredResult, query: TableQuery) -> Pa
     epsilons = (manifest[name] for name in ("epsilon_one", "epsilon_infinity"))
     once, ever = (rise_text(math.inf if epsilon is None else epsilon) for epsilon in epsilons)
     promised = (  # not for google/rappor's files, which contain no caps
-        f"About a device's value, by one report {once}; by everything that it ever sends about one "
-        f"value {ever}."
+        f"About a device's value: after one report, {once}; after all reports about one value, "
+        f"{ever}."
     )
     return replace(parts, guarantee=promised)
 

@@ -62,7 +62,7 @@ DETECTED = TableSchema(
 )  # fmt: skip
 CANDIDATES = TableSchema(
     "candidates",
-    "Every candidate",
+    "All candidates",
     (
         Column("value", ColumnType.TEXT, "The candidate.", shown=True),
         Column("estimate", _SHARE, "Unbiased share of the reports.", "share", shown=True),
@@ -103,7 +103,7 @@ PRINTED = TableSchema(
         Column("found", ColumnType.TEXT, "possible: the interval reaches 0.", shown=True),
         Column("forged", _SHARE,
                "Fabricated reports of this share could explain the estimate.",
-               "forgers", shown=True),
+               "fabricated", shown=True),
         Column("note", ColumnType.TEXT, "Why the interval reaches 0."),
     ),
 )  # fmt: skip
@@ -114,7 +114,7 @@ class Values(KindDecoder):
     """The decoder for strings, categories and Boolean values."""
 
     title = "Frequencies"
-    purpose = "which values are how frequent in one window"
+    purpose = "how frequent each value is in one window"
     members = frozenset({"candidates", "weights"})
     operations = ("decode", "series", "compare")
     schemas = (DETECTED, CANDIDATES)

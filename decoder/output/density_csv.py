@@ -237,7 +237,7 @@ def window_text(density: Density) -> str:
     period = density.metric.period
     if period == "day" or not days:
         return " to ".join(days)
-    return f"{period} to {days[0]}" if len(days) == 1 else f"{period}s that end {' to '.join(days)}"
+    return f"{period} to {days[0]}" if len(days) == 1 else f"{period}s ending {' to '.join(days)}"
 
 
 def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[str]:
@@ -254,12 +254,12 @@ def visible_text(density: Density) -> str:
     mass = float(shares[shares >= density.detectable_share].sum())
     text = (
         f"A share of {percent(density.detectable_share)} is detected 8 times in 10, a smaller one "
-        f"less often; cells with at least that share have {percent(mass)} of the map."
+        f"less often; cells of at least this share have {percent(mass)} of the map."
     )
     if density.places.listed is not None:
         text += f" Cells that are not shown have {percent(density.unlisted)} of it."
     if mass < 0.5:
-        text += " To see more of it, use a coarser level, more reports, or a larger epsilon."
+        text += " To detect more, use a coarser level, more reports, or a larger epsilon."
     return text
 
 
@@ -298,6 +298,6 @@ def held_text(density: Density) -> str:
         return ""
     span = counted(density.location.hold, density.metric.period)
     return (
-        f"It shows where devices were last seen, within {span} of their answer, not who was "
-        f"there in these days; changes lag by up to {span}."
+        f"The map shows where devices were last seen, within {span} of their answer, not who "
+        f"was there in this window; changes lag by up to {span}."
     )

@@ -40,9 +40,9 @@ _DOUBTFUL = 1e-3  # one map in a thousand has a lower p-value by chance
 _SOURCES = {
     "field": "",
     "series": "pooled over the windows",
-    "whole": "that of all windows",
+    "whole": "the map of all windows",
     "alone": "decoded alone",
-    "projection": "made of the plain estimates alone",
+    "projection": "from the plain estimates only",
     "simplex": "method simplex",
 }
 _MIN_TOP = 1e-9  # minimum share of the darkest color, in case every cell is empty
@@ -239,7 +239,7 @@ def source_text(map_: Density) -> str:
     """Return how the map was made, and any disagreement with its reports; "" for a plain field."""
     text = _SOURCES[map_.source]
     if map_.check is not None and map_.check.p_value < _DOUBTFUL:
-        text += f"{', ' if text else ''}at odds with its own reports (p = {map_.check.p_value:.2g})"
+        text += f"{', ' if text else ''}in conflict with its reports (p = {map_.check.p_value:.2g})"
     return text
 
 

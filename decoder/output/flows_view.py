@@ -40,8 +40,8 @@ def flows_view(content: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         "slots": (flow.origin.name, flow.destination.name),
         "lag": flow.lag,
         "heat": _zone_heat(content["zones"], content["level"]),
-        "questions": dict(zip(QUESTIONS, (flow.origin.name, flow.destination.name, "the distance",
-                                          "the pair of zones", "the pair of cells"), strict=True)),
+        "questions": dict(zip(QUESTIONS, (flow.origin.name, flow.destination.name, "distance",
+                                          "pair of zones", "pair of cells"), strict=True)),
         "bands": forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"], None)
                          for row in content["bands"]]),
         "table": page_of(named, "way", query),
@@ -200,7 +200,7 @@ def _title(row: Row, level: float) -> str:
     range_text = f"{percent(row['low'])} to {percent(row['high'])} ({100 * level:g} %)"
     if row["detected"]:
         return f"{way}{far}: {percent(row['estimate'])} of people, {range_text}"
-    return f"{way}{far}: not detected, {range_text}; guess {percent(row['flow_share'])}"
+    return f"{way}{far}: not detected, {range_text}; best fit {percent(row['flow_share'])}"
 
 
 def _side_text(row: Row, side: str) -> str:

@@ -70,7 +70,7 @@ def left_out(cohorts: Sequence[int], summary: Summary) -> str:
     return (
         f"{len(cohorts)} of {summary.num_cohorts} cohorts {'was' if single else 'were'} left out "
         f"(cohort {named}): no values give such counts, or they are far from what the other "
-        "cohorts say. They were damaged, made up, or sent by a few devices many times over. "
+        "cohorts say. They were damaged, fabricated, or sent by a few devices many times over. "
         f"What is shown comes from the other cohorts' {summary.num_reports:,} reports, as with "
         f"--set without_cohorts={','.join(map(str, cohorts))}. Decode each day "
         "separately (--each day) to see when they came, and revoke the key that sent them."
@@ -112,7 +112,7 @@ def _of_the_counts(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     odd = odd_cohorts(diagnostics.cohort_z)
     if len(odd):
         named = ",".join(str(cohort) for cohort in odd[:10])
-        why = "their counts may be damaged or made up"
+        why = "their counts may be damaged or fabricated"
         if summary.repetition > 1:
             why = f"a few devices may have sent many of their reports, or {why}"
         yield (
@@ -234,10 +234,10 @@ def _impossible(steps: StepResults, decoding: Decoding) -> Iterator[str]:
     yield (
         f"No values give such counts: a report has {proof.mean:.3g} bits of a value on average"
         f"{which}, and {proof.least:g} to {proof.most:g} are possible. At least "
-        f"{percent(proof.forged)} of {of} were not made with these parameters: forged, damaged, or "
-        "of other software. They can move any estimate by many times their number, also to nothing "
-        f"found. Decode days separately (--each day){apart} to see which are sound, and revoke "
-        "the key by which the others came."
+        f"{percent(proof.forged)} of {of} were not made with these parameters: they are "
+        "fabricated, damaged or of other software. They can move any estimate by many times their "
+        f"number, also to nothing found. Decode days separately (--each day){apart} to see which "
+        "are sound, and revoke the key by which the others came."
     )
 
 

@@ -163,7 +163,7 @@ def _of_reports(rules: Rules, done: list[WindowRow], window: WindowRow) -> Itera
     usual = [row.num_reports for row in done[-USUAL_WINDOWS:]]
     expected = float(np.median(usual)) if usual else 0.0
     if window.num_reports < (rules.fewer_reports or 0.0) * expected:
-        text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
+        text = f"{window.num_reports:,} reports; {expected:,.0f} are usual"
         yield AlarmEvent("fewer_reports", text)
 
 
@@ -173,17 +173,17 @@ def _of_values(
     """Yield the events of a window's values; `new` are values that no earlier window contained."""
     if rules.new_value and new:
         was = "was" if len(new) == 1 else "were"
-        text = f"{_values(new)} {was} found that no earlier window showed"
+        text = f"{_values(new)} {was} detected for the first time"
         yield AlarmEvent("new_value", text, new)
     if rules.cohort and (odd := odd_cohorts(after.cohort_z).tolist()):
         some = ", ".join(map(str, odd[:MAX_SHOWN]))
-        text = f"{len(odd)} cohorts do not follow the model, such as {some}"
+        text = f"{len(odd)} cohorts do not fit the model, such as {some}"
         yield AlarmEvent("cohort", f"{text}: their counts may be fabricated")
     if rules.change and before is not None:
         moved = changed_values(before, after, rules.change, alpha)
         if moved:
             text = f"{_values(moved)} changed by more than {100 * rules.change:g} points"
-            yield AlarmEvent("change", f"{text} since the window before", moved)
+            yield AlarmEvent("change", f"{text} since the previous window", moved)
 
 
 def changed_values(

@@ -14,15 +14,15 @@ from rappor_server.errors import RequestError
 
 LABELS = {  # the labels of form fields, by their names in a specification
     "metric": "Metric", "source": "Metric", "aggregates": "Aggregates", "first": "From day",
-    "last": "To day", "candidates": "Which values to look for", "list": "List",
+    "last": "To day", "candidates": "Candidates", "list": "List",
     "numbers": "Range of numbers", "dates": "Range of days", "weights": "Weights",
     "method": "Estimator", "correction": "Correction", "alpha": "Level of the correction",
-    "level": "Level of the intervals", "repeats": "Repetition", "crowd": "Smallest crowd",
-    "areas": "Areas", "split": "One map a", "known": "Known flows", "min_km": "Least distance",
-    "top": "Flows in addition to those detected", "each": "One window a", "name": "Name",
-    "every": "One window a", "operation": "Make", "first_day": "From day", "target": "To",
-    "sources": "Results", "owner": "Owner", "audience": "Audience", "note": "Note",
-    "policy": "Policy",
+    "level": "Level of the intervals", "repeats": "Repetition", "crowd": "Minimum reports",
+    "areas": "Areas", "split": "One map per", "known": "Known flows", "min_km": "Minimum distance",
+    "top": "Undetected flows", "each": "One window per", "name": "Name",
+    "every": "One window per", "operation": "Operation", "first_day": "From day",
+    "target": "Target", "sources": "Results", "owner": "Owner", "audience": "Audience",
+    "note": "Note", "policy": "Policy",
 }  # fmt: skip
 Known = TypeVar("Known", bound=BaseModel)
 LEVELS, PERCENT = ("alpha", "level"), "_percent"  # fields of the form in percent

@@ -99,8 +99,8 @@ def chart_of(visit: Visit, row: ResultRow | None, choice: ChartQuery) -> dict[st
     ends = str(query.first), str(query.last)
     if not windows_between(content, *ends):
         raise RequestError(
-            f"no window of the series is from {query.first or 'its begin'} to "
-            f"{query.last or 'its end'}; it has {content['windows'][0]['first_day']} to "
+            f"no window of the series is from {query.first or 'its first day'} to "
+            f"{query.last or 'its last day'}; it has {content['windows'][0]['first_day']} to "
             f"{content['windows'][-1]['last_day']}"
         )
     chart, phone = (
@@ -141,7 +141,7 @@ def picture(visit: Visit, name: str, asked: Asked) -> Response:
     """Return the chart as a separate picture, for light paper."""
     view = chart_of(visit, _series_of(visit, name), asked)
     if view is None:
-        raise NotFoundError("nothing was found in the series, so there is no chart")
+        raise NotFoundError("the series contains no values, so there is no chart")
     chart = view["chart"]
     label = f"Shares of {name[:80]} by day, {100 * chart.level:g} % intervals"
     template = environment().get_template("series_chart.svg.j2")
@@ -160,7 +160,7 @@ def numbers(visit: Visit, name: str, asked: Asked) -> Response:
 
 api = APIRouter(prefix="/v1", tags=["metrics"], route_class=GuardedRoute)
 MAX_RESULTS = 1000
-_UNREAD = "not all of what is collected can be shown: {}"
+_UNREAD = "this list may be incomplete: {}"
 
 
 @api.get("/metrics", operation_id="listMetrics")

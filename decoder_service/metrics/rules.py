@@ -24,10 +24,10 @@ from rappor_core.text import visible
 
 REFRESH_SECONDS = 30.0
 NO_COLLECTOR = (
-    "this service is connected to no collector, so it does not know what is collected now; an "
-    "operator sets RAPPOR_DECODER_COLLECTOR to the address of one"
+    "no collector is configured, so the list of metrics is unknown; an operator must set "
+    "RAPPOR_DECODER_COLLECTOR to the address of a collector"
 )
-_DEFECT = "the collector could not be asked; an operator finds the reason in the log"
+_DEFECT = "the request to the collector failed; the log has the reason"
 
 _MAX_NAMED = 20  # the maximum number of metrics in a message
 _YEARS = range(1970, 9000)  # valid years, so that a month can be added
@@ -92,7 +92,7 @@ class Metrics:
         self._database = database
         self._ask = ask
         self._metrics: list[dict[str, Any]] = []
-        self._problem = "the collector has not answered yet; load this again in a moment"
+        self._problem = "the collector has not responded yet; reload this page in a moment"
         self._answered = time.monotonic()
 
     def refresh(self) -> None:
@@ -126,7 +126,7 @@ class Metrics:
 
         The second text is "" if there is no problem, and never contains the collector's address."""
         listed, problem = self.latest()
-        why = "the collector does not answer now, so this may be old or not all" if problem else ""
+        why = "the collector does not respond: the list may be old or incomplete" if problem else ""
         current = [row["definition"] for row in listed if row["state"] == "current"]
         return current, why if self._ask else NO_COLLECTOR
 
@@ -148,8 +148,8 @@ class Metrics:
         seconds = time.monotonic() - self._answered
         if seconds > 2 * REFRESH_SECONDS:
             return self._metrics, (
-                f"the collector has not answered for {seconds:.0f} seconds; what it said before is "
-                "shown; check its address, or load this again"
+                f"the collector has not responded for {seconds:.0f} seconds; its last list is "
+                "shown; check its address, or reload this page"
             )
         return self._metrics, self._problem
 
@@ -161,7 +161,7 @@ def checked(listed: Any) -> list[dict[str, Any]]:
         json.dumps(listed, ensure_ascii=False).encode()  # rejects lone surrogates
     except (ValueError, TypeError, RecursionError):
         text = visible(reprlib.repr(listed)[:60])
-        raise RemoteError(f"what answers is not a collector: {text}; check its address") from None
+        raise RemoteError(f"the response is not a collector's: {text}; check its address") from None
     return list(listed)
 
 
@@ -191,13 +191,13 @@ def days_held(version: Mapping[str, Any], last: date | None) -> str:
     waiting, closed = version["waiting"], version["closed_through"]
     few = (
         f"; its days from {waiting['first_day']} on are closed and have too few reports "
-        f"({waiting['reports']}): they wait for more"
+        f"({waiting['reports']})"
         if waiting
         else ""
     )
     if closed and last is not None and closed >= last.isoformat() and not waiting:
-        return f"; the days after are closed up to {closed} and hold no reports"
-    until = f"it has closed days up to {closed}" if closed else "it has closed no day"
+        return f"; later days are closed up to {closed} and have no reports"
+    until = f"it has closed days up to {closed}" if closed else "it has not closed any day"
     return f"{few}; {until}, and closes each once its time for reports is over (rappor close: now)"
 
 

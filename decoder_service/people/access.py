@@ -115,8 +115,7 @@ class Access(Operations):
                 row = self._new_identity(db, issuer, claimed)
             if row.revoked is not None:
                 raise AuthenticationError(
-                    "an admin of this service has blocked you; "
-                    "ask them to let you in again (page Keys)"
+                    "an admin of this service has blocked you; ask them to unblock you (page Keys)"
                 )
             row.role, row.seen = claimed.role, self.now()
             _end_sessions(db, row.person_id, SessionRow.role != claimed.role)

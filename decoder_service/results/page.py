@@ -197,7 +197,7 @@ def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
     content = service.results.file(person, result_id, RESULTS)
     values = kept_strings(content, form.all("id"))
     if not values:
-        raise RequestError("no string is checked: check the strings that may be shown")
+        raise RequestError("no string is selected: select the strings that may be shown")
     text = "".join(f"{value}\n" for value in values).encode("utf-8", "surrogatepass")
     source = f"strings of result {result_id}, read by {person.name}"
     spec = parsed(NewList, {"name": form.text("name"), "source": source[:1000]})
@@ -302,12 +302,12 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
         raise RequestError(f"{before.metric!a} and {after.metric!a} are different metrics")
     if before.params_id != after.params_id:
         raise RequestError(
-            "the two are of different versions of the metric: their reports mean different things, "
-            "and a difference may come from the change of the declaration"
+            "these results are of different versions of the metric: their reports have different "
+            "meanings, and a difference may come from the changed declaration"
         )
     days = [day or "" for row in (before, after) for day in (row.first_day, row.last_day)]
     if not all(days) or (days[0] <= days[3] and days[2] <= days[1]):
-        raise RequestError("the two share days, so they are not independent; choose separate ones")
+        raise RequestError("the results share days, so they are not independent; choose others")
     manifests = [json.loads(result.manifest) for result in (before, after)]
     old, new = (
         [sha for group in manifest["inputs"]["aggregates"] for sha in group]

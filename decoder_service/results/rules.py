@@ -208,7 +208,7 @@ class Results(Resources[ResultRow]):
                 return row
             if not may_take_back(person, row):
                 raise RoleError(
-                    "another person released this result; only they and admins can take it back"
+                    "another person released this result; only they and admins can hide it again"
                 )
             row.released, row.released_by = released, person.id if released else None
             self.access.note(db, person, "release-result", result=result_id, released=released)
@@ -229,7 +229,7 @@ class Results(Resources[ResultRow]):
         with self.database.writing() as db:
             row = visible_row(db, ResultRow, own_results(person), result_id)
             if row.released:
-                raise RequestError("the result is released: take it back first")
+                raise RequestError("the result is released: hide it from viewers first")
             if not give_up(db, result_id, person.id):
                 db.execute(delete(result_readers).where(result_readers.c.result_id == result_id))
             self.access.note(db, person, "give-up-result", result=result_id)

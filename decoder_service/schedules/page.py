@@ -36,11 +36,11 @@ from rappor_server.errors import RequestError
 pages = page_router()
 api = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
 RULES = {
-    "new_value": "a value that no earlier window detected",
-    "change": "a share that moved by more than",
-    "fewer_reports": "fewer reports than this share of the usual",
-    "cohort": "a cohort that does not follow the model",
-    "failed": "a window that could not be decoded",
+    "new_value": "New value: not detected in earlier windows",
+    "change": "Share changed by more than",
+    "fewer_reports": "Reports below this part of the usual number",
+    "cohort": "Cohort does not fit the model",
+    "failed": "Window could not be decoded",
 }
 UNITS = {"change": "points", "fewer_reports": "%"}
 FLAGS = ("new_value", "cohort", "failed")

@@ -41,7 +41,7 @@ from rappor_server.errors import ConflictError, RequestError
 MAX_WINDOWS = 20  # Windows of one schedule queued per tick
 TRIES = 3  # Attempts at a window whose job fails
 PAUSE_SECONDS = 600.0  # Pause before another attempt, times the number of attempts
-_PAUSED = "a person paused it: no window is queued until someone resumes it"
+_PAUSED = "paused: no window is queued until someone resumes the schedule"
 NO_OWNER = (
     "its owner has no valid key and has not signed in recently: the owner signs in, or an admin "
     "creates a key for the owner"

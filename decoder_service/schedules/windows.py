@@ -92,11 +92,11 @@ def next_window(
     waiting = partial(ScheduleStatus, ScheduleState.WAITING)
     version = next((item for item in versions if item["state"] == "current"), None)
     if version is None:
-        ended = f"the collector accepts no more reports of it ({versions[-1]['state']})"
-        return waiting(f"{ended}: the served days are decoded, and no more will come")
+        ended = f"the collector no longer accepts its reports ({versions[-1]['state']})"
+        return waiting(f"{ended}: all served days are decoded")
     served = version["served"]
     if not served:
-        return waiting(f"the collector serves no day of it yet{days_held(version, None)}")
+        return waiting(f"the collector serves none of its days yet{days_held(version, None)}")
     key = (spec_digest, version["params_id"])
     mine = [window.last_day for window in windows if (window.digest, window.params_id) == key]
     every, first = Every(row.every), _first_day(row, str(served["first_day"]))

@@ -144,7 +144,7 @@ class Check:
 def exact(metric: str, what: str, part: str, wrong: str, smallest: Smallest | None = None) -> Check:
     """Return a check without randomness; `wrong` states what contradicts the claim, or is ""."""
     p_value = 0.0 if wrong else 1.0
-    return Check(metric, what, part, "exact", p_value, wrong or "as promised", smallest)
+    return Check(metric, what, part, "exact", p_value, wrong or "as declared", smallest)
 
 
 def counted(

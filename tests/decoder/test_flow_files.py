@@ -180,8 +180,8 @@ def test_moves_give_shares_and_no_matrix(tmp_path: Path) -> None:
     answer = written(drawn, tmp_path)
     assert answer.content["flows"] == answer.content["zones"] == []
     assert table(tmp_path / "flows.csv") == []
-    assert "changed their cell" in (tmp_path / "report.html").read_text()
-    assert "changed their cell" in answer.summary["headline"]
+    assert "moved to another cell" in (tmp_path / "report.html").read_text()
+    assert "moved to another cell" in answer.summary["headline"]
 
 
 def test_questions_without_reports_leave_a_page(tmp_path: Path) -> None:

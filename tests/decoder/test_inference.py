@@ -390,7 +390,7 @@ def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):
     assert f"{len(reaching)} of them possible" in result.printed[0].title
     page = render_page(KIND, in_memory(result, "decode"))
     assert page.count("% possible</td>") == page.count("(possible)</bdi>") == len(reaching)
-    assert f"{len(reaching)} of them only possible" in page
+    assert f"{len(reaching)} only possible" in page
     table = decoding.candidates
     below = table.estimate < 0
     assert (table.note[below] > 0).all()

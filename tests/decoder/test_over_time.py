@@ -92,7 +92,7 @@ def test_a_comparison_in_which_nothing_was_found_has_its_page(windows, tmp_path)
         [windows[0]], [windows[2]], Question(CandidateChoice(tmp_path / "words.txt"))
     )
     write_result(result, KIND, "compare", tmp_path / "out", silent)
-    assert "No value is on both lists" in (tmp_path / "out/report.html").read_text()
+    assert "No value on both lists" in (tmp_path / "out/report.html").read_text()
 
 
 def test_windows_compare_in_their_shared_cohorts(windows, values):

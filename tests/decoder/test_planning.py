@@ -203,7 +203,7 @@ def test_the_page_escapes_and_says_whom_to_trust() -> None:
     assert "<b>Home</b>" not in page
     assert "<script" not in page
     assert "http" not in page
-    assert "To be trusted for it" in page
+    assert "They rely only on the app" in page
 
 
 @pytest.mark.parametrize("name", ["Bad Name", "a]\n[metrics.b", "", 'a"'])

@@ -173,7 +173,7 @@ def test_the_address_says_values_days_and_axis(followed: Running) -> None:
         assert ">100 %</text>" in picture.text
         assert ">0 %</text>" not in picture.text
         unknown = page(ana, "/metrics/homepage?value=nothere")
-        assert "nothere was not found in this series" in unknown
+        assert "nothere is not in this series" in unknown
         assert "scale: Input should be" in page(ana, "/metrics/homepage?scale=round", 422)
         assert "no window of the series" in page(ana, "/metrics/homepage?from=2030-01-01", 422)
 

@@ -57,7 +57,7 @@ def test_read_strings_are_kept_as_lists(tmp_path: Path) -> None:
             for content in (sites(), startup(0, 0.3))
         )
         page = browser.get(f"/results/{result}").text
-        assert "Devices chose this text" in page
+        assert "This text comes from devices" in page
         assert "\u202e" not in page
         summary = ana.get(f"/v1/results/{result}").json()["summary"]
         assert "news" not in json.dumps(summary)  # not what devices chose, where nobody asked

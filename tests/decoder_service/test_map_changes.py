@@ -155,11 +155,11 @@ def page(result: StoredResult, query: TableQuery) -> str:
 def test_rows_are_grouped_by_what_changed() -> None:
     text = page(stored(level=0.9, alpha=0.05), TableQuery())
     heads = [text.index(f'scope="rowgroup" colspan="7">{name}<')
-             for name in ("More", "Less", "No change shown")]  # fmt: skip
+             for name in ("More", "Less", "No change detected")]  # fmt: skip
     places = [text.index(f'dir="auto">{value}<') for value in ("more", "less", "same")]
     assert heads[0] < places[0] < heads[1] < places[1] < heads[2] < places[2]
     assert "<td>-5.00 points</td><td>-7.00 to -3.00 points</td>" in text
-    assert "the interval of its decision" in text
+    assert "An interval that excludes 0 shows a change" in text
 
 
 def test_a_level_of_its_own_decides_what_changed() -> None:

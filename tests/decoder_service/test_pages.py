@@ -201,7 +201,7 @@ def test_a_role_sees_its_pages_alone(pages: Pages) -> None:
     page = pages.text(f"/results/{pages.old}", "vic")
     assert "candidates.csv" not in page
     assert "command line" not in page
-    assert "Every candidate" not in page
+    assert "All candidates" not in page
     pages.text(f"/compare?before={pages.old}&after={pages.new}", "vic", 404)
     assert pages.browsers["ana"].post(release).status_code == 303
     pages.text(f"/results/{pages.old}", "vic", 404)
@@ -236,8 +236,8 @@ def test_metric_forms_are_filled_with_days(idle: Running) -> None:
     with signed_in(idle, "ana") as ana:
         page = text_of(ana.get("/jobs/new?metric=homepage"))
         assert f'name="first" value="{MONDAY}"' in page
-        assert "served 2026-11-09 to 2026-11-10" in page
-        assert "The values of this metric are not declared" in page
+        assert "Available: 2026-11-09 to 2026-11-10" in page
+        assert "This metric declares no values" in page
         tabs = re.findall(r"/jobs/new\?operation=(\w+)&kind=string&metric=homepage", page)
         assert tabs == ["decode", "series"]
 
@@ -246,14 +246,12 @@ def test_lists_are_named_and_missing_ones_marked(idle: Running) -> None:
     with signed_in(idle, "ana") as ana:
         listed = ana.post("/v1/lists?name=words%20to%20find", content=WORDS).json()["id"]
         given = {"operation": "decode", "metric": "homepage"}
-        assert "The values of this metric are not declared" in text_of(
-            ana.get("/jobs/new", params=given)
-        )
+        assert "This metric declares no values" in text_of(ana.get("/jobs/new", params=given))
         other = text_of(ana.post("/jobs", data=given | {"list": "word to find"}), 422)
         assert "List: 'word to find': string should match pattern" in other
         assert 'aria-invalid="true" aria-describedby="wrong"' in other
         assert '<span class="wrong" id="wrong">' in other
-        assert "selected>word to find, which does not exist</option>" in other
+        assert "selected>word to find (does not exist)</option>" in other
         fixed = text_of(ana.get("/jobs/new", params=given | {"list": f"{listed}:1"}))
         assert f'<option value="{listed}:1" selected>words to find, version 1, pinned' in fixed
         made = ana.post("/jobs", data=given | {"list": listed})

@@ -35,7 +35,7 @@ def test_failing_collectors_are_told_without_their_address(idle, monkeypatch) ->
     idle.service.metrics.refresh()
     page = dictionary(idle)
     assert "10.0.0.5" not in page
-    assert "the collector does not answer now" in page
+    assert "the collector does not respond" in page
     assert "homepage" in page  # what it said last
 
 
@@ -113,8 +113,8 @@ def test_without_a_collector_it_does_not_know(tmp_path: Path) -> None:
         service.client(None) as anyone,
     ):
         page = text_of(anyone.get("/dictionary"))
-    assert "does not know what is collected now" in page
-    assert "Nothing is collected" not in page
+    assert "the list of metrics is unknown" in page
+    assert "No data is collected" not in page
 
 
 READER = Person("", "", Role.VIEWER)
@@ -146,7 +146,7 @@ def test_no_page_waits_for_it(served: Running) -> None:
     asking.start()
     with served.client("ana") as ana:
         for _ in range(12):
-            assert "the collector has not answered yet" in ana.get("/v1/metrics").json()["problem"]
+            assert "the collector has not responded yet" in ana.get("/v1/metrics").json()["problem"]
     assert asking.is_alive()
     hanging.free.set()
     until(lambda: [one.name for one in metrics.all(READER)[0]] == ["homepage"])
@@ -162,6 +162,6 @@ def test_old_answers_are_shown_with_their_age(served: Running) -> None:
     metrics._answered -= 2 * REFRESH_SECONDS
     found, problem = metrics.all(READER)
     assert [one.name for one in found] == ["homepage"]
-    assert "the collector has not answered for 60 seconds" in problem
-    assert "what it said before is shown" in problem
-    assert "does not answer now" in metrics.public()[1]
+    assert "the collector has not responded for 60 seconds" in problem
+    assert "its last list is shown" in problem
+    assert "does not respond" in metrics.public()[1]

@@ -54,8 +54,8 @@ def test_a_schedule_says_what_it_waits_for(scheduling: Running, tmp_path: Path) 
     assert said["state"] == "waiting"
     assert f"the next window is {after} to {after}" in said["reason"]
     assert f"serves days up to {after - timedelta(days=1)}" in said["reason"]
-    assert "the days after are closed up to" in said["reason"]
-    assert "and hold no reports" in said["reason"]
+    assert "later days are closed up to" in said["reason"]
+    assert "and have no reports" in said["reason"]
     said = status_of(scheduling, week["id"])
     assert f"the next window is {MONDAY} to {MONDAY + timedelta(days=6)}" in said["reason"]
     _, later = post(
@@ -69,13 +69,13 @@ def test_a_schedule_says_what_it_waits_for(scheduling: Running, tmp_path: Path) 
     set_metrics(scheduling, as_listed(scheduling, served=None, waiting=waiting))
     said = status_of(scheduling, week["id"])
     assert said["state"] == "waiting"
-    assert "serves no day of it yet; its days from 2026-11-09 on" in said["reason"]
+    assert "serves none of its days yet; its days from 2026-11-09 on" in said["reason"]
     assert "too few reports (7)" in said["reason"]
     set_metrics(scheduling, as_listed(scheduling, closed_through=str(after - timedelta(days=1))))
     said = status_of(scheduling, week["id"])
     assert f"it has closed days up to {after - timedelta(days=1)}, and closes" in said["reason"]
     set_metrics(scheduling, as_listed(scheduling, state="retired"))
-    assert "accepts no more reports of it (retired)" in status_of(scheduling, week["id"])["reason"]
+    assert "no longer accepts its reports (retired)" in status_of(scheduling, week["id"])["reason"]
 
 
 def test_blocked_schedules_say_why_with_a_remedy(scheduling: Running) -> None:
@@ -179,7 +179,7 @@ def test_a_schedule_from_form_to_results(served, browser, tmp_path) -> None:
     listed = stored_list(browser, "words", WORDS)
     name = f"daily {EVIL}"
     path = make(browser, name, listed, correction="bonferroni", alpha="0.01")
-    assert "No window yet" in page(browser, path)
+    assert "No windows yet" in page(browser, path)
     assert served.service.tick().queued == 2
     assert "waiting" in page(browser, path)
     do_jobs(served.service, tmp_path)

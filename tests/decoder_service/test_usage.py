@@ -80,7 +80,7 @@ def test_results_stay_while_anybody_holds_them(database_url: str, tmp_path: Path
         assert ana.post(f"/v1/results/{result}/release", json=released).status_code == 200
         reply = ben.delete(f"/v1/results/{result}")
         assert (reply.status_code, reply.json()["detail"]) == (
-            422, "the result is released: take it back first",
+            422, "the result is released: hide it from viewers first",
         )  # fmt: skip
         ana.post(f"/v1/results/{result}/release", json={"released": False})
         assert ana.delete(f"/v1/results/{result}").json()["deleted"] is False

@@ -83,7 +83,7 @@ def test_the_demo_ends_in_a_releasing_service(tmp_path) -> None:
         )  # fmt: skip
         assert not url.endswith((":0", ":8100"))
         mine, other = Service(url, first), Service(url, second)
-        assert "changed by more than 3 points since the window before." in shown
+        assert "changed by more than 3 points since the previous window." in shown
         assert "Value: https://video" in shown
         made = Counter((one.row["operation"], one.row["kind"]) for one in mine.results())
         assert made == {
@@ -98,7 +98,7 @@ def test_the_demo_ends_in_a_releasing_service(tmp_path) -> None:
         with urllib.request.urlopen(f"{url}/dictionary", timeout=10) as answer:
             dictionary = answer.read().decode()
         assert "The page that a browser opens with" in dictionary
-        assert "Nothing is collected" not in dictionary
+        assert "No data is collected" not in dictionary
         with closing(sqlite3.connect(out / "service-collector.sqlite")) as database:
             counted = "SELECT sum(num_reports) FROM blocks JOIN series ON series.id = series_id "
             (places,) = database.execute(counted + "WHERE metric = 'usual_place'").fetchone()

@@ -219,7 +219,7 @@ def test_a_finger_scrolls_the_page_until_a_map_is_enlarged(data, tmp_path, brows
     view = page.locator("#maps .view")
     assert view.evaluate("one => getComputedStyle(one).touchAction") == "pan-x pan-y"
     view.tap()
-    assert "interval of the cell alone" in page.inner_text("#tip")
+    assert "interval of the cell: " in page.inner_text("#tip")
     page.tap("#nearer")
     assert view.evaluate("one => getComputedStyle(one).touchAction") == "none"
     context.close()
@@ -248,7 +248,7 @@ def test_a_page_without_scripts_shows_the_picture_with_its_legend(data, tmp_path
     assert box["x"] < frame["x"] + frame["width"] / 2
     legend = page.text_content(".legend")
     assert percent(float(f"{data['top']:.2g}")) in legend
-    assert "paler: not distinguishable from zero" in legend
+    assert "Paler: not distinguishable from zero" in legend
     context.close()
 
 

@@ -400,18 +400,18 @@ function shareScale() {
   }
   const title = noneDetected ? NONE_DETECTED : `Share of ${isOfBox() ? "answers in the box" : "all answers"}, detected cells`;
   showScale(title, noneDetected ? [] : shades.slice(Math.round(255 * from)), ticks,
-    paleShades(Array.from({ length: steps + 1 }, (_, i) => faint * i / steps)), "paler: not distinguishable from zero");
+    paleShades(Array.from({ length: steps + 1 }, (_, i) => faint * i / steps)), "Paler: not distinguishable from zero");
 }
 function changeScale() {
   const most = percent(data.top).replace(" %", "");
   showScale("Change of the share, points", shades, [[0, "-" + most], [.5, "0"], [1, "+" + most]],
-    paleShades([.4, .45, .5, .55, .6]), "not outlined: no detected change");
+    paleShades([.4, .45, .5, .55, .6]), "Not outlined: no change detected");
 }
 function widthScale() {
   const unit = moved ? "points" : flows ? "of people" : "of all answers";
-  showScale(`Half the width of a ${flows ? "flow" : "cell"}'s interval, ${unit}`,
+  showScale(`Half-width of a ${flows ? "flow" : "cell"}'s interval, ${unit}`,
     Array.from({ length: 17 }, (_, i) => widths[widthShade((i / 16) ** 2)]),
-    [0, .5, 1].map(part => [part, "± " + brief(part * part * widest)]), [], (flows ? "dashed" : "hatched") + ": not detected");
+    [0, .5, 1].map(part => [part, "± " + brief(part * part * widest)]), [], (flows ? "Dashed" : "Hatched") + ": not detected");
 }
 function flowScale() {
   const map = focused.shown || data.maps[0];
@@ -523,12 +523,12 @@ function described(map, i) {
   if (flows) return map.titles[i];
   const name = (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n", share = map.share[i], detected = map.detected.has(i);
   const interval = span(map.low[i], map.high[i]), level = Number((100 * data.level).toPrecision(6)) + " %";
-  if (moved) return name + (detected ? "" : "no detected change: ") + `${amount(share)} of all\n${interval}, the interval of the decision`;
+  if (moved) return name + (detected ? "" : "no change detected: ") + `${amount(share)} of all\n${interval}, interval of the test`;
   const apart = detected && (share < map.low[i] || share > map.high[i]);
-  return name + (detected ? "" : "not distinguishable from zero, guess ") +
-    `${percent(share)} of all, ${percent(share / inBox(map))} of those in the box\n${level} interval of the cell alone ${interval} of all` +
-    (apart ? "\nThe map, drawn towards other cells, lies outside it; the color is the interval's nearest end." : "") +
-    (map.changed[i] ? "\nChange from the other windows, among those in the box: " + span(map.changed[i][1], map.changed[i][2]) : "");
+  return name + (detected ? "" : "not distinguishable from zero, best fit ") +
+    `${percent(share)} of all, ${percent(share / inBox(map))} of answers in the box\n${level} interval of the cell: ${interval} of all` +
+    (apart ? "\nThe map, smoothed toward other cells, lies outside the interval; the color shows the nearest end." : "") +
+    (map.changed[i] ? "\nChange from the other windows, among answers in the box: " + span(map.changed[i][1], map.changed[i][2]) : "");
 }
 
 let playing = 0;
