@@ -3,7 +3,7 @@
 
 import { openClient } from "rappor-telemetry-client/browser";
 
-const [consent, record, account] = ["consent", "record", "account"].map((id) => document.getElementById(id));
+const [consent, record, send, account] = ["consent", "record", "send", "account"].map((id) => document.getElementById(id));
 const metrics = await (await fetch("metrics.json")).json();
 consent.checked = localStorage.getItem("consent") === "yes";
 const client = await openClient({ metrics, collector: location.origin, consent: consent.checked });
@@ -19,6 +19,10 @@ consent.addEventListener("change", async () => {
 });
 record.addEventListener("click", async () => {
   await client.record("homepage", "https://example.org/");
+  await show();
+});
+send.addEventListener("click", async () => {
+  await client.flush(10); // without it, reports wait 10 minutes on average, so that they reveal no time
   await show();
 });
 await show();
