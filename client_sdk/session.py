@@ -76,10 +76,11 @@ def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
 
 def directory_of(state_dir: object) -> StateDirectory:
     """Return the directory of a state. Raises ParameterError if it is not a path."""
-    if not isinstance(state_dir, str | os.PathLike) or not isinstance(os.fspath(state_dir), str):
+    path = os.fspath(state_dir) if isinstance(state_dir, str | os.PathLike) else None
+    if not path or not isinstance(path, str):
         raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
     try:
-        return StateDirectory(state_dir)
+        return StateDirectory(path)
     except OSError as error:  # the working directory was deleted
         raise ParameterError(f"state_dir = {shown(state_dir)} is relative: {error}") from error
 

@@ -179,7 +179,7 @@ def _refused(path: Path, error: OSError) -> OutputError:
     is_file = isinstance(error, FileExistsError)
     reason = "it is a file, not a folder" if is_file else failure_reason(error)
     return OutputError(
-        f"{str(path)!r} cannot be written: {reason}; give a folder that can, with space left"
+        f"{str(path)!r} cannot be written: {reason}; give a writable folder, with space left"
     )
 
 

@@ -26,9 +26,10 @@ _BROKEN = (
     MetricsFileError,
 )
 LIVES = 12  # The proposal: a year, if a browser keeps its storage for a month
+PASTE = ". To change that, add under the existing headings"  # what follows is a block to paste
 _SILENT = (
-    "a browser records nothing of {names}. To change that, add under the headings that are there "
-    "(one report in each life of a browser's storage; docs/metrics.md, 'Where a metric may run'):"
+    f"a browser records nothing of {{names}}{PASTE} (one report in each life of a browser's "
+    "storage; docs/metrics.md, 'Where a metric may run'):"
 )
 _PHONE = 'a phone records nothing of {names}: add "app" to platforms'
 _PARTS = (
@@ -37,31 +38,32 @@ _PARTS = (
 )
 
 
-def load_for_devices(path: Path) -> tuple[MetricsFile, str]:
+def load_for_devices(path: Path) -> tuple[MetricsFile, list[str]]:
     """Read a metrics file, and describe metrics that browsers and phones will reject.
 
     Returns:
-        The file, and sentences with a block to paste; "" if nothing is rejected.
+        The file, and sentences, one of them with a block to paste; none if nothing is rejected.
 
     Raises:
-        MetricsFileError: The file is invalid. The error includes the sentences if only keys for
-            browsers are missing.
+        MetricsFileError: The file is invalid. The error includes the sentences if a metric for
+            browsers lacks only keys for them.
     """
-    hints = ""
+    hints, on_web = list[str](), False
     if path.suffix != COMPILED_ENDING:
         with suppress(*_BROKEN):
             document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-            hints = advice(
-                document, datetime.now(UTC).date()
-            )  # `load_metrics` reports other errors
+            on_web = any(
+                WEB in table.get("platforms", []) for table in document["metrics"].values()
+            )
+            hints = advice(document, datetime.now(UTC).date())  # `load_metrics` reports errors
     try:
         return load_metrics(path), hints
     except MetricsFileError as error:
-        raise MetricsFileError(f"{error}\n{hints}" if hints else str(error)) from error
+        raise MetricsFileError("\n".join([str(error), *(hints if on_web else [])])) from error
 
 
-def advice(document: Mapping[str, Any], today: date) -> str:
-    """Describe the metrics of a `metrics.toml` that browsers and phones reject; "" if none.
+def advice(document: Mapping[str, Any], today: date) -> list[str]:
+    """Describe the metrics of a `metrics.toml` that browsers and phones reject.
 
     Raises:
         MetricsFileError: The document has a different error.
@@ -91,7 +93,7 @@ def advice(document: Mapping[str, Any], today: date) -> str:
         hints.append(_PHONE.format(names=", ".join(phones)))
     if parts := [m.base_name for m in file.declared if m.location or m.rules.client_part]:
         hints.append(_PARTS.format(names=", ".join(parts)))
-    return "\n".join(hints)
+    return hints
 
 
 def _for_browsers(

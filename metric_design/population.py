@@ -108,5 +108,5 @@ def _from_table(path: Path) -> list[float]:
             missing = error
     rows = list(read_rows(path))
     if rows and len(rows[0].cells) > 1:
-        raise PlanError(f"no column 'share' or 'proportion' ({missing})")
+        raise PlanError(f"no column 'share', and {missing!s}")
     return [row.number(1, 0, 1) for row in rows]

@@ -111,7 +111,8 @@ def sum_(
 @app.command()
 def verify(archive: Archive, on: shared.Engine = None) -> None:
     """Read every part completely, and check its digest and sums."""
-    parts = list(read_entries(open_store(archive)))
+    if not (parts := list(read_entries(open_store(archive)))):
+        raise ArchiveError(f"{archive}: there are no parts; check the path")
     total = sum(part.num_reports for part in parts)
     with _executor(on, total) as executor, progress_bar("reports", total) as advance:
         for part, _ in run_tasks(partial(_verify, archive), parts, executor):

@@ -16,7 +16,7 @@ import typer
 
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
-from metric_design.platforms import load_for_devices
+from metric_design.platforms import PASTE, load_for_devices
 from metric_design.review import Finding, crowd_of, verdict_on
 from metric_design.store_labels import app_metrics, privacy_manifest, store_answers
 from metric_design.typed_accessors import python_text, typescript_text
@@ -100,7 +100,7 @@ def check(
             f"; all metrics may cost a device up to epsilon {metrics.lifetime_epsilon:.3f} "
             f"in its lifetime{_by_platform(metrics)}"
         )
-    _say_refused(refused if explain else refused.partition(" To change that")[0])
+    _say_refused(refused, explain=explain)
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(1)
 
@@ -171,9 +171,11 @@ def compile_(
         _say_refused(refused)
 
 
-def _say_refused(sentences: str) -> None:
-    if sentences:
-        print(f"note: {sentences}", file=sys.stderr)
+def _say_refused(sentences: Sequence[str], *, explain: bool = False) -> None:
+    for sentence in sentences:
+        print(f"note: {sentence if explain else sentence.partition(PASTE)[0]}", file=sys.stderr)
+    if not explain and any(PASTE in sentence for sentence in sentences):
+        print("note: rappor metrics check --explain prints what to add", file=sys.stderr)
 
 
 @app.command()

@@ -58,3 +58,13 @@ def test_an_exchanged_box_is_named(box, named, tmp_path, capsys) -> None:
                        mode="once", num_bits=32, num_cohorts=64, epsilon=1.6)  # fmt: skip
     _, printed = check(text, tmp_path, capsys)
     assert ("latitude and longitude exchanged" in printed) is named
+
+
+def test_advice_for_browsers_goes_to_those_that_have_some(tmp_path, capsys) -> None:
+    file, output = tmp_path / "metrics.toml", str(tmp_path / "metrics.json")
+    for text, code in (("budget = 0.1\n", 1), ("", 0)):
+        file.write_text(text + theme("theme", 1.0))
+        assert main(["metrics", "compile", str(file), "-o", output]) == code
+        error = capsys.readouterr().err
+        assert ("a browser records" not in error) is bool(text)
+        assert "lives = " not in error

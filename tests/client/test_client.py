@@ -26,6 +26,7 @@ MISTAKES = [
     ("privacy_level", "none", "privacy_level"),
     ("delivery", "x", "delivery = 'x'"),
     ("state_dir", 5, "state_dir = 5"),
+    ("state_dir", "", "state_dir = ''"),
 ]
 
 

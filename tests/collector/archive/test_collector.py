@@ -94,6 +94,7 @@ def test_the_command_moves_reports_once_and_sums(
     assert main(export) == 0
     assert main([*export, "--metric", "nothing"]) == 1
     assert main(["archive", "verify", str(archive)]) == 0
+    assert main(["archive", "verify", str(tmp_path / "nowhere")]) == 1
 
 
 def start_export(database: str, archive: Path) -> subprocess.Popen[bytes]:
