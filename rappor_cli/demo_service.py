@@ -147,7 +147,7 @@ def prepared_service(
         jobs = [service.jobs.submit(person, spec) for spec in _specs(today, listed)]
         _await_jobs(service, person, schedule, say)
         result = service.jobs.get(person, jobs[0].id).result_id
-        policy = POLICY.replace('""', '"demo@example.org"')  # the owner and the audience
+        policy = f'owner = "demo@example.org"\naudience = "everyone"\n{POLICY}'
         sources = [ReleaseSource(result=str(result))]
         release = NewRelease(name="start pages", policy=policy, sources=sources)
         proposed = service.releases.propose(person, release)
