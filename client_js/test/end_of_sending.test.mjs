@@ -10,7 +10,7 @@ import { test } from "node:test";
 import { Client, FileStorage, MemoryStorage } from "../dist/node.js";
 import { METRICS, startWitness } from "./witness.mjs";
 
-const MOMENTS = Number(process.env.RAPPOR_MOMENTS ?? 100);
+const MOMENTS = Number(process.env.RAPPOR_TEST_MOMENTS ?? 100);
 
 const open = (collector, more = {}) =>
   Client.open({ metrics: METRICS, storage: new MemoryStorage(), collector, consent: true, doNotTrack: () => false, ...more,

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { skip, start } from "./parties.mjs";
 import { METRICS } from "./witness.mjs";
 
-const MOMENTS = Number(process.env.RAPPOR_MOMENTS ?? 100);
+const MOMENTS = Number(process.env.RAPPOR_TEST_MOMENTS ?? 100);
 
 const DRIVER = `
 const ask = (to, ...of) => new Promise((resolve) => {

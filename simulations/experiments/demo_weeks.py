@@ -66,6 +66,7 @@ num_cohorts = 64
 epsilon = 1.6
 """
 PAGES = ("news", "mail", "search", "video", "school", "bank", "maps", "chat", "shop", "weather")
+OPENED = [f"https://{page}.example/" for page in PAGES]
 THEMES = ("light", "dark", "high contrast")
 DAYS = 14
 WEEKS = 4
@@ -87,15 +88,22 @@ def candidates() -> list[str]:
     return [f"https://{page}{number}.example/" for page in PAGES for number in ("", *range(1, 40))]
 
 
+def page_days(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
+    """Yield the counts of the start page for each day, oldest first, drawn without devices."""
+    metric = parse_metrics(metrics_text(today)).metrics["start_page"]
+    for number in range(DAYS):
+        day = today - timedelta(days=DAYS - number)
+        one, _ = draw_aggregate(OPENED, _page_shares(number), DAILY, metric.params, rng)
+        yield declared_aggregate(one, metric, day, day)
+
+
 def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValue]:
     """Yield the values that devices record on a day, one per device.
 
-    `number` is the day, from 0. "video" rises in the second week, and the dark theme rises every
-    day."""
-    weights = _page_weights(number)
+    `number` is the day, from 0. "video" rises in the second week, and the dark theme every day."""
     dark = 0.3 + 0.02 * number
     drawn = {
-        "start_page": rng.choice(_pages(), DAILY, p=weights / weights.sum()),
+        "start_page": rng.choice(OPENED, DAILY, p=_page_shares(number)),
         "theme": rng.choice(THEMES, THEMES_DAILY, p=[0.94 - dark, dark, 0.06]),
     }
     for metric, values in drawn.items():
@@ -103,14 +111,10 @@ def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValu
             yield RecordedValue(f"{metric}-{number}-{device}", metric, str(value))
 
 
-def _pages() -> list[str]:
-    return candidates()[::40]
-
-
-def _page_weights(number: int) -> Floats:
-    weights = 1 / np.arange(1, len(_pages()) + 1)
-    weights[_pages().index("https://video.example/")] *= 1 + 3 * (number >= DAYS // 2)
-    return np.asarray(weights)
+def _page_shares(number: int) -> Floats:
+    weights = 1 / np.arange(1, len(PAGES) + 1)
+    weights[PAGES.index("video")] *= 1 + 3 * (number >= DAYS // 2)
+    return np.asarray(weights / weights.sum())
 
 
 def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
@@ -125,18 +129,14 @@ def place_readings(
 ) -> Iterator[tuple[Metric, date, list[RecordedValue]]]:
     """Yield each slot's sub-metric, each week's last day, and the devices' answers on it."""
     for metric, last, values, shares in _places(today):
-        drawn = rng.choice(values, WEEKLY, p=shares)
-        yield (
-            metric, last,
-            [RecordedValue(str(device), metric.name, str(v)) for device, v in enumerate(drawn)],
-        )  # fmt: skip
+        drawn = enumerate(rng.choice(values, WEEKLY, p=shares))
+        yield metric, last, [RecordedValue(str(n), metric.name, str(value)) for n, value in drawn]
 
 
 def _places(today: date) -> Iterator[tuple[Metric, date, list[str], Floats]]:
     """Yield each slot's sub-metric, each week's last day, the cells, and their shares."""
     for metric in parse_metrics(metrics_text(today)).parts("usual_place"):
-        location = metric.location
-        if location is None:
+        if (location := metric.location) is None:
             continue
         values = list(location.domain_with())
         center = (8, 9) if location.slot == "night" else (11, 7)

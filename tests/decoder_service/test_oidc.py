@@ -103,7 +103,7 @@ def test_nobody_else_ends_a_sign_in(served: tuple[Running, str]) -> None:
         for attacker in (other, Browser(httpx.Client())):
             answer = attacker.http.get(address)
             assert answer.status_code == 401
-            assert "was not begun here" in answer.text
+            assert "did not start here" in answer.text
             assert COOKIE not in answer.cookies
         attacker.http.close()
         kept = {BEGUN: one.http.cookies[BEGUN]}
