@@ -50,7 +50,7 @@ def naming(path: Path, error: type[DecodeError], hint: str) -> Iterator[None]:
 
 def read_aggregate_file(path: Path) -> Aggregate:
     """Read an aggregate file. Raises CountsError, which names the file."""
-    with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
+    with naming(path, CountsError, "give counts that rappor aggregate -o FILE wrote"):
         return Aggregate.from_json(path.read_bytes())
 
 

@@ -10,6 +10,7 @@ from metric_design.list_design import ALPHA, LISTED, POWER, encoding_of, held_va
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.pair_kind import Pair
+from rappor_core.text import counted
 
 Z = 1.96
 USELESS = 0.25  # Half-width of a margin's interval above which the table is of little use
@@ -73,8 +74,8 @@ class PairDesign(KindDesign):
                 "note",
                 f"the cap counts pairs: a device that begins with one, and whose {first!r} changes "
                 f"x times and {second!r} y times, needs up to x + y + 1 places, and {reserved} "
-                f"more for fallback and no_data; max_memoized_values = {cap} leaves {free - 1} "
-                "changes of either side together, and every later new pair is sent as the fallback",
+                f"more for fallback and no_data; max_memoized_values = {cap} leaves "
+                f"{counted(free - 1, 'change')} of both sides; later new pairs become the fallback",
             )
         yield (
             "note",

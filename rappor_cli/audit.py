@@ -50,7 +50,9 @@ def audit(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option(min=2_000, help=f"Devices per metric; {TRIALS:,} in total by default."),
+        typer.Option(
+            min=2_000, help=f"Devices per metric; default: {TRIALS:,} in total. 2000: a first look."
+        ),
     ] = None,
     alpha: Annotated[
         float, typer.Option(min=1e-6, max=0.5, help="False alarm rate of the whole audit.")

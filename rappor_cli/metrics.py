@@ -80,7 +80,7 @@ def check(
     ] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Print a verdict for each metric in FILE: ship, think, or do not. Exit code 1 on errors."""
+    """Print a verdict for each metric in FILE: ship, think, do not. Only errors exit with 1."""
     if relay and population is None:
         raise typer.BadParameter("needs --population: a relay hides devices among each other")
     metrics, refused = load_for_devices(file)
@@ -173,9 +173,9 @@ def compile_(
 
 def _say_refused(sentences: Sequence[str], *, explain: bool = False) -> None:
     for sentence in sentences:
-        print(f"note: {sentence if explain else sentence.partition(PASTE)[0]}", file=sys.stderr)
-    if not explain and any(PASTE in sentence for sentence in sentences):
-        print("note: rappor metrics check --explain prints what to add", file=sys.stderr)
+        short, paste, _ = sentence.partition(PASTE)
+        more = "; rappor metrics check --explain prints what to add" if paste else ""
+        print(f"note: {sentence if explain else short + more}", file=sys.stderr)
 
 
 @app.command()

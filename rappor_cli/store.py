@@ -16,6 +16,7 @@ from decoder.errors import DecodeError
 from decoder.progress import Note, quiet
 from decoder.sources.windows import Each, SplitName, fetch_parts
 from rappor_cli.options import DATABASE_VARIABLE
+from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
 
 if TYPE_CHECKING:
@@ -37,11 +38,13 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
 
     url = parse_url(database)
     engine = make_engine(database)
-    if url.get_backend_name() == "sqlite" and not (may_be_new or Path(str(url.database)).exists()):
-        raise SettingsError(
-            f"database {url.database!r}: there is no such file; check the path, or create it with "
-            "rappor migrate"
-        )
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
+        if not may_be_new:
+            raise SettingsError(
+                f"database {url.database!r}: there is no such file; check the path, or create it "
+                "with rappor migrate"
+            )
+        print_note(f"creating the database {url.database}")
     store = CollectorDatabase(engine)
     try:
         prepare(store)

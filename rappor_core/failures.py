@@ -29,7 +29,7 @@ _CLASSES = {  # by name, because most classes are in libraries that this module 
     "TimeoutError": "no answer in time",
     "RemoteDisconnected": "the connection was closed without an answer",
     "IncompleteRead": "the answer ends too early",
-    "UnicodeEncodeError": "it holds letters that cannot be written here",
+    "UnicodeEncodeError": "a name or text is not UTF-8; rename it",
 }
 _NUMBER = re.compile(
     r"(?:invalid literal for int\(\) with base 10|could not convert string to float): (.*)", re.S

@@ -51,7 +51,9 @@ def metrics_to_close(
             "only today and earlier days can be closed"
         )
     if metric is not None and all(entry.root != metric for entry in registry):
-        raise NotFoundError(f"there is no metric {metric!a} to close days of; see GET /v1/metrics")
+        raise NotFoundError(
+            f"there is no metric {metric!a} to close days of; see rappor metrics list"
+        )
     return {
         entry.root: day
         for entry in registry

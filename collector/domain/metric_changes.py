@@ -113,7 +113,9 @@ def change_state(
     ]
     if not rows:
         version = "" if params_id is None else f" with params_id {params_id!a}"
-        raise NotFoundError(f"there is no metric {name!a}{version} to {act}; see GET /v1/metrics")
+        raise NotFoundError(
+            f"there is no metric {name!a}{version} to {act}; see rappor metrics list"
+        )
     for row in rows:
         save_version(connection, replace(row, **state))
     touch_state(connection)

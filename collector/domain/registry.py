@@ -129,7 +129,7 @@ class Registry:
         versions = self._names.get(name)
         if not versions:
             parts = ", ".join(part for part in self._names if part.partition("/")[0] == name)
-            there = f"a slot and level of it is: {parts}" if parts else "see GET /v1/metrics"
+            there = f"a slot and level of it is: {parts}" if parts else "see rappor metrics list"
             raise NotFoundError(f"there is no metric {name!a}; {there}")
         entry = versions[-1] if params_id is None else self.find(name, params_id)
         if entry is not None:

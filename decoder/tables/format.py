@@ -51,9 +51,9 @@ def points_interval(low: float, high: float) -> str:
 
 
 def days(first: date | str | None, last: date | str | None) -> str:
-    """Format a window of days, also from ISO text; ? if unknown."""
+    """Format a window of days, also from ISO text."""
     if first is None or last is None:
-        return "?"
+        return "no dates"
     return f"{first}" if first == last else f"{first} to {last}"
 
 

@@ -112,7 +112,7 @@ def test_outputs_that_are_files_are_refused_first(inputs, rappor, monkeypatch):
     monkeypatch.setattr("decoder.kinds.values.decode", None)
     words = inputs / "words.txt"
     said = rappor.refused("decode", *files_of(inputs, 5), "--candidates", words, "-o", words)
-    assert "words.txt' cannot be written: it is a file, not a folder; give a folder" in said
+    assert "words.txt' cannot be written: it is a file, not a folder; give a writable" in said
 
 
 def test_terminals_escape_values_they_cannot_show(inputs, monkeypatch):
