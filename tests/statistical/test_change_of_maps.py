@@ -1,10 +1,8 @@
 """The test for change between two maps holds its level for every kind of report.
 
-Null hypothesis: shares of cells are the same in both windows of three periods; devices keep their
-permanent answers, and none or three in ten of them move without changing the shares. 40 pairs of
-windows, ten cells or more: of the rate of rejections at a true level of 5 %, the standard error is
-.011 or less (measured between pairs, over all kinds). The bound lies 4.5 of them above 5 %: a
-correct test fails here less than once in 100,000. It must fail with standard errors half as large.
+Null hypothesis: shares of cells are equal in two windows of three periods, and none or three in ten
+devices move. Over 40 pairs of windows, the rejection rate has a standard error of .011 or less; the
+bound lies 4.5 of them above 5 %. The test must fail with standard errors half as large.
 """
 
 from datetime import date, timedelta

@@ -1,8 +1,7 @@
-"""What an attacker gets who sees more than the collector stores: the figures of docs/privacy.md.
+"""Attackers who see more than the collector stores: the figures of docs/privacy.md.
 
-Seeds are fixed: a test that passed once passes always. Each states what chance alone would give,
-and has a counterpart in which the protection is taken away and the attack must succeed, so that an
-attack that is merely weak cannot pass for a protection.
+Seeds are fixed. Each test states the result of chance alone, and has a counterpart without the
+protection, in which the attack must succeed: a weak attack proves nothing.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""What an observer of linked reports learns of a change of a number, and of a category's.
+"""What an observer of linked reports learns about a change of a number, or of a category.
 
 30 reports before and 30 after a change, a lifetime of 4 nats or ln 3. The observer knows cohort and
-parameters. The area under the curve is that of telling devices that changed from others; its
-standard error with 6,000 of each is below 0.005, the tolerance 4.9 of them.
+parameters. The area under the curve for changed and unchanged devices has a standard error below
+0.005 with 6,000 of each; the tolerance is 4.9 of them.
 """
 
 import math

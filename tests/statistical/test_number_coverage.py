@@ -1,9 +1,7 @@
-"""Intervals of numbers hold: curve, bins, quantiles, means, shares of those with data, changes.
+"""Intervals of numbers cover: curve, bins, quantiles, means, shares with data, changes.
 
-Seeds are fixed. Where intervals of independent trials are counted, the tolerance is 4.9 standard
-deviations of a binomial share of 0.95: a false alarm in a million, were the seed another one. Each
-test also fails for the neighbor, intervals that are 10 % too short or take every report for a
-separate device.
+The tolerance is 4.9 standard deviations of a binomial share of 0.95: a false alarm in a million
+seeds. Each test fails for intervals 10 % too short, or if each report counts as a separate device.
 """
 
 import math

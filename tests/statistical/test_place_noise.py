@@ -1,11 +1,8 @@
-"""The noise of each place mechanism, as devices make it: mean and variance, and not a neighbor's.
+"""The noise of each place mechanism has the mean and variance that intervals assume.
 
-Devices answer r times about a bit (or symbol) that they hold, and one that they do not.
-Means and variances of their sums are compared with the formulas that intervals are made of, at
-Z_LIMIT standard errors: a right mechanism fails one comparison with probability 5.7e-7 (normal,
-two-sided), one of the four of a test with less than 3e-6. A variance 10 % off must fail alone;
-so must any of the four probabilities 10 % off, and one report more or less, by at least one of
-the four comparisons.
+Devices answer r times about a bit or symbol that they hold, and one that they do not. A correct
+mechanism fails one of the four comparisons (Z_LIMIT standard errors) with p < 3e-6; a variance or
+probability that is 10 % off, or one report more or less, must fail at least one of them.
 """
 
 import math

@@ -1,9 +1,8 @@
-"""A reader who has all releases: a second formulation of what can be inferred from them.
+"""A reader of all releases: a second formulation of what can be inferred from them.
 
-Unknowns are the persons of each value in each part of a world that the test has made, by region,
-slot and day. A share is a ratio of two of their sums; its extremes are found by Dinkelbach's
-iteration (1967) over programs that an interior point method solves. Nothing is taken from
-`disclosure.release.inference`.
+Unknowns are the persons of each value in each part of a world, by region, slot and day. A share is
+a ratio of sums, whose extremes Dinkelbach's iteration (1967) finds over linear programs. Nothing is
+imported from `disclosure.release.inference`.
 """
 
 from collections.abc import Iterator, Sequence
