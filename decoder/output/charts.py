@@ -251,7 +251,7 @@ def share_axis(
         most: The approximate number of steps.
         text: A function that formats a value, given the step; by default, as a share.
     """
-    step, high = axis_step(largest, most)
+    step, high = axis_step(largest if text else min(largest, 1.0), most)
     axis, text = Axis(0.0, high, start, end), text or tick_text
     values = [i * step for i in range(round(high / step) + 1)]
     return axis, tuple(Tick(axis.at(value), text(value, step)) for value in values)

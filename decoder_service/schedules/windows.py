@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
+from decoder.tables.format import days
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.metrics.rules import RemoteCollector, days_held
 from decoder_service.shell.database import changed
@@ -108,7 +109,7 @@ def next_window(
     if last.isoformat() <= str(served["last_day"]):
         return ScheduleStatus(ScheduleState.READY, "the next check queues a window")
     return waiting(
-        f"the next window is {first} to {last}, and the collector serves days up to "
+        f"the next window is {days(first, last)}, and the collector serves days up to "
         f"{served['last_day']}{days_held(version, last)}",
     )
 

@@ -61,7 +61,7 @@ def policy_changes(old: Release, new: Release) -> dict[str, tuple[object, object
 def _size(table: ReleasedTable) -> str:
     if table.reports is None:
         return f"withheld ({table.withheld})"
-    return f"{int(table.is_shown.sum())} shown of {len(table.cells)}, {table.reports} reports"
+    return f"{int(table.is_shown.sum())} shown of {len(table.cells)}, {table.reports:,} reports"
 
 
 def _changed_rows(old: ReleasedTable, new: ReleasedTable) -> Iterator[Difference]:

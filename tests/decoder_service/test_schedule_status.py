@@ -52,7 +52,7 @@ def test_a_schedule_says_what_it_waits_for(scheduling: Running, tmp_path: Path) 
     said = status_of(scheduling, day["id"])
     after = MONDAY + timedelta(days=2)
     assert said["state"] == "waiting"
-    assert f"the next window is {after} to {after}" in said["reason"]
+    assert f"the next window is {after}, and" in said["reason"]
     assert f"serves days up to {after - timedelta(days=1)}" in said["reason"]
     assert "later days are closed up to" in said["reason"]
     assert "and have no reports" in said["reason"]
