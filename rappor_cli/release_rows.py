@@ -65,8 +65,7 @@ def decoded(
     drawn = synthesize_decoded(admitted, num_sets=sets, num_rows=rows)
     size = admitted.num_reports if rows is None else rows
     head = {"kind": "decoded", "sets": sets, "rows": size, "epsilon_spent": 0.0}
-    description = head | admitted.described()
-    files = write_rows(drawn, description, OF_DECODING, output, release, sign, name)
+    files = write_rows(drawn, head | admitted.described(), OF_DECODING, output, release, sign, name)
     how = "signed" if sign else "not signed"
     print(f"{sets} sets of {size:,} rows in {output}: {len(files)} files, {how}")
 
