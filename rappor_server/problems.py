@@ -43,6 +43,10 @@ def first_problem(
         return name, "send a JSON object as Content-Type: application/json"
     if kind == "missing":  # its input is the whole request, which may contain a key
         return name, "it is missing"
+    if kind.endswith("too_short"):
+        if not first["input"]:
+            return name, "it is empty"
+        expected = f"{first['ctx']['min_length']} or more are needed"
     if name.rpartition(".")[2] in _SECRET:
         return name, expected
     return name, f"{shown(first['input'])}: {expected[0].lower()}{expected[1:]}"

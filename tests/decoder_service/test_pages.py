@@ -280,6 +280,7 @@ def test_forms_ask_for_the_metric_first_and_errors_use_their_labels(idle: Runnin
                 said = re.search('role="alert">([^:]+): ', answer)
                 assert said, (form, name)
                 assert said[1] in labels, (form, name, said[1])
+                assert "should have" not in answer
 
 
 def test_a_job_knows_its_kind_by_its_metric(idle: Running) -> None:
