@@ -2,8 +2,7 @@
 
 usage: python device_process.py STATE_DIR COLLECTOR METRICS_FILE NUMBER [WHAT [RELAY KEYS]]
 RELAY, KEYS: the address of a relay and a file of its collector's keys.
-WHAT: `record` (default), `flush` after each ten, `close` and open after each ten, `leave` without
-closing once a line comes on stdin.
+WHAT: `record`, `flush` or `close` and open after each ten, `leave` unclosed at a line on stdin.
 """
 
 import sys
