@@ -27,10 +27,10 @@ _BROKEN = (
 )
 LIVES = 12  # The proposal: a year, if a browser keeps its storage for a month
 _SILENT = (
-    "a browser records nothing of {names}. To change that, add under the headings that are there "
-    "(one report in each life of a browser's storage; docs/metrics.md, 'Where a metric may run'):"
+    "browsers do not record {names}. To change that, add these keys under the existing headings "
+    "(one report per lifetime of a browser's storage; docs/metrics.md, 'Where a metric may run'):"
 )
-_PHONE = 'a phone records nothing of {names}: add "app" to platforms'
+_PHONE = 'phones do not record {names}: add "app" to platforms'
 _PARTS = (
     "the TypeScript client refuses the file without its parts for {names}: pass `...parts()`, "
     "which `rappor metrics compile --typescript` writes, to openClient"

@@ -57,4 +57,4 @@ def test_an_exchanged_box_is_named(box, named, tmp_path, capsys) -> None:
     text = declaration("place", "location", grid="square", box=box, rows=20, columns=20, levels=[0],
                        mode="once", num_bits=32, num_cohorts=64, epsilon=1.6)  # fmt: skip
     _, printed = check(text, tmp_path, capsys)
-    assert ("latitude and longitude exchanged" in printed) is named
+    assert ("latitude and longitude swapped" in printed) is named
