@@ -22,14 +22,13 @@ HEADINGS = ("measured", "ours", "alongside it", "times as good", "target", "note
 ABOUT = """\
 # Benchmarks
 
-`make bench` writes this page; do not edit it. `make bench BENCH=encode` runs one part, and the
-others keep their rows.
+`make bench` writes this page; do not edit it. `make bench BENCH=encode` measures one part again.
 
-Each row is measured next to a named rival in the same run, if it has one. Figures are medians, with
-the least and the most in parentheses. "Times as good" is the ratio of the two medians, above 1
-where ours is faster, smaller or nearer. Times are of the processor, but for records and requests,
-which are by the clock. A target is the ratio that the project holds itself to. Compare ratios, not
-seconds: other work on the machine changes them least.
+Each row compares this project with a named rival in the same run, if there is one. Figures are
+medians, with minimum and maximum in parentheses. "Times as good" is the ratio of the medians; above
+1, this project is faster, smaller or more accurate. Times are processor time, except for records
+and requests (elapsed time). "Target" is the project's goal for the ratio. Compare ratios, not
+seconds: other work on the machine affects them least.
 """
 
 

@@ -51,9 +51,9 @@ def claim_sentences(metric: Metric, devices: int) -> list[str]:
         devices: The number of devices that report in a period.
     """
     if metric.location is not None or metric.rules.details is not None:
-        return ["no claim about published counts: none is known for this kind"]
+        return ["no claim about published counts: this kind has no known bound"]
     if metric.params.scheme.symbols:
-        return ["no claim about published counts: counters of symbols have none"]
+        return ["no claim about published counts: symbols have no known bound"]
     params, floor = metric.params, DEFAULT_MIN_REPORTS_PER_COHORT
     if metric.min_reports < MIN_REPORTS_A_COHORT * params.num_cohorts:
         return [
@@ -70,9 +70,9 @@ def claim_sentences(metric: Metric, devices: int) -> list[str]:
     expected = smallest_cohort(devices, params.num_cohorts) if devices >= metric.min_reports else 0
     crowd = max(metric.cohort_floor, expected)
     return [
-        "against anyone who sees only published counts, if the collector adds honestly: epsilon "
-        f"{at_most(central_epsilon(metric.epsilon_one, crowd))} (delta {DELTA:.0e}) for 1 report, "
-        f"provided at least {crowd:,} honest reports in the smallest cohort",
+        "against anyone who sees only published counts, if the collector is honest: epsilon "
+        f"{at_most(central_epsilon(metric.epsilon_one, crowd))} (delta {DELTA:.0e}) for 1 "
+        f"report, with at least {crowd:,} honest reports in the smallest cohort",
         f"against the collector itself: {risk_of(metric).for_life}, without any condition",
     ]
 

@@ -145,8 +145,8 @@ def rough_sentence(setting: PlanSetting) -> str | None:
         return None
     if params.num_cohorts <= MIN_COHORTS and not crowded:
         return (
-            f"These predictions are rough: in {counted(params.num_cohorts, 'cohort')} simulations "
-            "found from half of the values predicted to two and a half times as many."
+            f"These predictions are rough: with {counted(params.num_cohorts, 'cohort')}, "
+            "simulations detected between half and 2.5 times the predicted number of values."
         )
     if not crowded:
         return None

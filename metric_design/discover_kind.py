@@ -44,8 +44,8 @@ class DiscoverDesign(KindDesign):
         """Return the assumption about the hashed code of a string."""
         code = metric.details.code.name
         return (
-            f"the code '{code}' makes the string short enough to be hashed in "
-            f"{metric.details.code_bits} bits, and no other string begins as it does"
+            f"the code '{code}' encodes the string in at most {metric.details.code_bits} bits, "
+            "and no other string has the same beginning"
         )
 
     def findings(
@@ -65,18 +65,18 @@ class DiscoverDesign(KindDesign):
         each = (code.size(_OF_TWO_BYTES) - code.size(b"")) / len(_OF_TWO_BYTES)
         yield (
             "note",
-            f"code = '{code.name}' has no words for characters outside ASCII: each of their 2 to 4 "
-            f"bytes takes about {each:.0f} of the {most} bits that are hashed, so that a string "
-            f"with {max(1, int(most / (2 * each))) + 1} of them or more is found by its beginning "
-            "alone; if devices hold such strings, declare code_table, trained on a public list of "
-            "them: rappor metrics train-code LIST",
+            f"code = '{code.name}' is long for characters outside ASCII: each of their 2 to 4 "
+            f"bytes takes about {each:.0f} of the {most} hashed bits, so only the beginning of "
+            f"a string with {max(1, int(most / (2 * each))) + 1} or more of them is found; if "
+            "devices have such strings, train a code_table on a public list of them: rappor "
+            "metrics train-code LIST",
         )
 
 
 def _success(share: float) -> str:
     return (
-        f"find a string that {100 * share:.3g} % of the devices hold, without a list, 19 times in "
-        "20"
+        f"find a string that {100 * share:.3g} % of the devices have, without a list, 19 times "
+        "in 20"
     )
 
 

@@ -59,8 +59,8 @@ def _symbols(metric: Metric) -> tuple[Level, str]:
     costs.pop(params.num_bits, None)
     listed = ", ".join(f"{size}: {cost:.2g}" for size, cost in costs.items())
     message = (
-        f"num_symbols = {params.num_bits}: the variance of one flow is {here:.2g} over the reports "
-        f"of its question; with others {listed}"
+        f"num_symbols = {params.num_bits}: the variance of one flow is {here:.2g} divided by the "
+        f"reports about its question; with other numbers {listed}"
     )
     if costs.get(best, here) * AS_GOOD >= here:
         return "note", message
@@ -94,10 +94,11 @@ def _errors(metric: Metric, reports: int) -> str:
     band = band_variance(params.num_bits, params.prob_q, LARGE_BAND)
     band_error = math.sqrt(band / (question_share("distance") * reports))
     return (
-        f"standard error {100 * flow_error:.2g} points of a flow, {100 * zone_error:.2g} of a pair "
-        f"of zones, {100 * band_error:.2g} of a distance band with a quarter of all, each by its "
-        f"own question alone (all five together are nearer); a flow of "
-        f"{100 * least_flow(metric, reports):.2g} % is detected {FOUND_OFTEN * 10:.0f} times in 10"
+        f"standard error {100 * flow_error:.2g} points for a flow, {100 * zone_error:.2g} for a "
+        f"pair of zones, {100 * band_error:.2g} for a distance band with a quarter of all, each "
+        "from its own question (using all five is more accurate); a flow of "
+        f"{100 * least_flow(metric, reports):.2g} % is detected {FOUND_OFTEN * 10:.0f} times in "
+        "10"
     )
 
 
@@ -108,18 +109,18 @@ def _cohorts(metric: Metric, population: int) -> Iterator[tuple[Level, str]]:
         few = max(COHORT_STEP, population // (2 * floor) // COHORT_STEP * COHORT_STEP)
         yield (
             "warning",
-            f"{population / cohorts:.0f} reports in each of {cohorts} cohorts, fewer than "
-            f"min_reports_per_cohort = {floor}: nothing is served before more devices report; use "
-            f"num_cohorts = {few}",
+            f"{population / cohorts:.0f} reports in each of {cohorts} cohorts are below "
+            f"min_reports_per_cohort = {floor}: nothing is served until more devices report; "
+            f"use num_cohorts = {few}",
         )
         return
     turns = metric.rules.turns(metric)
     if population < reports_to_serve(metric) * turns:
         yield (
             "note",
-            f"{population / cohorts / turns:.0f} reports of a {metric.period} in each of {cohorts} "
-            f"cohorts, too few for min_reports_per_cohort = {floor} in all of them: several "
-            f"{metric.period}s are served as one",
+            f"{population / cohorts / turns:.0f} reports per {metric.period} in each of "
+            f"{cohorts} cohorts are too few for min_reports_per_cohort = {floor} in all of "
+            f"them: several {metric.period}s are served as one",
         )
 
 
@@ -152,15 +153,15 @@ class FlowDesign(KindDesign):
         """Return words for the smallest detected flow."""
         cells = len(metric.details.cells)
         return (
-            f"tell a flow of {100 * precision:.3g} % of the devices, of those between {cells:,} "
-            f"cells, from zero {10 * FOUND_OFTEN:.0f} times in 10"
+            f"detect a flow of {100 * precision:.3g} % of the devices, among {cells:,} cells, "
+            f"{10 * FOUND_OFTEN:.0f} times in 10"
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
         """Return the assumption that distance does not explain the flow."""
         return (
-            "the flow is detected by its own question alone, as one that distance does not "
-            "explain; of five such flows at once simulations detected about 7 in 10"
+            "the flow is detected from its own question alone, and distance does not explain it; "
+            "with five such flows at once, simulations detected about 7 in 10"
         )
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
@@ -170,9 +171,9 @@ class FlowDesign(KindDesign):
         if flow.lag:
             yield (
                 "note",
-                f"lag = {flow.lag}: a device keeps its first usual cell for {flow.lag} "
-                f"{metric.period}s, in its state file, until it has answered; the share that moved "
-                "and how far can be read, a matrix of moves hardly",
+                f"lag = {flow.lag}: a device stores its first usual cell in its state file for "
+                f"{flow.lag} {metric.period}s, until it has answered; results show the share "
+                "that moved, and how far, but hardly a matrix of moves",
             )
         if population is None or not population:
             return

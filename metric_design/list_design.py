@@ -46,15 +46,15 @@ class ListDesign(KindDesign):
                 )
             if question.values not in (None, 2):
                 raise PlanError(
-                    f"values = {question.values}: a boolean has 2 values, and both are paid; leave "
+                    f"values = {question.values}: a boolean has 2 values, and both count; leave "
                     "it out"
                 )
             question = replace(question, candidates=2, values=2)
         elif encoding.hashed:
             if question.mode != "once" and question.values == 1:
                 raise PlanError(
-                    f"values = {question.values}: a string has a fallback for values past the cap, "
-                    "which takes a separate place; use 2 or more"
+                    f"values = {question.values}: a string also needs a place for the fallback; "
+                    "use 2 or more"
                 )
         elif question.candidates is not None and not 2 <= question.listed <= most:
             raise PlanError(
@@ -108,8 +108,8 @@ class ListDesign(KindDesign):
         """Describe the expected shares and the decoder's rule."""
         assert question.expected is not None  # noqa: S101 (set by `completed`)
         return (
-            f"{question.expected.words} over {question.listed:,} candidates (--shares), decoded by "
-            f"--correction fdr (at most {100 * ALPHA:g} % of the list false)"
+            f"{question.expected.words} over {question.listed:,} candidates (--shares), decoded "
+            f"by --correction fdr (at most {100 * ALPHA:g} % of the detected values are false)"
         )
 
     def limit(self, metric: Metric, question: Question) -> str:

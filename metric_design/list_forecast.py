@@ -76,7 +76,7 @@ def finding(question: Question, share: float) -> str:
         return f"see the {number:,} values {least}, each {often}"
     if number:
         return f"see the one value {least}, {often}"
-    return f"see none of the values expected, but would see one {least}, {often}"
+    return f"see none of the expected values (only values {least}, {often})"
 
 
 def limit(metric: Metric, question: Question) -> str:
@@ -84,9 +84,9 @@ def limit(metric: Metric, question: Question) -> str:
     setting = setting_of(metric, question)
     if floor_rank(setting) > 1:
         return (
-            f"no p-value can reach the {setting.first_level:.2g} that the list asks for in "
-            f"{counted(setting.params.num_cohorts, 'cohort')} of {setting.params.num_bits} bits; "
-            "use more cohorts (more devices) or fewer candidates"
+            f"no p-value is as small as the {setting.first_level:.2g} that this list requires, "
+            f"with {counted(setting.params.num_cohorts, 'cohort')} of {setting.params.num_bits} "
+            "bits; use more cohorts (more devices) or fewer candidates"
         )
     if math.isfinite(detected_share(metric, question)):
         return ""

@@ -30,8 +30,8 @@ def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
         yield (
             "note",
             (
-                f"maps are of where devices were last seen, within {span} of the answer (hold); "
-                "changes lag by as much"
+                f"maps show where devices were last seen, up to {span} before the answer (hold), "
+                "so changes appear that much later"
             ),
         )
 
@@ -40,14 +40,14 @@ def _unbounded(metric: Metric) -> str:
     """Explain why mode `memo` is unsuitable to start with, and what `hold` changes."""
     assert metric.location is not None  # noqa: S101 (of this kind)
     effect = (
-        "hold makes periods without data rarer, and gives no guarantee for a sequence"
+        "hold makes periods without data rarer, but guarantees nothing for a sequence"
         if metric.location.hold
-        else "without hold the answers show in which periods a device had data, too"
+        else "without hold, the answers also show in which periods a device had data"
     )
     return (
-        "mode = 'memo' hides which cell, and nothing of time: epsilon of a whole sequence is none, "
-        f"{sequence_risk(metric).epsilon:.0f} nats or more after a year; {effect}; use mode = "
-        "'window' with turn = 'fresh' and hold, under a new name"
+        "mode = 'memo' hides the cell, but not when it changes: epsilon of the whole sequence is "
+        f"unbounded, {sequence_risk(metric).epsilon:.0f} nats or more after a year; {effect}; "
+        "use mode = 'window' with turn = 'fresh' and hold, under a new name"
     )
 
 
@@ -60,9 +60,9 @@ def _meaning(metric: Metric) -> str:
         else ("a place outside the box")
     )
     nothing = "without a trip" if metric.location.pairs else "without a fix"
-    past = ", or past the cap" if _binds(metric) else ""
+    past = " or that the cap is used up" if _binds(metric) else ""
     return (
-        f"two reserved values follow the cells: {metric.fallback!r} is {outside}{past}, "
+        f"two reserved values follow the cells: {metric.fallback!r} means {outside}{past}, "
         f"{metric.no_data!r} a slot and period {nothing}"
     )
 
@@ -84,7 +84,7 @@ def _cost(metric: Metric) -> str:
         )
     reserved = len(reserved_values(metric.no_data))
     return (
-        f"of max_memoized_values = {cap} they take {reserved} before any cell, and leave "
+        f"they take {reserved} of max_memoized_values = {cap}, before any cell, and leave "
         f"{cap - reserved}; once sent, each costs {each} like a cell, at most {total}"
     )
 
@@ -123,16 +123,16 @@ class LocationDesign(KindDesign):
         cells = num_cells(location.grid, location.grid.finest)
         what = f"slot and {metric.period}" if len(location.slots) > 1 else metric.period
         return (
-            f"tell a map of one {what}, of {cells:,} cells, that is {precision:.2f} off in total "
-            "variation"
+            f"estimate a map of one {what} with {cells:,} cells and a total variation error of "
+            f"{precision:.2f}"
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
         """Describe the reference map."""
         return (
-            "the crowd is as uneven as the reference map of docs/method.md, of which a map without "
-            f"a report is {map_error(metric, 1).even:.2f} off; the level is rough, maps of cities "
-            "come out up to twice as far off"
+            "the population is as uneven as the reference map of docs/method.md, where a map "
+            f"without reports has an error of {map_error(metric, 1).even:.2f}; this is rough, "
+            "errors for maps of cities are up to twice as large"
         )
 
     def findings(

@@ -65,11 +65,12 @@ def _text(metric: Metric, cells: int, population: int, periods: int, places: int
     each = f"{devices:,} devices" + (f" at each of {levels} levels" if levels > 1 else "")
     lead = (
         f"a map of one {what} from {each}, {cells:,} cells, is expected to be "
-        f"{error.total_variation:.2f} off in total variation ({error.even:.2f}: as if all cells "
-        "were alike), where the crowd is as uneven as the reference map of docs/method.md"
+        f"{error.total_variation:.2f} off in total variation (a map of equal shares: "
+        f"{error.even:.2f}), if the population is as uneven as the reference map of "
+        "docs/method.md"
     )
     if cap is not None and cap < needed:
-        lead += f"; its cap holds {cap} of {needed} places, and the others become `other`"
+        lead += f"; its cap of {cap} is below {needed} places, and the others become `other`"
     memoizes = metric.params.mechanism.has_permanent_round
     about = f"for maps of {counted(periods, metric.period)}" if periods > 1 else "for one map"
     about += f" with epsilon {budget:.2f} for life"
@@ -80,17 +81,17 @@ def _text(metric: Metric, cells: int, population: int, periods: int, places: int
 def _best(error: MapError, memoizes: bool, order: Sequence[Predicted], cohorts: int) -> str:
     """Name the best mode, and all modes with their errors."""
     if not order:
-        return "no mode spends that budget"
+        return "no mode fits that budget"
     named = [mode for mode in order if not mode.mode.memoizes]
     if not named:
-        return "no mode that hides when, too, spends that budget"
+        return "no mode that also hides the times fits that budget"
     best = named[0]
     text = ", ".join(f"{mode.mode.name} {mode.error.total_variation:.2f}" for mode in order)
     listed = f"with {counted(cohorts, 'cohort')}: {text}"
     if not memoizes and error.total_variation <= AS_GOOD * best.error.total_variation:
-        return f"no mode that hides when, too, is better by more than a tenth ({listed})"
+        return f"no mode that also hides the times is better by more than a tenth ({listed})"
     keys = ", ".join(best.mode.keys.strip().split("\n"))
-    return f"the best mode that hides when, too, is {best.mode.name} ({listed}): {keys}"
+    return f"the best mode that also hides the times is {best.mode.name} ({listed}): {keys}"
 
 
 def _places_of(metric: Metric) -> int | None:

@@ -78,8 +78,8 @@ def _mean(metric: Metric, reports: int) -> tuple[Level, str]:
     message = f"{reports:,} reports a period: {what} {half} either way"
     if apart:
         message = (
-            f"{message} in the middle of the range, {low} at its lower end, where all devices have "
-            f"data; {'to the power of 1.4' if number.scale == 'log' else '1.4 times as far'} where "
+            f"{message} in the middle of the range, {low} at its lower end, if all devices have "
+            f"data; {'to the power of 1.4' if number.scale == 'log' else '1.4 times as much'} if "
             "30 % have none"
         )
     if central <= WIDE_MEAN:
@@ -121,25 +121,23 @@ class NumberDesign(KindDesign):
         span = f"numbers from {number.edges[0]:g} to {number.edges[-1]:g} {number.unit}"
         if number.ask == "edges":
             return (
-                f"tell the share of devices at or above each of {len(number.edges)} edges, of "
-                f"{span}, to {100 * precision:.3g} points either way, 19 times in 20"
+                f"estimate the share of devices at or above each of {len(number.edges)} edges, "
+                f"for {span}, within {100 * precision:.3g} points, 19 times in 20"
             )
         if number.scale == "log":
             return (
-                f"tell the geometric mean of {span} to a factor of {precision:.4g} either way, "
-                "19 times in 20"
+                f"estimate the geometric mean of {span} within a factor of {precision:.4g}, 19 "
+                "times in 20"
             )
-        return (
-            f"tell the mean of {span} to {precision:.3g} {number.unit} either way, 19 times in 20"
-        )
+        return f"estimate the mean of {span} within {precision:.3g} {number.unit}, 19 times in 20"
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
         """Describe the assumed worst-case distributions."""
         if metric.details.ask == "edges":
-            return "half of the devices are above the edge, where its share is known worst"
+            return "half of the devices are at or above the edge, which is the least accurate case"
         return (
-            "all devices have data, the mean is in the middle of the range, and numbers lie where "
-            "they tell least of it; 1.4 times as far where 30 % have no data"
+            "all devices have data, the mean is in the middle of the range, and the numbers have "
+            "the least favorable distribution; 1.4 times the error if 30 % have no data"
         )
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
@@ -148,16 +146,16 @@ class NumberDesign(KindDesign):
         replicates = params.num_cohorts // number.stride(params.num_bits)
         if number.mode == "memo" and replicates < 2:
             message = (
-                "one cohort for each question: windows of several periods, and changes between "
-                "them, get intervals by a bound, not a measurement; use num_cohorts = "
+                "one cohort for each question: intervals for windows of several periods, and for "
+                "changes between them, use a bound, not a measurement; use num_cohorts = "
                 f"{4 * replicates} times {number.stride(params.num_bits)}"
             )
             yield "warning", message
         if number.mode == "once" and number.ask == "mean" and metric.epsilon_one <= LOW_EPSILON:
             message = (
-                "of one report for the mean alone, the piecewise and the hybrid mechanism (Wang et "
-                "al. 2019), which this package does not have, are up to 1.3 times as near at "
-                "epsilon 1 to 2, up to 1.5 times below, and tell no quantiles"
+                "if one report serves only for a mean, the piecewise and hybrid mechanisms (Wang "
+                "et al. 2019), which this package lacks, are up to 1.3 times as accurate at "
+                "epsilon 1 to 2, up to 1.5 times below, but give no quantiles"
             )
             yield "note", message
         if population is None:

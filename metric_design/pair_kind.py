@@ -69,18 +69,18 @@ class PairDesign(KindDesign):
         first, second = pair.of
         reserved = len({metric.fallback, metric.no_data} - {None})
         if cap < pair.num_pairs:
-            free = cap - reserved
+            changes = counted(cap - reserved - 1, "change")
             yield (
                 "note",
-                f"the cap counts pairs: a device that begins with one, and whose {first!r} changes "
-                f"x times and {second!r} y times, needs up to x + y + 1 places, and {reserved} "
-                f"more for fallback and no_data; max_memoized_values = {cap} leaves "
-                f"{counted(free - 1, 'change')} of both sides; later new pairs become the fallback",
+                f"the cap counts pairs: a device whose {first!r} changes x times and {second!r} "
+                f"y times needs up to x + y + 1 places, plus {reserved} for fallback and "
+                f"no_data; max_memoized_values = {cap} allows {changes} in total, and each "
+                "later new pair is sent as the fallback",
             )
         yield (
             "note",
-            f"a separate metric: what it costs a device (epsilon {metric.lifetime_epsilon:.2f} "
-            f"for life) adds to what metrics of {first!r} and {second!r} alone cost",
+            f"a separate metric: its cost to a device (epsilon {metric.lifetime_epsilon:.2f} "
+            f"for life) adds to the cost of separate metrics of {first!r} and {second!r}",
         )
         if population is None or not population:
             return
@@ -90,9 +90,9 @@ class PairDesign(KindDesign):
         widest = cell * math.sqrt(max(pair.shape))
         level: Level = "warning" if widest > USELESS else "note"
         message = (
-            f"{population:,} reports: the share of a rare pair is known to about {100 * cell:.2g} "
-            f"points either way, that of a value of one side, a sum over the other, to about "
-            f"{100 * widest:.2g}"
+            f"{population:,} reports: the share of a rare pair is known to about "
+            f"{100 * cell:.2g} points either way, and the share of a value of one side (a sum "
+            f"over the other) to about {100 * widest:.2g}"
         )
         if level == "warning":
             message += "; use shorter lists, a larger epsilon, or a longer window"

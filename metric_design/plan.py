@@ -99,7 +99,7 @@ class Plan:
     @property
     def supposed(self) -> str:
         """Return the assumptions of the prediction as a sentence."""
-        return f"Supposed: {self.kind.supposed(self.metric, self.question)}."
+        return f"Assumed: {self.kind.supposed(self.metric, self.question)}."
 
     @property
     def merged(self) -> str | None:
@@ -175,8 +175,8 @@ def check_question(question: Question, target: dict[str, float | None]) -> Quest
     if kind not in DESIGNS or kind_design(kind).asks is None:
         planned = ", ".join(item for item in DESIGNS if kind_design(item).asks)
         raise PlanError(
-            f"kind = {kind!r} is not planned; planned are {planned}. Metrics that a device has "
-            "already are given with --metrics"
+            f"kind = {kind!r} is not planned; planned are {planned}. Use --metrics for the "
+            "metrics that devices already have"
         )
     design = kind_design(kind)
     for key, value in target.items():
@@ -187,7 +187,7 @@ def check_question(question: Question, target: dict[str, float | None]) -> Quest
     for key in ("candidates", "periods", "expected"):
         if getattr(question, key) is not None and key not in design.options:
             value = getattr(question, key)
-            raise PlanError(f"{name}: {key} = {value!r} has no use for kind {kind!r}")
+            raise PlanError(f"{name}: {key} = {value!r} does not apply to kind {kind!r}")
     for key in _CHOSEN_BY_THE_PLAN & question.given.keys():
         value = question.given[key]
         raise PlanError(f"{name}: {key} = {value!r} is chosen by the plan: give --epsilon")
@@ -234,9 +234,9 @@ def make_plan(
     whole = file_with(file, [metric]).lifetime_epsilon
     if budget is not None and whole > budget * (1 + 1e-9):
         raise PlanError(
-            f"budget = {budget:g}: the metrics take {whole:.3g} ({question.name} "
-            f"{risk_of(metric).worst:.3g}; others {spent:.3g}); ask for less, or raise the budget "
-            "(devices that began with a smaller one keep it without new consent)"
+            f"budget = {budget:g} is too small: the metrics need {whole:.3g} ({question.name} "
+            f"{risk_of(metric).worst:.3g}; others {spent:.3g}); ask for less, or raise the "
+            "budget (existing devices keep theirs until the user consents again)"
         )
     budget = _rounded_up(budget or whole)
     parts = [_often(metric), *(_other(kind, solved, *pair) for pair in others)]
@@ -266,14 +266,14 @@ def _room(question: Question, budget: float | None, file: MetricsFile) -> float:
         missing = {asks: question.target, "devices": question.devices}
         absent = [str(name) for name, value in missing.items() if value is None]
         raise PlanError(
-            f"{' and '.join([*absent, 'epsilon'])} are not known for {question.name}: give "
-            f"--epsilon for the life of a device, or --devices and --{asks}"
+            f"{' and '.join([*absent, 'epsilon'])} are missing for {question.name}: give "
+            f"--epsilon for a device lifetime, or --devices and --{asks}"
         )
     room = min(budget - file.lifetime_epsilon_on(p) for p in question.platforms or (APP,))
     if room <= 0:
         raise PlanError(
-            f"budget = {budget:g}: other metrics take {budget - room:.3g}, and none is left for "
-            f"{question.name}"
+            f"budget = {budget:g}: other metrics use {budget - room:.3g}, and nothing is left "
+            f"for {question.name}"
         )
     return rounded_down(room)
 
@@ -284,10 +284,10 @@ def _rounded_up(epsilon: float) -> float:
 
 def _often(metric: Metric) -> str:
     if metric.max_reports == 1:
-        return "Each device reports once in its life, so that this report has the whole epsilon"
+        return "Each device reports once in its lifetime, so this report has the whole epsilon"
     if metric.params.mechanism.has_permanent_round:
         return f"Each device reports every {metric.period}, from a permanent response"
-    return f"Each device sends a fresh report now and then, {metric.max_reports} at most"
+    return f"Each device sends fresh reports from time to time, {metric.max_reports} at most"
 
 
 def _other(kind: KindDesign, solved: str, other: Solution, warned: str | None) -> str:
@@ -299,8 +299,8 @@ def _other(kind: KindDesign, solved: str, other: Solution, warned: str | None) -
         "candidates": f"allows {about(question.listed)} candidates",
         "periods": f"takes {counted(question.together, metric.period)}",
     }.get(solved, f"would {kind.finding(metric, other.precision, question)}")
-    warning = "" if warned is None else f", and `rappor metrics check` warns of it: {warned}"
-    series = ", as a series over time needs," if metric.max_reports != 1 else ""
+    warning = "" if warned is None else f", and `rappor metrics check` warns about it: {warned}"
+    series = " (needed for a series over time)" if metric.max_reports != 1 else ""
     return f"mode = {question.mode!r}{series} {takes}{warning}"
 
 
@@ -314,8 +314,8 @@ def merged_sentence(metric: Metric, devices: float) -> str | None:
         return None
     return (
         f"{counted(together, metric.period)} are served as one: {devices:,.0f} devices send "
-        f"{each:,.0f} reports in each, and it takes about {needed:,} until all "
-        f"{metric.params.num_cohorts} cohorts hold min_reports_per_cohort = {metric.cohort_floor}"
+        f"{each:,.0f} reports in each, and about {needed:,} are needed until all "
+        f"{metric.params.num_cohorts} cohorts have min_reports_per_cohort = {metric.cohort_floor}"
     )
 
 
@@ -324,7 +324,7 @@ def _weak(kind: KindDesign, chosen: Solution) -> str | None:
     epsilon = risk_of(chosen.found.metric).worst
     if epsilon <= MAX_EPSILON:
         return None
-    text = f"An epsilon of {epsilon:.3g} a life promises next to nothing."
+    text = f"An epsilon of {epsilon:.3g} per lifetime offers almost no protection."
     usual = DesignSearch(kind, chosen.question).solution(epsilon=USUAL_LIFE)
     if usual is None or not math.isfinite(usual.precision):
         return f"{text} With --epsilon {USUAL_LIFE:g} the same devices show nothing."

@@ -121,20 +121,20 @@ def _forecast_lines(plan: Plan, forecast: ListForecast) -> Iterator[str]:
             f"{_share(share)} in {counted(number, metric.period)}"
             for number, share in forecast.pooled
         )
-        yield f"together: {shares}{f'; {plan.merged}' if plan.merged else ''}"
+        yield f"decoded together: {shares}{f'; {plan.merged}' if plan.merged else ''}"
     if forecast.rough:
         yield forecast.rough
     yield (
-        f"epsilon: {params.epsilon_one:.3g} a report, {forecast.epsilon_year:.3g} a year of one "
-        f"value, {metric.lifetime_epsilon:.3g} a life"
+        f"epsilon: {params.epsilon_one:.3g} per report, {forecast.epsilon_year:.3g} per year of "
+        f"one value, {metric.lifetime_epsilon:.3g} per lifetime"
     )
 
 
 def _unseen(forecast: ListForecast) -> str:
     if not forecast.unseen_values:
-        return "none of them is missed more often than not"
+        return "none (each is more often detected than missed)"
     values = counted(forecast.unseen_values, "value")
-    return f"{values} that {percent(forecast.unseen_share)} of devices hold"
+    return f"{values} that {percent(forecast.unseen_share)} of devices have"
 
 
 def _share(share: float | None) -> str:

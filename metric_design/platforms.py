@@ -26,12 +26,12 @@ _BROKEN = (
     MetricsFileError,
 )
 LIVES = 12  # The proposal: a year, if a browser keeps its storage for a month
-PASTE = ". To change that, add under the existing headings"  # what follows is a block to paste
+PASTE = ". To change that, add these keys under the existing headings"  # then a block to paste
 _SILENT = (
-    f"a browser records nothing of {{names}}{PASTE} (one report in each life of a browser's "
-    "storage; docs/metrics.md, 'Where a metric may run'):"
+    f"browsers do not record {{names}}{PASTE} (one report per lifetime of a browser's storage; "
+    "docs/metrics.md, 'Where a metric may run'):"
 )
-_PHONE = 'a phone records nothing of {names}: add "app" to platforms'
+_PHONE = 'phones do not record {names}: add "app" to platforms'
 _PARTS = (
     "the TypeScript client refuses the file without its parts for {names}: pass `...parts()`, "
     "which `rappor metrics compile --typescript` writes, to openClient"

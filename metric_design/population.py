@@ -74,7 +74,7 @@ def read_shares(path: Path) -> Floats:
     Raises:
         PlanError: The file is invalid. The error names the file, the row and the value.
     """
-    with naming(path, PlanError, "give a column share, or a share a line"):
+    with naming(path, PlanError, "name a column share, or give one share per line"):
         shares = _from_json(path) if path.suffix == ".json" else _from_table(path)
     total = sum(shares)
     if not shares or total <= 0:

@@ -58,9 +58,7 @@ def check_metrics(
         population: The number of devices expected to report, for warnings about tracking.
     """
     if file.budget is None:
-        yield Finding(
-            "warning", "", "no `budget` at the top: no bound over all metrics of a device"
-        )
+        yield Finding("warning", "", "no `budget` at the top: nothing bounds all metrics together")
     for metric in file.declared:
         if today is not None and metric.expires < today:
             yield Finding("error", metric.base_name, f"expired on {metric.expires}")
@@ -69,7 +67,7 @@ def check_metrics(
                 "warning",
                 metric.base_name,
                 f"no permanent response: {counted(metric.max_reports or 0, 'report')} may cost "
-                f"epsilon {metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
+                f"epsilon {metric.lifetime_epsilon:.2f}; only the number of reports bounds it",
                 "only the number of reports bounds what they reveal",
             )
         yield from _web(metric, today)
@@ -81,9 +79,10 @@ def check_metrics(
             yield Finding(
                 "warning",
                 metric.base_name,
-                f"raw reports go after keep_raw_days = {metric.keep_raw_days} days, before their "
-                f"day closes automatically (accept_days = {metric.accept_days}), so none could be "
-                f"exported; keep them for {metric.accept_days + 1} days or more, or for 0",
+                f"raw reports are deleted after keep_raw_days = {metric.keep_raw_days} days, "
+                f"before their day closes automatically (accept_days = {metric.accept_days}), "
+                f"so they can never be exported; keep them for {metric.accept_days + 1} days or "
+                "more, or for 0",
             )
         yield from _cohort_floor(metric, population)
         yield from _own_findings(metric, population)
@@ -137,11 +136,11 @@ def _text_findings(metric: Metric) -> Iterator[tuple[Level, str]]:
     for key in ("description", "owner"):
         text = getattr(metric, key)
         if not all(character.isprintable() or character in "\n\t" for character in text):
-            yield "error", f"{key} = {shown(text)} holds a control character: write plain text"
+            yield "error", f"{key} = {shown(text)} contains a control character: write plain text"
     if metric.fallback is not None and not metric.fallback.strip():
         message = (
-            f"fallback = {shown(metric.fallback)} is a value without a name: no list of candidates "
-            "can hold it, so it cannot be decoded; use a word such as 'other'"
+            f"fallback = {shown(metric.fallback)} is blank: no list of candidates can contain "
+            "it, so it cannot be decoded; use a word such as 'other'"
         )
         yield ("warning" if metric.fallback else "error"), message
 
@@ -152,9 +151,9 @@ def _web(metric: Metric, today: date | None) -> Iterator[Finding]:
         return
     lives = metric.lives or 1
     message = (
-        f"in a browser up to epsilon {metric.lifetime_epsilon:.3f} in each life of its storage: "
-        f"{metric.lifetime_epsilon_on(WEB):.3f} over the declared lives = {lives:,}; nothing on "
-        "the device can count the lives, so past them the bound does not hold"
+        f"in a browser up to epsilon {metric.lifetime_epsilon:.3f} per lifetime of its storage: "
+        f"{metric.lifetime_epsilon_on(WEB):.3f} over the declared lives = {lives:,}; a browser "
+        "cannot count its storage lifetimes, so the bound fails if there are more"
     )
     yield Finding("note", metric.base_name, message)
     if today is None:
@@ -162,9 +161,9 @@ def _web(metric: Metric, today: date | None) -> Iterator[Finding]:
     most = max(0, (metric.expires - today).days) // SAFARI_DAYS + 1
     if lives < most:
         message = (
-            f"lives = {lives:,}, and Safari, which deletes storage after {SAFARI_DAYS} days "
-            f"without a visit, may begin {most:,} until {metric.expires}: declare so many, or an "
-            "earlier expires"
+            f"lives = {lives:,} is too low: Safari deletes storage after {SAFARI_DAYS} days "
+            f"without a visit, so {most:,} lifetimes are possible until {metric.expires}; "
+            "declare that number, or an earlier expires"
         )
         yield Finding("warning", metric.base_name, message)
 
@@ -193,7 +192,7 @@ def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
     )
     if population is not None and most > params.num_cohorts:
         message = (
-            f"{sizes}: more devices do not make a finer map than that; {population:,} devices fill "
+            f"{sizes}: more devices do not make the map finer; {population:,} devices fill "
             f"{most} cohorts ({most * each:,} equations) with {CROWD:,} each: use num_cohorts = "
             f"{most}"
         )
@@ -219,10 +218,10 @@ def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
     each = cohorts_affordable(CROWD * turns, population, len(revealing))
     cohorts = "1 cohort" if each == 1 else f"{each} cohorts or fewer"
     message = (
-        f"the cohorts of {len(revealing)} metrics, with levels and turns, are {groups:,} groups, "
-        f"and alone link {linked:.1%} of {population:,} devices for an observer who knows which "
-        f"batches are of one device; use {cohorts} in each, ask each device for fewer metrics, or "
-        "send through a relay, so that nobody can know"
+        f"the cohorts, levels and turns of {len(revealing)} metrics form {groups:,} groups, "
+        f"which alone link {linked:.1%} of {population:,} devices if an observer knows which "
+        f"batches come from one device; use {cohorts} in each, ask each device for fewer "
+        "metrics, or send through a relay, which hides that"
     )
     yield Finding("warning", "", message)
 
@@ -232,8 +231,8 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
     floor = metric.cohort_floor
     if floor < DEFAULT_MIN_REPORTS_PER_COHORT:
         message = (
-            f"an aggregate may hold a cohort of {counted(floor, 'report')}, in which little but "
-            "the device's own noise hides one; use min_reports_per_cohort = "
+            f"a cohort in an aggregate may have only {counted(floor, 'report')}, protected by "
+            "little but the noise of each; use min_reports_per_cohort = "
             f"{DEFAULT_MIN_REPORTS_PER_COHORT}"
         )
         yield Finding("warning", metric.base_name, message)
@@ -245,17 +244,17 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
     ever = population * (metric.max_reports or math.inf)
     if needed > ever:
         message = (
-            f"{population:,} devices send {ever:,.0f} reports in their life, and a block is served "
-            f"with about {needed:,}: nothing is ever served; use more devices, "
+            f"{population:,} devices send {ever:,.0f} reports in their lifetime, and a block "
+            f"needs about {needed:,}: nothing is ever served; use more devices, "
             f"{_fewer_cohorts(metric)}, or reports in every period"
         )
         yield Finding("warning", metric.base_name, message)
     elif needed > max(MAX_DAYS_TO_WAIT, turns) * a_day:  # Waiting for a full turn is by design
         message = (
-            f"it takes about {counted(needed, 'report')} until each of {metric.params.num_cohorts} "
-            f"cohorts holds min_reports_per_cohort = {floor}, and {population:,} devices send "
-            f"{a_day:,.0f} a day at most: days are served {needed / a_day:,.0f} at a time; use "
-            f"{_fewer_cohorts(metric)}"
+            f"about {counted(needed, 'report')} are needed until each of "
+            f"{metric.params.num_cohorts} cohorts has min_reports_per_cohort = {floor}, and "
+            f"{population:,} devices send at most {a_day:,.0f} a day: days are served "
+            f"{needed / a_day:,.0f} at a time; use {_fewer_cohorts(metric)}"
         )
         yield Finding("warning", metric.base_name, message)
 
@@ -275,8 +274,8 @@ def _idle_days(metric: Metric) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 metric.base_name,
-                f"slot '{slot}' has no hours on other days, and a report of every day is due: it "
-                f"is `{metric.no_data or metric.fallback}` then, and costs as much; use "
+                f"slot '{slot}' has no hours on some days, but a report is due every day: it is "
+                f"`{metric.no_data or metric.fallback}` on those days, at the same cost; use "
                 "period = 'week'",
             )
 
@@ -291,7 +290,7 @@ def _domain(metric: Metric, population: int | None) -> Iterator[Finding]:
     kind = "pairs of cells" if pairs else "cells"
     coarser = f"at level {grid.finest}; use a coarser level or a smaller box"
     if values > most:
-        message = f"about {values:,} {kind}, of which {most:,} at most can be mapped, {coarser}"
+        message = f"about {values:,} {kind}, but at most {most:,} can be mapped, {coarser}"
         yield Finding("error", metric.base_name, message)
     elif cells < 2:
         message = f"one cell at level {grid.finest}, so every place is the same; use a finer level"
@@ -301,8 +300,8 @@ def _domain(metric: Metric, population: int | None) -> Iterator[Finding]:
         yield Finding("warning", metric.base_name, message)
     if not _towns(grid.box) and _towns(_exchanged(grid.box)):
         message = (
-            f"no town lies in box = {_ends(grid.box)}, and some do with latitude and longitude "
-            "exchanged: it is [south, west, north, east]"
+            f"box = {_ends(grid.box)} contains no town, but would with latitude and longitude "
+            "swapped: the order is [south, west, north, east]"
         )
         yield Finding("warning", metric.base_name, message)
     if grid.box.west > grid.box.east and grid.box.width > HALF_TURN:
@@ -353,9 +352,9 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
         yield Finding(
             "warning",
             metric.base_name,
-            f"a permanent response of {metric.params.num_bits} bits carries about {pattern:.0f} "
-            f"bits that tell devices apart, and a cohort of {crowd:.0f} needs only "
-            f"{enough:.0f}: long series of reports could be linked; use num_bits = "
+            f"a permanent response of {metric.params.num_bits} bits has about {pattern:.0f} "
+            f"bits that distinguish devices, and {enough:.0f} single out a device in a cohort "
+            f"of {crowd:.0f}: long series of reports could be linked; use num_bits = "
             f"{max(1, int(enough / entropy))} or less, or {_fewer_cohorts(metric)}",
         )
 
@@ -386,8 +385,8 @@ def _small_crowd(metric: Metric, levels: int, population: int) -> str:
     elif levels > 1:
         use += ", or fewer levels"
     each = f" at each of {levels} levels" if levels > 1 else ""
-    what = "the cohort, which is public, narrows"
-    what = "cohort and level, which are public, narrow" if levels > 1 else what
+    what = "the public cohort narrows"
+    what = "the public cohort and level narrow" if levels > 1 else what
     return (
         f"about {population / groups:.0f} devices in each of {cohorts} cohorts{each}: {what} the "
         f"crowd, and alone link{'' if levels > 1 else 's'} {linked:.1%} of devices from one batch "

@@ -164,8 +164,8 @@ def complete(kind: KindDesign, question: Question) -> tuple[Question, str]:
     missing = [name for name, value in numbers.items() if value is None]
     if len(missing) > 1:
         raise PlanError(
-            f"{question.name}: {' and '.join(missing)} are not known: one of {asks}, devices and "
-            "epsilon can be solved for, give the other two"
+            f"{question.name}: {' and '.join(missing)} are missing: give two of {asks}, devices "
+            "and epsilon"
         )
     further = [name for name in kind.further if getattr(question, name) is None]
     solved = (missing or further or [asks])[0]
@@ -212,8 +212,8 @@ def solve(
     warned.sort(key=lambda pair: pair[1] is not None)
     if warned[0][1] is not None:
         raise PlanError(
-            f"`rappor metrics check` warns about every plan: {warned[0][1]}; with --mode "
-            f"{warned[0][0].question.mode} it is planned all the same"
+            f"`rappor metrics check` warns about every plan: {warned[0][1]}; use --mode "
+            f"{warned[0][0].question.mode} to plan it anyway"
         )
     return solved, warned
 

@@ -67,26 +67,26 @@ def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
     `crowd` is the number of devices in a cohort; more than `CROWD` are not simulated.
     """
     if metric.max_reports == 1:
-        return "Each device reports once for life: there is no second report to link it to."
+        return "Each device reports once in its lifetime, so there is no second report to link."
     size = max(2, min(crowd, CROWD))
     results = attacks_on(metric, PERIODS, size, np.random.default_rng(0))
     what = "value" if metric.location is None else "place"
     parts = [
-        f"after {periods} a change of {what} is guessed with AUC {result.change_auc:.2f} and "
+        f"after {periods} a change of {what} is detected with AUC {result.change_auc:.2f} and "
         f"{result.relinked:.1%} of devices are re-linked"
         for periods, result in zip(PERIODS, results, strict=True)
     ]
     groups, left_out = place_groups(metric), ""
-    apart = f", in which level and turn tell {groups} groups apart" if groups > 1 else ""
+    apart = f" ({groups} groups by level and turn)" if groups > 1 else ""
     if metric.params.mechanism.has_permanent_round:
         left_out = (
-            f" They know neither when answers changed nor in which {metric.period}s data were; who "
-            "does finds more devices."
+            f" An observer who also knows when answers changed, or which {metric.period}s had "
+            "data, finds more devices."
         )
     return (
-        f"What these parameters do not hide from an observer who can link a device's reports over "
-        f"some {metric.period}s, among {size:,} devices of a cohort{apart}: {'; '.join(parts)} "
-        f"(.50 and {1 / size:.1%} are guesses).{left_out} docs/location.md says what follows."
+        f"An observer who can link a device's reports over some {metric.period}s, among {size:,} "
+        f"devices of a cohort{apart}, learns: {'; '.join(parts)} (by chance: .50 and "
+        f"{1 / size:.1%}).{left_out} See docs/location.md."
     )
 
 
@@ -124,19 +124,19 @@ def _advice(metric: Metric, result: FileAttack) -> str:
     )
     every = f" of each of {slots} slots" if slots > 1 and location.num_turns == 1 else ""
     return (
-        f"after a year, {reports_in(metric, result.periods)} reports{every} on each side, "
-        f"{result.relinked:.0%} of devices could be re-linked by an observer who links the reports "
-        f"of each year, {result.by_groups:.0%} by cohort, level and turn alone; use {way}"
+        f"an observer who links the reports of each year ({reports_in(metric, result.periods)} "
+        f"reports{every}) could re-link {result.relinked:.0%} of devices from one year to the "
+        f"next, {result.by_groups:.0%} by cohort, level and turn alone; use {way}"
     )
 
 
 def _advice_together(metrics: Sequence[Metric], result: FileAttack, population: int) -> str:
     names = ", ".join(metric.base_name for metric in metrics)
     return (
-        f"the reports of {names} together re-link {result.relinked:.0%} of {population:,} devices "
-        f"after a year, {result.by_groups:.0%} by their cohorts, levels and turns alone "
-        f"({result.groups:,} groups), for an observer who knows which batches are of one device; "
-        "ask each device for one of them, with fewer cohorts in each, and send through a relay"
+        f"the reports of {names} together re-link {result.relinked:.0%} of {population:,} "
+        f"devices after a year, {result.by_groups:.0%} by cohorts, levels and turns alone "
+        f"({result.groups:,} groups), if an observer knows which batches come from one device; "
+        "ask each device for one of them, use fewer cohorts, and send through a relay"
     )
 
 
@@ -157,9 +157,9 @@ def gathering_findings(
             f"{share:.0%} after {days} days" for days, share in zip(DAYS, shares, strict=True)
         )
         message = (
-            f"an observer of bodies alone, without address or time, gathers nine tenths of the "
-            f"reports of {percents} of devices, about {crowd:,.0f} of which share cohort, level "
-            "and turn; use fewer cohorts, fewer bits, a longer period or max_reports"
+            "from report bodies alone, an observer collects nine tenths of the reports of some "
+            f"devices: {percents}, where about {crowd:,.0f} share cohort, level and turn; use "
+            "fewer cohorts, fewer bits, a longer period or max_reports"
         )
         yield _finding(metric.base_name, shares[-1], message)
 
@@ -178,9 +178,9 @@ def relay_findings(
         share = joined_by_time(population)
         yield _finding(
             "", share,
-            f"behind a relay, batches of two metrics that a device records in one moment are each "
-            f"other's nearest in time for {share:.2%} of {population:,} devices (mean_delay = "
-            f"{MEAN_DELAY:.0f} s); a longer mean_delay joins fewer",
+            "behind a relay, batches of two metrics that a device records at the same moment "
+            f"are each other's nearest in time for {share:.2%} of {population:,} devices "
+            f"(mean_delay = {MEAN_DELAY:.0f} s); a longer mean_delay joins fewer",
         )  # fmt: skip
     for metric in file.declared:
         for sentence in claim_sentences(metric, population):
@@ -206,12 +206,12 @@ def _behind_relay(metric: Metric, population: int, rng: np.random.Generator) -> 
     most = "" if crowd <= MAX_CROWD else f" ({MAX_CROWD} are simulated)"
     return _finding(
         metric.base_name, watched[-1],
-        f"nine tenths of the reports of a device over {', '.join(map(str, DAYS))} days are "
-        f"gathered, of about {crowd:,.0f} devices that share cohort, level and turn{most}: behind "
-        f"a relay, for {in_words(bodies)} of devices by bodies alone and for {in_words(watched)} "
-        "by a collector that also watches when batches arrive, if devices are used at the same "
-        "time of day give or take half an hour; without a relay for "
-        f"{in_words(addressed)}, by the address alone. Relay and collector together see both",
+        "an observer collects nine tenths of the reports of a device over "
+        f"{', '.join(map(str, DAYS))} days, where about {crowd:,.0f} devices share cohort, "
+        f"level and turn{most}: behind a relay, for {in_words(bodies)} of devices from bodies "
+        f"alone, and for {in_words(watched)} if the collector also watches arrival times and "
+        "people use the app at the same time of day (within half an hour); without a relay, for "
+        f"{in_words(addressed)} from the address alone. Relay and collector together see both",
     )  # fmt: skip
 
 
@@ -242,28 +242,28 @@ def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Find
     )
     unit, what = metric.period, "value" if metric.location is None else "last known cell"
     if dates_are_reported(metric):
-        how = f"by the {unit}s with a report alone"
-        use = f"max_reports = 1, under a new name, leaves one {unit}"
+        how = f"from the {unit}s with a report alone"
+        use = f"max_reports = 1, under a new name, reveals only one {unit}"
         if metric.rules.has_key("no_data"):
-            use += f"; with no_data an app that runs every {unit} reports in each"
+            use += f"; with no_data, an app that runs every {unit} reports every {unit}"
     else:
-        how = f"by when there was data and the {what} changed"
+        how = f"from the times of data and of a new {what}"
         use = (
             "mode = 'window' with turn = 'fresh' and hold, under a new name, bounds both"
             if metric.location is not None
-            else "one fresh answer or few have a bound for the sequence: max_reports without a "
-            "permanent response (mode = 'once' of numbers), under a new name"
+            else "one or a few fresh answers have a bound for the sequence: max_reports without "
+            "a permanent response (mode = 'once' for numbers), under a new name"
         )
     message = (
         f"in simulation, an observer who links a device's reports of {result.periods} {unit}s "
         f"picks the right device out of {result.crowd:,} of its cohort in {result.by_times:.0%} "
-        f"of cases {how}, and in {result.by_life:.0%} if everybody's life is known "
+        f"of cases {how}, and in {result.by_life:.0%} if everyone's values are known "
         f"({1 / result.crowd:.2%} by chance)"
     )
     if not dates_are_reported(metric):
         message += (
-            f"; of an app that runs only when there is data in {late.by_times:.0%} by the dates "
-            "of arrival alone"
+            f"; if the app runs only when there is data, in {late.by_times:.0%} from arrival "
+            "dates alone"
         )
     most = max(result.by_times, result.by_life)
     short = f"linked reports single out a device in {most:.0%} of simulated cases"
@@ -276,9 +276,9 @@ def _bounded(metric: Metric, crowd: int) -> str:
     steady, rarely = (bound_of_fresh(metric, world, periods, crowd) for world in WORLDS)
     return (
         f"an observer who has every answer of {periods} {metric.period}s and its date of arrival "
-        f"picks the right device out of {crowd:,} of its cohort in at most {steady:.2%} of cases, "
-        "whatever else they know. Of an app that runs only when there is data about "
-        f"{share_that_arrives(metric):.0%} of due answers come (accept_days = "
+        f"picks the right device out of {crowd:,} of its cohort in at most {steady:.2%} of "
+        "cases, whatever else they know. If the app runs only when there is data, about "
+        f"{share_that_arrives(metric):.0%} of due answers arrive (accept_days = "
         f"{metric.accept_days}), and their dates raise that to at most {rarely:.2%}: a smaller "
         "accept_days reveals less and loses more answers"
     )

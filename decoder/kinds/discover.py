@@ -173,7 +173,7 @@ def approved_strings(directory: str | Path) -> list[str]:
             if decision == "yes":
                 approved.append(strings[name])
         if not approved:
-            raise DecodeError("no row of discovered.csv says yes in its column publish; read them")
+            raise DecodeError("no row of discovered.csv has publish = yes; read the strings first")
         for string, whole in approved:
             if not whole or string.splitlines() != [string]:
                 why = "not a single line" if whole else "only the beginning of a string"
@@ -210,26 +210,26 @@ def statement(discovery: Discovery) -> Iterator[str]:
         named = f"{counted(number, 'string')} {are} named." if number else "No string is named."
         more = f"{below:,} more" if number else f"{below:,}"
         are = "is" if number and below == 1 else "are"
-        rest = f"distinguishable from chance, but fewer than {counted(crowd, 'report')} hold each."
+        rest = f"distinguishable from chance, but fewer than {counted(crowd, 'report')} have each."
         yield f"{named} {more} {are} {rest}" if below else named
     reach = (
         f"About half of the strings with {percent(discovery.half_found)} of the {reports} are "
         f"named, and nearly all with {percent(discovery.most_found)}"
     )
     if crowd > discovery.num_reports:
-        yield f"No string can be named: there are {reports}, and it takes a crowd of {crowd:,}."
+        yield f"No string can be named: there are {reports}, fewer than the required {crowd:,}."
     elif discovery.half_by_noise >= discovery.half_found:
         yield f"{reach}."
     else:
         yield (
-            f"{reach}: the crowd of {crowd:,} decides; half of those with "
+            f"{reach}, because {crowd:,} reports are required; half of those with "
             f"{percent(discovery.half_by_noise)} are distinguishable from chance."
         )
     if some := [row for row in discovery.found if not row.whole]:
         are, fit = ("is", "fits") if len(some) == 1 else ("are", "fit")
         text = (
-            f"{counted(len(some), 'row')} {are} only the beginning of a string, for all that begin "
-            f"so, and {fit} no list of candidates."
+            f"{counted(len(some), 'row')} {are} only a beginning, which several strings may "
+            f"share, and {fit} no list of candidates."
         )
         if not all(row.rest == "" and row.string.isascii() for row in some):
             text += (

@@ -56,15 +56,15 @@ class Hierarchy:
             fits = [mark for mark, row in first.items() if row is not None and len(row.cells) > 1]
             if len(fits) != 1:
                 raise TableError(
-                    "line 1 has to be a leaf, its ancestors and the root, separated by commas, by "
-                    "semicolons or by tabs, and by one of these alone"
+                    "line 1 must be a leaf, its ancestors and the root, separated only by "
+                    "commas, only by semicolons or only by tabs"
                 )
             lines: dict[str, int] = {}
             paths = []
             for row in read_rows(file, delimiter=fits[0]):
                 leaf = row.text(1)
                 if leaf in lines:
-                    raise row.refused(1, f"{shown(leaf)} is in line {lines[leaf]} already")
+                    raise row.refused(1, f"{shown(leaf)} is already in line {lines[leaf]}")
                 lines[leaf] = row.line
                 paths.append(tuple(row.text(column) for column in row.cells))
             return cls(tuple(paths))

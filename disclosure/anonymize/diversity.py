@@ -38,8 +38,8 @@ class DiversityRule:
         number = len(set(sensitive) - MISSING)
         if not 1 <= self.distinct <= number or not 0 <= self.closeness <= 1:
             raise TableError(
-                f"a class needs 1 to {number} values (those of the column) and a closeness in "
-                f"[0, 1], not {self.distinct} and {self.closeness:g}"
+                f"distinct = {self.distinct} must be 1 to {number} (the values of the column), "
+                f"and closeness = {self.closeness:g} in [0, 1]"
             )
 
     def is_met(self, counts: Integers, law: Floats) -> bool:
@@ -75,7 +75,7 @@ def class_diversity(
         TableError: The lengths differ, or there are no rows.
     """
     if len(classes) != len(sensitive) or not len(sensitive):
-        raise TableError(f"{len(classes)} classes, {len(sensitive)} sensitive values")
+        raise TableError(f"{len(classes)} classes, but {len(sensitive)} sensitive values")
     of_class = np.unique(np.array(classes), return_inverse=True)[1].ravel()
     counts = value_counts(of_class, sensitive)
     sizes = counts.sum(axis=1)

@@ -130,7 +130,7 @@ def anonymize(
     values = np.array(counts)[:, None]  # a single value, on which no rule depends
     if sensitive is not None:
         if len(sensitive) != len(rows):
-            raise TableError(f"{len(rows)} rows, and {len(sensitive)} sensitive values")
+            raise TableError(f"{len(rows)} rows, but {len(sensitive)} sensitive values")
         rule.check(sensitive)
         values = value_counts(of_row, sensitive)
     return _Greedy(rows.take(first), counts, k, suppressible, values, rule).run(of_row)
@@ -192,7 +192,7 @@ class _Greedy:
         costs[place] = np.inf
         if np.isinf(costs).all():
             raise TableError(
-                "the remaining rows do not meet the rule even as a single class; leave out fewer"
+                "the remaining rows do not meet the rule even as a single class; suppress fewer"
             )
         ties = np.flatnonzero(costs <= costs.min() + _TIE)
         below = ties[self.counts[ties] < self.k]

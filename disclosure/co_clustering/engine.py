@@ -122,7 +122,7 @@ def merge_until_diverse(model: CoClustering, k: int, column: str, rule: Diversit
     rule."""
     names = list(model.recoded.parts)
     if column not in names:
-        raise TableError(f"no column {shown(column)}: {shown(names)}")
+        raise TableError(f"no column {shown(column)}; the columns are {shown(names)}")
     values = model.recoded.codes[:, names.index(column)].astype(str).tolist()
     rule.check(values)
     while True:

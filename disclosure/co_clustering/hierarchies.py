@@ -186,5 +186,5 @@ def _parts_and_tree(column: _Column) -> tuple[Parts, Hierarchy]:
     else:
         parts = Values(leaves[:-1] if column.other else leaves, column.other)
     if parts.labels != leaves:
-        raise TableError(f"a tree whose leaves are not the parts: {leaves}")
+        raise TableError(f"the leaves of the tree are not the parts of the column: {leaves}")
     return parts, tree

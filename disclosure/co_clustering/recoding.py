@@ -234,13 +234,13 @@ def recode(
     strange = [name for name in (*columns, *numbers) if name not in table]
     if strange or not set(numbers) <= set(columns) or len(set(columns)) != len(columns):
         raise TableError(
-            f"columns {shown(list(columns))}, of numbers {shown(list(numbers))}: each once, those "
-            "of numbers among them, all in the table"
+            f"columns {shown(list(columns))}, number columns {shown(list(numbers))}: name each "
+            "column once, and only columns of the table"
         )
     if len(columns) < 2 or intervals < 1:
-        raise TableError(f"{len(columns)} columns in {intervals} intervals: minimum 2 and 1")
+        raise TableError(f"{len(columns)} columns, {intervals} intervals: use at least 2 and 1")
     if floor < 1:
-        raise TableError(f"a floor of {floor} rows: at least 1 is needed")
+        raise TableError(f"a floor of {floor} rows is too low: use 1 or more")
     parts: dict[str, Parts] = {}
     for name in columns:
         if not len(table[name]):

@@ -119,8 +119,7 @@ def _check_sources(
             policy.check_stratum(table.name, name)
         if table.metric in policy.roll_up and PARTITION in dict(table.strata):
             raise PolicyError(
-                f"{table.name}: flows are added up by zones already; leave roll_up.{table.metric} "
-                "out"
+                f"{table.name}: flows are already summed by zone; remove roll_up.{table.metric}"
             )
         policy.with_outer(table.strata)
         check_days(policy, table.name, table.first_day, table.last_day, issued)
@@ -252,14 +251,14 @@ def _notes(tables: Sequence[ReleasedTable], again: int, judged: Protected) -> tu
         notes.append(f"{again} tables are in an earlier release, too; see its manifest.")
     if judged.findings:
         notes.append(
-            f"{len(judged.findings)} numbers that are not shown can be inferred more closely than "
-            "the policy asks, from what earlier releases show and this one cannot take back; "
-            "rappor release audit names them."
+            f"{len(judged.findings)} suppressed numbers can be inferred more closely than the "
+            "policy allows, because of earlier releases, which cannot be retracted; rappor "
+            "release audit names them."
         )
     if judged.widened:
         notes.append(
-            f"{judged.widened} numbers contradict others by more than rounding, as tables are "
-            "decoded one by one; where inference was judged they were taken less exactly."
+            f"{judged.widened} numbers contradict others by more than rounding, because tables "
+            "are decoded separately; the inference check used wider bounds for them."
         )
     return tuple(notes)
 

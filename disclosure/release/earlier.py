@@ -26,8 +26,8 @@ def check_chain(releases: Sequence[Release]) -> tuple[str, ...]:
         for digest in release.earlier:
             if digest not in digests:
                 raise ReleaseError(
-                    f"the release of {release.issued} was built on an earlier one that is not "
-                    f"given (manifest {digest[:16]}): give all that came before, oldest first"
+                    f"the release of {release.issued} was built on an earlier release that is "
+                    f"missing (manifest {digest[:16]}): pass all earlier releases, oldest first"
                 )
     return tuple(release.digest for release in releases if release.digest)
 
@@ -37,9 +37,9 @@ def refuse_in_rows(earlier: Iterable[Release], metric: str, first: date, last: d
     for run in (rows for release in earlier for rows in release.rows):
         if run.meets(metric, first, last):
             raise ReleaseError(
-                f"{shown(metric)}: {run.first_day} to {run.last_day} was published in rows, which "
-                "reveal the estimates without rounding; a decoding is published as a table or in "
-                "rows, once"
+                f"{shown(metric)}: {run.first_day} to {run.last_day} was published in rows, "
+                "which reveal the estimates without rounding; publish a decoding once, as a "
+                "table or in rows"
             )
 
 
@@ -55,7 +55,7 @@ def refuse_as_table(earlier: Iterable[Release], rows: Sequence[InRows]) -> None:
         if any(row.meets(table.metric, table.first_day, table.last_day) for row in rows):
             raise ReleaseError(
                 f"{table.name} was published as a table: rows would reveal what it rounds and "
-                "suppresses; a decoding is published as a table or in rows, once"
+                "suppresses; publish a decoding once, as a table or in rows"
             )
 
 
@@ -134,8 +134,8 @@ def _as_before(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolic
     """Return the earlier table again. Raises ReleaseError unless the policy keeps it."""
     if policy.on_change != "keep":
         raise ReleaseError(
-            f"{table.name} was published with other rows than now, by another roll_up, min_low, "
-            "total or level; publish it as it was (on_change = keep), or leave it out"
+            f"{table.name} was published with different rows (another roll_up, min_low, total or "
+            "level); keep the published form (on_change = keep), or leave it out"
         )
     hidden = policy.symbol("low_interval")
     same = {

@@ -41,7 +41,7 @@ def _check_symbol(symbol: str) -> str:
     is_shown = 0 < len(symbol) <= _MAX_SYMBOL and visible(symbol) == symbol == symbol.strip()
     if not is_shown or symbol[0] in _UNSAFE_STARTS or _is_number(symbol):
         raise ValueError(
-            f"1 to {_MAX_SYMBOL} visible characters, no number, and none of = + - @ ' at the start"
+            f"1 to {_MAX_SYMBOL} visible characters, not a number, not starting with = + - @ or '"
         )
     return symbol
 

@@ -214,7 +214,7 @@ def pool_rare(
     members = {pool.label: tuple(table.cells[i] for i in pool.members) for pool in pools}
     twins = members.keys() & set(cells)
     if twins:
-        raise PolicyError(f"{table.name}: {shown(twins.pop())} is a value, and a node of the tree")
+        raise PolicyError(f"{table.name}: {shown(twins.pop())} is a value and a node of the tree")
     sums, errors = (
         np.array(numbers, dtype=float)
         for numbers in ([pool.estimate for pool in pools], [pool.std_error for pool in pools])

@@ -127,8 +127,8 @@ def check_signature(keys: Sequence[Ed25519PublicKey], text: bytes, signature: by
             public.verify(base64.b64decode(signature.strip(), validate=True), _CONTEXT + text)
             return
     raise VerificationError(
-        "the signature of the manifest is not by this key, nor by another given one: the manifest "
-        "was changed, or someone else has signed it"
+        "the manifest is not signed by any of the given keys: it was changed, or someone else "
+        "signed it"
     )
 
 

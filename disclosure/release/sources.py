@@ -26,7 +26,7 @@ _DECODED, _DENSITY, _FLOWS = "candidates.csv", "density.csv", "flows.csv"
 JOINT = "joint.csv"
 _UNPUBLISHED = {
     JOINT: "pairs, which rappor release synthesize decoded publishes in rows",
-    "curve.csv": "numbers, of which no release is made",
+    "curve.csv": "numbers, which cannot be released",
 }  # files of rappor decode -o that are not published as tables
 _SIDES = ("origin", "destination")
 
@@ -52,7 +52,7 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
     except OSError as error:
         raise ReleaseError(f"{folder}: {file_problem(error)}") from None
     if mark in _UNPUBLISHED:
-        raise ReleaseError(f"{folder} holds {mark} of a metric of {_UNPUBLISHED[mark]}")
+        raise ReleaseError(f"{folder} contains {mark} of a metric of {_UNPUBLISHED[mark]}")
     tables_of, hint = _KINDS[mark]
     try:
         return list(tables_of(folder, strata or {}))
@@ -72,13 +72,13 @@ def mark_of(folder: Path) -> str:
     if len(marks) > 1:
         files = " and ".join(f"{name} of {maker}" for name, maker in marks.items())
         raise ReleaseError(
-            f"{folder} holds results of several kinds, of which one would be left out: {files}; "
-            "write each into a separate folder"
+            f"{folder} contains results of several kinds: {files}; write each into a separate "
+            "folder"
         )
     if not marks:
         raise ReleaseError(
-            f"{folder} holds neither {_RESULTS} of rappor decode -o, {_DENSITY} of rappor density "
-            f"-o, nor {_FLOWS} of rappor flows -o"
+            f"{folder} contains neither {_RESULTS} of rappor decode -o, {_DENSITY} of rappor "
+            f"density -o, nor {_FLOWS} of rappor flows -o"
         )
     (mark,) = marks
     if mark != _RESULTS:
@@ -122,8 +122,8 @@ def _decoding_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTa
         )
     if manifest.first_day is None or manifest.last_day is None:
         raise ReleaseError(
-            f"{folder}: the decoding does not say its days, so it is unknown whether "
-            "they are sealed; decode an aggregate that was fetched by days"
+            f"{folder}: the decoding has no dates, so it is unknown whether its days are sealed; "
+            "decode an aggregate with dates"
         )
     columns = ("value", *NUMBERS, "shrunken", "detected", "selected_low", "selected_high",
                "same_bits_as")  # fmt: skip
@@ -168,9 +168,7 @@ def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTab
             raise TableError("there are no rows")
         for (metric, slot, first, last, _), rows in groups.items():
             if not first or not last:
-                raise ReleaseError(
-                    f"{path}: the map does not say its days; decode aggregates that do"
-                )
+                raise ReleaseError(f"{path}: the map has no dates; decode aggregates with dates")
             listed = [row for row in rows if row.cells["estimate"]]
             for row in rows:
                 if not row.cells["estimate"] and row.cells["cell"] not in (_UNLISTED, *RESERVED):
@@ -233,13 +231,14 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
     results = read_json(source, _Flows)
     if results.lag:
         raise ReleaseError(
-            f"{source}: a metric of moves reveals how many moved and how far, and has no matrix"
+            f"{source}: a metric of moves has no matrix, only how many moved and how far"
         )
     if results.first_day is None or results.last_day is None:
-        raise ReleaseError(f"{source}: the flows do not say their days; decode aggregates that do")
+        raise ReleaseError(f"{source}: the flows have no dates; decode aggregates with dates")
     if PARTITION in strata:
         raise ReleaseError(
-            f"{folder}: the stratum {PARTITION!r} of flows is zones or cells; name another"
+            f"{folder}: flows already have a stratum {PARTITION!r} (zones or cells); choose "
+            "another name"
         )
     zone_of = {cell.cell: cell.zone for cell in results.cells}
     members: dict[str, list[str]] = {}

@@ -148,7 +148,7 @@ class CellTable(KeyedTable):
             raise TableError(f"{self.name}: a cell appears twice")
         if not 0 <= self.num_reports <= MAX_REPORTS:
             raise TableError(
-                f"{self.name}: {shown(self.num_reports)} reports, where 0 to {MAX_REPORTS} can be"
+                f"{self.name}: {shown(self.num_reports)} reports are not in 0 to {MAX_REPORTS}"
             )
         if self.first_day > self.last_day:
             raise TableError(f"{self.name}: its first day is after its last")
@@ -168,7 +168,7 @@ class CellTable(KeyedTable):
     def _check_intervals(self) -> None:
         """Check that intervals contain their estimates, clipped to [0, 1] as the ends may be."""
         low, high, error = self.low, self.high, self.std_error
-        self._check(low <= high, "the interval {} to {} is upside down", low, high)
+        self._check(low <= high, "the interval {} to {} has its ends swapped", low, high)
         share = self.estimate if self.unbiased is None else self.unbiased
         # Without noise, the share of a value that no one or everyone has is known exactly.
         exact = (error == 0) & ((share <= 0) | (share >= 1))

@@ -134,7 +134,7 @@ def _check_files(folder: Path, files: Mapping[str, _File]) -> None:
     """Check that exactly the listed files exist, unchanged."""
     strangers = {path.name for path in folder.iterdir()} - {*files, MANIFEST, SIGNATURE}
     if strangers:
-        raise VerificationError(f"{folder} has {shown(min(strangers))}, which is not signed")
+        raise VerificationError(f"{folder} contains {shown(min(strangers))}, which is not signed")
     for name, listed in files.items():
         path = folder / name
         if path.is_symlink() or not path.is_file():
@@ -168,8 +168,8 @@ def check_latest(release: Verified, memory: Path) -> None:
         ) from None
     if release.digest in replaced:
         raise VerificationError(
-            f"this release of {release.issued} is an old one: that of {replaced[release.digest]} "
-            "was built on it, and you have verified that one before"
+            f"this release of {release.issued} is outdated: the release of "
+            f"{replaced[release.digest]}, which you verified before, was built on it"
         )
     new = _Memory(replaced={**replaced, **dict.fromkeys(release.earlier, release.issued)})
     try:

@@ -45,8 +45,8 @@ class Domain:
         for combination in self.incoherent:
             if len(combination) < 2:
                 raise DomainError(
-                    "an incoherent combination names two columns or more, not "
-                    f"{shown(combination)}; a value that cannot be is left out of its column"
+                    "an incoherent combination needs two columns or more, not "
+                    f"{shown(combination)}; to exclude a single value, remove it from its column"
                 )
             for name, value in combination.items():
                 if value not in self.modalities.get(name, ()):

@@ -96,7 +96,7 @@ def encode_columns(table: Mapping[str, Sequence[str]], domain: Domain) -> Intege
     Raises TableError if a value is undeclared, columns differ in length, or there are no rows."""
     lengths = {len(column) for column in table.values()}
     if len(lengths) != 1 or lengths == {0}:
-        raise TableError(f"columns of {sorted(lengths)} rows: one length of 1 or more is needed")
+        raise TableError(f"columns have {sorted(lengths)} rows: use one length, 1 or more")
     codes = np.empty((lengths.pop(), len(table)), dtype=np.int64)
     for index, (name, column) in enumerate(table.items()):
         lookup = {value: code for code, value in enumerate(domain.modalities[name])}

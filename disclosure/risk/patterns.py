@@ -160,7 +160,7 @@ def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest:
                 f"{ways:,} in one row" if ways > MAX_KEYS else f"over {MAX_SECONDS:g} seconds"
             )
             raise TableError(
-                f"too many ways to fill the missing values, {too_many}. Take fewer columns or "
+                f"too many ways to fill the missing values, {too_many}. Use fewer columns or "
                 "modalities at a time, or the method orthodox, which fills none and never counts "
                 "fewer rows"
             )

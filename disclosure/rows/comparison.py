@@ -181,7 +181,7 @@ def _risk(original: Table, published: Table, seed: int) -> list[Measure]:
             "missing person",
             "all",
             missing_person_share(original, published),
-            "share of the published rows that a person could be, to who knows all others",
+            "share of the published rows that a person could be, for a reader who knows all others",
         ),
     ]
     if num_rows(original) == num_rows(published) <= _MAX_LINKED_ROWS:

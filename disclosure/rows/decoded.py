@@ -24,8 +24,8 @@ def check_size(num_rows: int, num_columns: int, num_sets: int = 1) -> None:
     """Raise TableError for more values than are certain to fit in memory."""
     if num_rows * num_columns * num_sets > MAX_VALUES:
         raise TableError(
-            f"{num_sets:,} sets of {num_rows:,} rows by {num_columns:,} columns: {MAX_VALUES:,} "
-            "values at most; ask for fewer rows (--rows), or fewer sets"
+            f"{num_sets:,} sets of {num_rows:,} rows by {num_columns:,} columns exceed "
+            f"{MAX_VALUES:,} values; ask for fewer rows (--rows), or fewer sets"
         )
 
 
@@ -51,8 +51,8 @@ def synthesize_decoded(
     size = estimates.num_reports if num_rows is None else num_rows
     if num_sets < 2 or size < 1:
         raise TableError(
-            f"{num_sets} sets of {size} rows: two sets or more are needed, as one alone cannot "
-            "tell how sure it is, and one row or more"
+            f"{num_sets} sets of {size} rows: use two sets or more, since one alone shows no "
+            "uncertainty, and one row or more"
         )
     check_size(size, len(estimates.columns), num_sets)
     source = rng or np.random.default_rng()

@@ -145,7 +145,7 @@ class RowDomain:
             raise DomainError("no columns are declared")
         if math.prod(self.shape) > MAX_CELLS:
             raise DomainError(
-                f"{math.prod(self.shape):,} combinations, {MAX_CELLS:,} at most: take fewer "
+                f"{math.prod(self.shape):,} combinations exceed {MAX_CELLS:,}: use fewer "
                 "columns, or fewer bins"
             )
 
@@ -185,7 +185,7 @@ def num_rows(table: Table) -> int:
     """Return the number of rows. Raises TableError if 0, or if columns differ."""
     lengths = {len(column) for column in table.values()}
     if len(lengths) != 1 or lengths == {0}:
-        raise TableError(f"columns of {sorted(lengths)} rows: one length of 1 or more is needed")
+        raise TableError(f"columns have {sorted(lengths)} rows: use one length, 1 or more")
     return lengths.pop()
 
 

@@ -46,11 +46,11 @@ class DecodedCells:
         fits = self.estimate.shape == (size,) and self.covariance.shape in ((size,), (size, size))
         if not fits or not size or any(len(cell) != len(self.columns) for cell in self.cells):
             raise TableError(
-                f"{size} cells of {len(self.columns)} columns, estimates {self.estimate.shape} and "
-                f"covariance {self.covariance.shape} do not go together"
+                f"{size} cells of {len(self.columns)} columns do not match estimates "
+                f"{self.estimate.shape} and covariance {self.covariance.shape}"
             )
         if any(part is not None and part.shape != (size,) for part in (self.detected, self.low)):
-            raise TableError(f"`detected` and `low` are not of {size} cells")
+            raise TableError(f"`detected` and `low` do not have {size} cells")
         if len(set(self.cells)) < size or len(set(self.columns)) < len(self.columns):
             raise TableError("a cell or a column is named twice")
         if not (np.isfinite(self.estimate).all() and np.isfinite(self.covariance).all()):

@@ -110,9 +110,9 @@ def _check_noise(epsilon: float, share: float, domain: RowDomain) -> None:
     most = _DEVIATIONS * math.sqrt(geometric_variance(1, rate) * cells)
     if most * len(domain.axes) > MAX_VALUES:
         raise TableError(
-            f"epsilon {epsilon:g} over {cells:,} combinations: noise alone may make "
-            f"{most:,.0f} rows, and {MAX_VALUES // len(domain.axes):,} can be drawn; take fewer "
-            "columns or wider bins, or a larger epsilon. Nothing was charged"
+            f"epsilon {epsilon:g} over {cells:,} combinations: noise alone may make {most:,.0f} "
+            f"rows, but at most {MAX_VALUES // len(domain.axes):,} can be drawn; use fewer "
+            "columns, wider bins, or a larger epsilon. Nothing was charged"
         )
 
 
@@ -249,8 +249,8 @@ def draw_rows(
     size = round(total) if num_rows is None else num_rows
     if total <= 0 or size < 1:
         raise TableError(
-            f"{size} rows of a histogram of {total:g}: nothing can be drawn; a larger epsilon or "
-            "a smaller domain leaves more than noise"
+            f"{size} rows cannot be drawn from a histogram with a total of {total:g}; use a "
+            "larger epsilon or a smaller domain"
         )
     check_size(size, len(domain.axes))
     source = rng or np.random.default_rng()

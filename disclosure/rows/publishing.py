@@ -30,8 +30,8 @@ VERSION = 1
 DESCRIPTION = "synthesis.json"
 ROWS_ARE = "rows are"  # begins "... never overwritten" in an error message
 OF_DECODING = (
-    "Rows drawn from decoded estimates. No row is of a person or a device, and no epsilon was "
-    "spent on them beyond that of the reports.",
+    "Rows drawn from decoded estimates. No row represents a person or a device, and the rows "
+    "cost no epsilon beyond that of the reports.",
     "Each set was drawn from another table of shares, as likely as the estimates and their errors "
     "allow. Analyze each set alone and combine: mean of the estimates q, variance "
     "max((between - within), within * rows / reports) + between / sets. One set alone, or all "
@@ -39,8 +39,8 @@ OF_DECODING = (
     "Shares below about 3 standard errors are too large on average, since rows cannot be negative.",
 )
 OF_TABLE = (
-    "Rows drawn from a histogram with noise. Neighboring tables differ by one row, there or not; "
-    "what these rows reveal about any one row is bounded by epsilon.",
+    "Rows drawn from a histogram with noise. Neighboring tables differ by the presence of one "
+    "row; epsilon bounds what these rows reveal about it.",
     "Intervals and tests that treat the rows as a sample are too certain: they ignore the noise.",
 )
 
@@ -59,8 +59,8 @@ def read_estimates(folder: Path) -> DecodedCells:
     for item in last:
         if not item.complete:
             raise ReleaseError(
-                f"{folder}: {item.name} does not hold all values, so that rows of it would be of "
-                "some only; take a pair metric, a category metric, or a map of all cells"
+                f"{folder}: {item.name} does not contain all values, so its rows would be "
+                "incomplete; use a pair metric, a category metric, or a map of all cells"
             )
     if "slot" in dict(last[0].strata):
         with naming(folder):
@@ -153,9 +153,7 @@ def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date
         TableError: No cell may be shown separately, or it is unknown which are detected.
     """
     if estimates.first_day is None or estimates.last_day is None:
-        raise PolicyError(
-            "the decoding does not say its days, so it is unknown whether they are sealed"
-        )
+        raise PolicyError("the decoding has no dates, so it is unknown whether its days are sealed")
     name = " by ".join(estimates.columns)
     check_days(policy, name, estimates.first_day, estimates.last_day, issued)
     if estimates.columns[0] == "slot":
@@ -191,7 +189,7 @@ def release_of_rows(
             days, or an earlier release was built on a release that is not given.
     """
     if estimates.first_day is None or estimates.last_day is None:
-        raise ReleaseError("the estimates do not say their days")
+        raise ReleaseError("the estimates have no dates")
     digests = check_chain(earlier)
     days = estimates.first_day, estimates.last_day
     rows = [InRows(metric, *days) for metric in estimates.metrics or estimates.columns]

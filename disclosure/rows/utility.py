@@ -85,8 +85,8 @@ def counting_query_error(
     or there are too few columns."""
     if not 0 < floor <= 1 or not 1 <= num_columns <= len(original) or num_queries < 1:
         raise TableError(
-            f"floor in (0, 1], columns in 1 to {len(original)} and 1 query or more are needed, "
-            f"not {floor}, {num_columns}, {num_queries}"
+            f"floor = {floor} must be in (0, 1], num_columns = {num_columns} in 1 to "
+            f"{len(original)}, and num_queries = {num_queries} above 0"
         )
     tables = _values(original, published, numeric)
     names = list(original)

@@ -70,8 +70,8 @@ class BudgetLedger:
         over = epsilon > self.limit.epsilon * (1 + _ROUNDING)
         if over or delta > self.limit.delta * (1 + _ROUNDING):
             raise BudgetError(
-                f"{purpose}: epsilon {epsilon:g} and delta {delta:g} in all would pass the limit "
-                f"of {self.limit.epsilon:g} and {self.limit.delta:g}"
+                f"{purpose}: a total of epsilon {epsilon:g} and delta {delta:g} would exceed the "
+                f"limit of {self.limit.epsilon:g} and {self.limit.delta:g}"
             )
         self.entries.append((purpose, charge))
         try:

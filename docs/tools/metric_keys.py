@@ -13,8 +13,8 @@ PAGE = Path(__file__).parents[1] / "metrics-keys.md"
 HEAD = """\
 # Keys of `metrics.toml`
 
-Every key that a `[metrics.NAME]` table may have, by kind. [metrics.md](metrics.md) explains how to
-choose. This page is written by `python docs/tools/metric_keys.py`.
+The keys of a `[metrics.NAME]` table, by kind; epsilons are in nats. [metrics.md](metrics.md)
+explains how to choose. `python docs/tools/metric_keys.py` writes this page.
 """
 
 
@@ -44,7 +44,7 @@ def _table(keys: Iterable[Key], *, kinds: bool = False) -> str:
     lines = ["| key | default | meaning |", "|---|---|---|"]
     for key in keys:
         names = [f"`{name}`" for name in KINDS if key in kind_named(name).keys] if kinds else []
-        of = f" Of {', '.join(names)}." if names else ""
+        of = f" Kinds: {', '.join(names)}." if names else ""
         lines.append(f"| `{key.name}` | {_default(key)} | {key.meaning}{of} |")
     return "\n".join(lines) + "\n"
 
@@ -56,8 +56,8 @@ def _default(key: Key) -> str:
     if key.needed_when == ALWAYS:
         return f"required: {key.type}"
     if key.needed_when:
-        return f"{key.type}; required: {key.needed_when}"
-    return f"`{key.default}`" if key.default is not None else f"{key.type}; none"
+        return f"{key.type}; required if {key.needed_when}"
+    return f"`{key.default}`" if key.default is not None else f"{key.type}; optional"
 
 
 if __name__ == "__main__":

@@ -123,13 +123,13 @@ def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterato
         float(stats.binom.sf(clear.another - 1, clear.total, chance)) if clear.another else 1.0
     )
     yield test(
-        name, "each report is the answer that values and history ask for", PART, p_value,
+        name, "each report is the correct answer for the values and the history", PART, p_value,
         f"{clear.another:,} of {clear.total:,} reports gave another answer",
         one_of(clear.total, "reports with another answer", chance),
     )  # fmt: skip
     missing, extra = clear.missing + noisy.missing, clear.extra + noisy.extra
     yield counted(
-        name, "a report for each period that asks for one, and no other", PART, missing + extra,
+        name, "one report for each period that needs one, and no others", PART, missing + extra,
         f"{missing:,} missing, {extra:,} too many", clear.total + noisy.total,
         "reports missing or too many",
     )  # fmt: skip

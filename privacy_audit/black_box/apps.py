@@ -105,7 +105,7 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
         wrong = [f"{len(kinds)} kinds of headers"] if len(kinds) > 1 else []
         yield _exact("requests of all devices have the same headers, in one order", wrong, n)
     early = [f"{device.early} requests" for device in devices if device.early]
-    yield _exact("nothing leaves before its random time", early, n)
+    yield _exact("nothing is sent before its random time", early, n)
     again = [
         "another request in its place"
         for device in devices
@@ -113,7 +113,7 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
         - Counter(request.body for request in device.requests)
     ]
     tries = sum(len(device.refused) for device in devices)
-    yield _exact("a request that failed is sent again, once, as it was", again, tries)
+    yield _exact("a failed request is sent again, once, unchanged", again, tries)
     if any(check.broken(1e-9) for check in checks):
         return  # some bodies cannot be read
     reports = [
@@ -131,8 +131,8 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
     }
     wrong = [f"{dict(report)} in place of {wanted}" for report in reports if report != wanted]
     yield _exact(
-        f"a value that is recorded {2 * OFTEN} times in a moment makes as many reports as its "
-        "period has", wrong, n,
+        f"a value recorded {2 * OFTEN} times at once yields as many reports as its period has",
+        wrong, n,
     )  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def _of_withdrawals(devices: list[AppDevice]) -> Iterator[Check]:
     hung = [device for device in devices if device.hung]
     late = [f"{device.late} requests" for device in hung if device.late]
     yield _exact(
-        "nothing leaves between a withdrawal and a new consent, while a request hangs",
+        "nothing is sent between a withdrawal and a new consent, even while a request hangs",
         late, len(hung),
     )  # fmt: skip
     before = [_runs(device.held) for device in devices]
@@ -151,7 +151,7 @@ def _of_withdrawals(devices: list[AppDevice]) -> Iterator[Check]:
         if len(rest) >= MIN_RUNS:
             findings.append(f"{len(rest)} runs of {RUN} bytes, such as {min(rest)!r}")
     yield _exact(
-        "a withdrawal ends the secret of a device: none of its bytes stay in its files",
+        "a withdrawal wipes the secret of a device: none of its bytes remain in the files",
         findings, len(devices),
     )  # fmt: skip
 
@@ -175,7 +175,7 @@ def _of_files(devices: list[AppDevice], groups: list[dict[str, Value]]) -> Itera
                 text = value.encode() if isinstance(value, str) else b""
                 if len(text) >= SHORTEST and any(text in data for data in looked):
                     raw.append(repr(value))
-        yield _exact(f"no bytes of the files hold a value, {when}", raw, len(devices))
+        yield _exact(f"the files contain no value, {when}", raw, len(devices))
     files = {
         "while the app runs": [device.running[0] for device in devices],
         "after it": [device.closed for device in devices],
@@ -193,8 +193,8 @@ def _alike(first: Sequence[bytes], second: Sequence[bytes], when: str) -> Iterat
     for length in LENGTHS:
         p_value, text = most_distinct(first, second, length)
         yield test(
-            "", f"no {length} bytes of the files tell values or places of periods that are over, "
-            f"{when}", PART, p_value, text,
+            "", f"no {length} bytes of the files reveal values or places of past periods, "
+                f"{when}", PART, p_value, text,
             one_of(len(first) + len(second), "devices' files, in which every value is held"),
         )  # fmt: skip
 

@@ -139,7 +139,7 @@ def _encoded(metric: Metric, pairs: Asked, derived: list[Derived]) -> Check:
         for (_, value), device in zip(pairs, derived, strict=True)
         if device.bloom_bits not in {bits_of(metric, value, device.cohort, end) for end in ENDS}
     ]
-    what = "values set the bits that the declaration gives them"
+    what = "values set the declared bits"
     text = f"{len(wrong):,} of {len(pairs):,} did not, such as {(wrong or [None])[0]!r:.60}"
     return counted(metric.name, what, PART, len(wrong), text, len(pairs), "values")
 
@@ -175,7 +175,7 @@ def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check
     p_value, findings = round_test(params, after, before, (p1, q1))
     bit = 1 if params.scheme.symbols else 0  # the more frequent kind
     return test(
-        name, "the first round has its declared chances", PART, p_value, findings,
+        name, "the first round has the declared probabilities", PART, p_value, findings,
         bits_off((q1, p1)[bit], (before == bit).sum(axis=0), 2),
     )  # fmt: skip
 
@@ -188,7 +188,7 @@ def _second_round(metric: Metric, first: list[Derived], reports: list[bytes]) ->
     after = permanent_table([int.from_bytes(bits, "little") for bits in reports], params.num_bits)
     p_value, findings = round_test(params, after, before, (p2, q2))
     return test(
-        metric.name, "the second round has its declared chances", PART, p_value, findings,
+        metric.name, "the second round has the declared probabilities", PART, p_value, findings,
         bits_off(p2, before.sum(axis=0), 2),
     )  # fmt: skip
 

@@ -34,7 +34,7 @@ def left_out(metric: Metric) -> str:
     m = metric.params.mechanism
     if metric.params.scheme.symbols or metric.params.num_bits < MIN_ENTROPY:
         return (
-            f"its reports have fewer than {MIN_ENTROPY:g} bits of noise, and are equal in any case"
+            f"its reports have fewer than {MIN_ENTROPY:g} bits of noise, and are often equal anyway"
         )
     return "" if 0 < m.q2 < PROBABILITY_SCALE else "it has no second round"
 

@@ -38,7 +38,7 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) 
     else:
         if_set, if_clear = chances(params, permanent=False)
         yield _bits(metric, "q* of each bit that the value sets", sums.sums["set"], if_set, part)
-        yield _bits(metric, "p* of each bit that it does not", sums.sums["clear"], if_clear, part)
+        yield _bits(metric, "p* of each bit that is not set", sums.sums["clear"], if_clear, part)
         if params.num_bits > 1:
             yield _pairs(metric, sums, largest, part)
     product, variance = sums.sums["neighbors"]
@@ -129,8 +129,8 @@ def _symbols(metric: str, params: RapporParams, counts: Floats, part: str) -> Ch
     expected = np.array([same] + [other] * (params.num_bits - 1))
     p_value = chi_square(counts, expected * counts.sum())
     return test(
-        metric, "each symbol with its declared chance", part, p_value,
-        f"the own one {counts[0] / max(counts.sum(), 1):.5f} of {counts.sum():,.0f}, "
+        metric, "each symbol has its declared probability", part, p_value,
+        f"the true symbol {counts[0] / max(counts.sum(), 1):.5f} of {counts.sum():,.0f}, "
         f"declared {same:.5f}", chance_off(same, float(counts.sum()), "of a symbol's chance"),
     )  # fmt: skip
 

@@ -49,7 +49,7 @@ def request_checks(
     total = len(every)
     strays = sum(not holds_reports_alone(r.body) for r in every)
     text = f"{strays:,} of {total:,} bodies held something else"
-    yield counted("", "bodies hold reports and zeros alone", part, strays, text, total, "bodies")
+    yield counted("", "bodies contain only reports and zeros", part, strays, text, total, "bodies")
     if strays:
         return
     batches = [batch_of(one.body) for one in every]
@@ -58,14 +58,14 @@ def request_checks(
     odd += sum(dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every)
     used = [Counter(one.connection for one in some) for device in devices for some in device]
     for what, wrong, noun in (
-        ("a batch holds one metric: cohorts of several are a fingerprint",
+        ("a batch contains one metric: cohorts of several are a fingerprint",
          sum(len({group.metric for group in batch.groups}) > 1 for batch in batches), "batches"),
         (f"bodies are filled up to {pad_to} bytes, and Content-Length says so", odd, "requests"),
-        ("the order of reports in a batch says no more than their contents",
+        ("the order of reports in a batch reveals no more than their contents",
          sum(not _in_order(batch) for batch in batches), "batches"),
         ("each batch has a separate connection",
          sum(count - 1 for one in used for count in one.values()), "requests"),
-        ("every batch has another id", total - len(set(ids)), "batches"),
+        ("every batch has a different id", total - len(set(ids)), "batches"),
     ):  # fmt: skip
         yield counted("", what, part, wrong, f"not so for {wrong:,} of {total:,}", total, noun)
     if not every:

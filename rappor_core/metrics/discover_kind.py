@@ -34,11 +34,11 @@ class Discover(Kind):
     name = "discover"
     encodings = ("coded_prefix",)
     keys = (
-        Key("code", TEXT, "domains", "A code table of the package: names of internet hosts."),
-        Key("code_table", TEXT, None, "Your own table, as `rappor metrics train-code` prints it."),
-        Key("num_levels", WHOLE, 4, "Groups of cohorts for parts of the code; one more counts."),
-        Key("bits_per_level", WHOLE, 16, "Bits of a part; 64 at most in all."),
-        Key("num_bits", WHOLE, 1_024, "Buckets into which a prefix is hashed."),
+        Key("code", TEXT, "domains", "A built-in code table: internet host names."),
+        Key("code_table", TEXT, None, "Your table, from `rappor metrics train-code`."),
+        Key("num_levels", WHOLE, 4, "Cohort groups for parts of the code; one more counts."),
+        Key("bits_per_level", WHOLE, 16, "Code bits per level, 64 at most in total."),
+        Key("num_bits", WHOLE, 1_024, "Hash buckets for a prefix."),
         Key("num_cohorts", WHOLE, DEFAULT_NUM_COHORTS, "A multiple of `num_levels + 1`."),
         *NOISE_KEYS,
         *VALUE_KEYS,

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 FLOW_KEYS = (
     *GRID_KEYS,
-    Key("from", TEXT, None, "The slot of the first usual cell.", ALWAYS),
-    Key("to", TEXT, None, "The slot of the second one; or the same slot, with `lag`.", ALWAYS),
-    Key("lag", WHOLE, 0, "Periods between the two of one slot, 1 to 60: moves."),
-    Key("bands_km", NUMBERS, None, "Rising upper edges of distance bands.", ALWAYS),
-    Key("mode", TEXT, None, "`once` (one answer for life) or `window` (one in each).", ALWAYS),
-    Key("spread", WHOLE, 1, "Of mode `once`: periods over which devices spread their answer."),
+    Key("from", TEXT, None, "Slot of the first usual cell.", ALWAYS),
+    Key("to", TEXT, None, "Slot of the second usual cell; with `lag`, the same slot.", ALWAYS),
+    Key("lag", WHOLE, 0, "Periods between the two cells, 1 to 60, to measure moves."),
+    Key("bands_km", NUMBERS, None, "Rising upper edges of the distance bands.", ALWAYS),
+    Key("mode", TEXT, None, "`once` (one answer ever) or `window` (one in each).", ALWAYS),
+    Key("spread", WHOLE, 1, "In mode `once`: periods over which devices spread their answer."),
     EPSILON,
     Key("num_symbols", WHOLE, None, "2 to 64; round(e^epsilon + 1) detects flows best.", ALWAYS),
-    NUM_COHORTS.replace(meaning="Groups that are asked different questions; a multiple of 10."),
-    Key("no_data", TEXT, NO_DATA, "It need not be declared, and has no other name."),
+    NUM_COHORTS.replace(meaning="Groups with different questions; a multiple of 10."),
+    Key("no_data", TEXT, NO_DATA, "Fixed; you can leave it out."),
 )
 
 

@@ -26,45 +26,45 @@ class Key(Frozen):
 
 
 COMMON_KEYS = (
-    Key("kind", TEXT, None, "What the metric asks; one of the kinds below.", ALWAYS),
-    Key("description", TEXT, None, "What is collected, for the person and the reviewer.", ALWAYS),
-    Key("owner", TEXT, None, "Who answers for it.", ALWAYS),
-    Key("expires", DATE, None, "The last day on which it is collected, without quotes.", ALWAYS),
+    Key("kind", TEXT, None, "One of the kinds below.", ALWAYS),
+    Key("description", TEXT, None, "What you collect, for users and reviewers.", ALWAYS),
+    Key("owner", TEXT, None, "The responsible team or person.", ALWAYS),
+    Key("expires", DATE, None, "The last day of collection, without quotes.", ALWAYS),
     Key("period", TEXT, "day", "`day`, `week` (from Monday) or `month`."),
-    Key("max_reports", WHOLE, None, "Reports for life.", "no permanent response, or `web`"),
-    Key("min_reports", WHOLE, DEFAULT_MIN_REPORTS, "A day with fewer is merged with the next."),
-    Key("min_reports_per_cohort", WHOLE, None, "The same of each cohort that is not empty."),
-    Key("accept_days", WHOLE, DEFAULT_ACCEPT_DAYS, "Days for which a day accepts reports, to 90."),
-    Key("keep_raw_days", WHOLE, 0, "Days for which single reports are kept; 0 keeps none."),
-    Key("platforms", TEXTS, ["app"], "Where it may run: `app`, `web` (a browser)."),
-    Key("lives", WHOLE, None, "Lives of a browser's storage, 1 to 10,000.", "`web` in `platforms`"),
+    Key("max_reports", WHOLE, None, "Reports in a lifetime.", "all noise is fresh or on `web`"),
+    Key("min_reports", WHOLE, DEFAULT_MIN_REPORTS, "Smaller days are merged with the next."),
+    Key("min_reports_per_cohort", WHOLE, None, "The same, for each nonempty cohort."),
+    Key("accept_days", WHOLE, DEFAULT_ACCEPT_DAYS, "Days until a day closes, up to 90."),
+    Key("keep_raw_days", WHOLE, 0, "Days to keep raw reports; 0 keeps none."),
+    Key("platforms", TEXTS, ["app"], "Where the metric may run: `app`, `web` (browsers)."),
+    Key("lives", WHOLE, None, "Lifetimes of a browser's storage, 1 to 10,000.", "on `web`"),
 )
 
 MAX_MEMOIZED_VALUES = Key(
     "max_memoized_values",
     WHOLE,
     None,
-    "Distinct values for life that are sent as themselves, `fallback` and `no_data` among them.",
+    "Cap on the values that a device ever reports, including `fallback` and `no_data`.",
     ALWAYS,
 )
-FALLBACK = Key("fallback", TEXT, None, "What is sent above the cap.", "more values than the cap")
-NO_DATA_KEY = Key("no_data", TEXT, None, "What is sent for a period without a value.")
-MAX_REPORTS_PER_PERIOD = Key("max_reports_per_period", WHOLE, 1, "Reports in each period.")
+FALLBACK = Key("fallback", TEXT, None, "The value sent above the cap.", "values exceed the cap")
+NO_DATA_KEY = Key("no_data", TEXT, None, "The value sent for a period without data.")
+MAX_REPORTS_PER_PERIOD = Key("max_reports_per_period", WHOLE, 1, "Reports per device and period.")
 VALUE_KEYS = (MAX_MEMOIZED_VALUES, FALLBACK, MAX_REPORTS_PER_PERIOD)
 
-EPSILON = Key("epsilon", NUMBER, None, "Nats of one report.", ALWAYS)
+EPSILON = Key("epsilon", NUMBER, None, "Epsilon of one report.", ALWAYS)
 EPSILON_KEYS = (
-    Key("epsilon_infinity", NUMBER, None, "Nats of all reports of one value.", "no probabilities"),
-    Key("epsilon_one", NUMBER, None, "Nats of one report.", "`epsilon_infinity` is given"),
+    Key("epsilon_infinity", NUMBER, None, "Epsilon of all reports of a value.", "no `prob_f`"),
+    Key("epsilon_one", NUMBER, None, "Epsilon of one report.", "`epsilon_infinity` is given"),
 )
 NOISE_KEYS = (
-    Key("prob_f", NUMBER, None, "Noise of the permanent response, 0 for none.", "no epsilons"),
-    Key("prob_p", NUMBER, None, "P(bit is 1) for a permanent 0.", "no epsilons"),
-    Key("prob_q", NUMBER, None, "P(bit is 1) for a permanent 1.", "no epsilons"),
+    Key("prob_f", NUMBER, None, "Noise of the permanent response; 0: none.", "no epsilon is given"),
+    Key("prob_p", NUMBER, None, "P(bit is 1) if the permanent bit is 0.", "no epsilon is given"),
+    Key("prob_q", NUMBER, None, "P(bit is 1) if the permanent bit is 1.", "no epsilon is given"),
     *EPSILON_KEYS,
-    Key("mechanism", TEXT, "rappor", "For epsilons: `rappor`, `l-sue`, `l-osue`, `loloha`."),
+    Key("mechanism", TEXT, "rappor", "With epsilons: `rappor`, `l-sue`, `l-osue`, `loloha`."),
 )
-NUM_BITS = Key("num_bits", WHOLE, None, "Bits of a report, up to 65,536.", ALWAYS)
-NUM_HASHES = Key("num_hashes", WHOLE, None, "Bits that a value sets.", ALWAYS)
+NUM_BITS = Key("num_bits", WHOLE, None, "Bits per report, up to 65,536.", ALWAYS)
+NUM_HASHES = Key("num_hashes", WHOLE, None, "Bits that each value sets.", ALWAYS)
 NUM_COHORTS = Key("num_cohorts", WHOLE, None, "Public groups of devices.", ALWAYS)
-HASH = Key("hash", TEXT, "mmh3", "`mmh3`, or `md5` for the files of google/rappor.")
+HASH = Key("hash", TEXT, "mmh3", "`mmh3`, or `md5` as in google/rappor.")

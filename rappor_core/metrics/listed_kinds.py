@@ -52,7 +52,7 @@ class Category(Kind):
     name = "category"
     encodings = ("one_hot",)
     keys = (
-        Key("categories", TEXTS, None, "Two or more; their order is part of the meaning.", ALWAYS),
+        Key("categories", TEXTS, None, "Two or more; a new order is a new metric.", ALWAYS),
         ONE_COHORT,
         *NOISE_KEYS,
         *VALUE_KEYS,

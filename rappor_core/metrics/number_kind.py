@@ -51,18 +51,18 @@ DEFAULT_REPLICATES = 4  # cohorts per question; two or more reveal the effect of
 SYMBOLS_BY_EPSILON = ((1.5, 4), (3.0, 6), (math.inf, 8))  # `once`: (maximum epsilon, symbols)
 EDGE_KEYS = {"scale", "from", "to", "bins"}
 NUMBER_KEYS = (
-    Key("unit", TEXT, None, "For people: `ms`, `EUR`, `crashes`.", ALWAYS),
+    Key("unit", TEXT, None, "Unit to display: `ms`, `EUR`, `crashes`.", ALWAYS),
     Key("of_period", TEXT, None, "`sum`, `count`, `mean`, `median`, `max` or `last`.", ALWAYS),
     Key("edges", NUMBERS, None, "A rising list, or `{ scale, from, to, bins }`.", ALWAYS),
-    Key("whole", FLAG, None, "Numbers are whole, as those of a `count` always are."),
-    Key("ask", TEXT, "edges", "`edges` for curve and quantiles, `mean` for an exact mean."),
-    Key("none", TEXT, None, "A period without a number: `apart` or `zero`.", ALWAYS),
-    Key("mode", TEXT, None, "`memo` (a report each period) or `once` (one for life).", ALWAYS),
-    Key("spread", WHOLE, 1, "Of mode `once`: periods over which devices spread their report."),
-    Key("num_symbols", WHOLE, None, "Of mode `once`: answers; by the epsilon if not given."),
-    NUM_COHORTS.replace(meaning="A multiple of the sets of questions; four times.", needed_when=""),
-    EPSILON.replace(needed_when="mode `once`"),
-    *(key.replace(needed_when="mode `memo`") for key in EPSILON_KEYS),
+    Key("whole", FLAG, None, "Whole numbers only; always true for `count`."),
+    Key("ask", TEXT, "edges", "`edges` for curve and quantiles, `mean` for an unbiased mean."),
+    Key("none", TEXT, None, "How to report a period without a number: `apart` or `zero`.", ALWAYS),
+    Key("mode", TEXT, None, "`memo` (a report each period) or `once` (one ever).", ALWAYS),
+    Key("spread", WHOLE, 1, "In mode `once`: periods over which devices spread their report."),
+    Key("num_symbols", WHOLE, None, "In mode `once`: number of answers (default: by epsilon)."),
+    NUM_COHORTS.replace(meaning="A multiple of the question sets; default: 4.", needed_when=""),
+    EPSILON.replace(needed_when="`mode` is `once`"),
+    *(key.replace(needed_when="`mode` is `memo`") for key in EPSILON_KEYS),
 )
 
 

@@ -152,7 +152,7 @@ class PairKind(Kind):
     encodings = (_ONE_HOT, _BLOOM)
     keys = (
         Key("of", TEXTS, None, "The names of the two sides.", ALWAYS),
-        Key("values", "table of two lists", None, "Or from metrics of these names in the file."),
+        Key("values", "table of two lists", None, "Default: the values of the metrics in `of`."),
         NUM_BITS.replace(needed_when=f"more than {MAX_ONE_HOT} pairs"),
         NUM_COHORTS.replace(needed_when="`num_bits` is given"),
         *NOISE_KEYS,

@@ -57,7 +57,7 @@ def test_an_exchanged_box_is_named(box, named, tmp_path, capsys) -> None:
     text = declaration("place", "location", grid="square", box=box, rows=20, columns=20, levels=[0],
                        mode="once", num_bits=32, num_cohorts=64, epsilon=1.6)  # fmt: skip
     _, printed = check(text, tmp_path, capsys)
-    assert ("latitude and longitude exchanged" in printed) is named
+    assert ("latitude and longitude swapped" in printed) is named
 
 
 def test_advice_for_browsers_goes_to_those_that_have_some(tmp_path, capsys) -> None:
@@ -66,5 +66,5 @@ def test_advice_for_browsers_goes_to_those_that_have_some(tmp_path, capsys) -> N
         file.write_text(text + theme("theme", 1.0))
         assert main(["metrics", "compile", str(file), "-o", output]) == code
         error = capsys.readouterr().err
-        assert ("a browser records" not in error) is bool(text)
+        assert ("browsers do not" not in error) is bool(text)
         assert "lives = " not in error

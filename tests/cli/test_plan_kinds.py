@@ -101,7 +101,7 @@ def test_check_and_plan_count_days_alike() -> None:
         (["--kind", "pear", "--devices", "1M"], "kind = 'pear' is not planned; planned are string"),
         (["--kind", "number", "--set", "a=" + "[" * 9999], "is not KEY=VALUE as in metrics.toml"),
         ([*MEAN, "--set", "epsilon=1.0", "--epsilon", "1"], "epsilon = 1.0 is chosen by the plan"),
-        ([*MEAN, "--devices", "1M"], "error and epsilon are not known for planned: give --epsilon"),
+        ([*MEAN, "--devices", "1M"], "error and epsilon are missing for planned: give --epsilon"),
         ([*MEAN, "--epsilon", "1", "--values", "8"], "--values = 8 has no use for kind 'number'"),
         (
             ["--kind", "boolean", "--devices", "1M", "--epsilon", "6", "--values", "5"],
@@ -230,9 +230,12 @@ def test_a_decimal_comma_is_no_thousands_separator(text: str) -> None:
 def test_epsilons_that_protect_nobody_are_told(tmp_path: Path, rappor: Rappor) -> None:
     words = ["plan", "rare", "--share", "0.1%", "--devices", "1M", "--mode", "memo"]
     text = rappor(*words, "-o", tmp_path)
-    assert "a life promises next to nothing. With --epsilon 6 the same devices let you see" in text
-    assert "promises next to nothing" in (tmp_path / "plan.html").read_text()
-    assert "promises next to nothing" in json.loads((tmp_path / "plan.json").read_text())["weak"]
+    assert (
+        "per lifetime offers almost no protection. With --epsilon 6 the same devices let you see"
+        in text
+    )
+    assert "offers almost no protection" in (tmp_path / "plan.html").read_text()
+    assert "offers almost no protection" in json.loads((tmp_path / "plan.json").read_text())["weak"]
 
 
 def test_it_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch, rappor: Rappor) -> None:

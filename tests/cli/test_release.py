@@ -78,7 +78,7 @@ def test_a_decoding_becomes_a_verified_signed_release(decoded, rules, tmp_path, 
     assert "--latest records signed releases" in said
     signed = ["--public-key", str(public), *latest]
     rappor("release", "verify", later, *signed)
-    assert "is an old one" in rappor.refused("release", "verify", out, *signed)
+    assert "is outdated" in rappor.refused("release", "verify", out, *signed)
     (out / "release.csv").write_text("edited")
     said = rappor.refused("release", "verify", out, "--public-key", public)
     assert "release.csv was changed after the release was made" in said

@@ -119,7 +119,7 @@ def test_anonymize_along_own_trees_of_other_values(tmp_path: Path, rappor: Rappo
         (["--distinct", "2"], 2, "need --sensitive"),
         (["--hierarchies", "learnt"], 2, "nothing to do"),
         (["--hierarchy", f"town={tree}"], 2, "'town'"),
-        ([*differ[:2], "--distinct", "9"], 1, "1 to 4 values"),
+        ([*differ[:2], "--distinct", "9"], 1, "must be 1 to 4"),
     ]:
         assert message in rappor.refused(*words, *given, *wrong, code=code)
     assert "no tree for code" in rappor.refused(*words, "--keep", "plan", code=2)

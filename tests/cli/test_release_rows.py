@@ -117,7 +117,7 @@ def test_rows_of_decodings_are_releases_like_others(decoded, policy, tmp_path, r
     said = rappor.refused("release", "verify", rows, "--public-key", public)
     assert "rows-1.csv was changed" in said
     strings = [*draw[:3], decoded / "word", *words, "-o", tmp_path / "no"]
-    assert "does not hold all values" in rappor.refused(*strings)
+    assert "does not contain all values" in rappor.refused(*strings)
     assert not (tmp_path / "no").exists()
 
 
@@ -146,7 +146,7 @@ def test_withheld_decodings_give_no_rows(pairs, policy, tmp_path, rappor) -> Non
     )
     results.write_text(whole)
     (pairs / "density.csv").touch()
-    assert "holds results of several kinds" in rappor.refused(*command, "-o", tmp_path / "no")
+    assert "contains results of several kinds" in rappor.refused(*command, "-o", tmp_path / "no")
     assert not (tmp_path / "no").exists()
 
 
@@ -181,7 +181,7 @@ def test_rows_are_charged_to_the_ledger(people, tmp_path, rappor, method) -> Non
     assert 2_800 < len(rows["age"]) < 3_200
     assert 0.5 < rows["plan"].count("basic") / len(rows["age"]) < 0.7
     assert json.loads((out / "synthesis.json").read_text())["epsilon_spent"] == 1
-    assert "would pass the limit" in rappor.refused(*command, "-o", tmp_path / "again")
+    assert "would exceed the limit" in rappor.refused(*command, "-o", tmp_path / "again")
     assert not (tmp_path / "again").exists()
     assert "synthetic rows" in rappor("release", "ledger", ledger)
     assert "never restarted" in rappor.refused("release", "ledger", ledger, "--epsilon", "9")
@@ -213,7 +213,7 @@ def test_nothing_is_charged_where_nothing_could_be_written(people, tmp_path, rap
     for output, more, words in (
         (tmp_path, [], "exists; rows are never overwritten"),
         (tmp_path / "none" / "rows", [], "is not a folder"),
-        (tmp_path / "rows", ["--rows", "1000000000000"], "100,000,000 values at most"),
+        (tmp_path / "rows", ["--rows", "1000000000000"], "exceed 100,000,000 values"),
     ):
         assert words in rappor.refused(*command, "-o", output, *more)
     assert read_ledger(ledger).spent_epsilon == 0

@@ -65,7 +65,7 @@ def edit_json(path: Path, **changes: Any) -> None:
         ("words", "shrunken", "5.5", "estimate 5.5 lies outside its interval"),
         ("words", "estimate", "5.5", "unbiased estimate 5.5 lies outside its interval"),
         ("words", "selected_low", ".9", "the interval 0.9 to 0."),
-        ("words", "selected_high", ".1", "to 0.1 is upside down"),
+        ("words", "selected_high", ".1", "to 0.1 has its ends swapped"),
         ("words", "std_error", "0", "standard error 0 is not above 0"),
         ("words", "std_error", "1e300", "is no share of the reports"),
         ("words", "shrunken", "abc", "line 2, column 'shrunken': 'abc' is not a number: write "
@@ -92,7 +92,7 @@ def test_edited_cells_are_never_published(kind, column, text, result, request, b
 def test_a_lost_file_is_named(name: str, words: Path, build: Build) -> None:
     (words / name).unlink()
     assert f"{words / name}: no such file or directory; {AGAIN}" in build(words)
-    assert "holds neither results.json" in build(words.parent)
+    assert "contains neither results.json" in build(words.parent)
 
 
 @pytest.mark.parametrize("kind", ["words", "places"])

@@ -132,10 +132,10 @@ def test_cohorts_grow_with_the_population(population: int, cohorts: int, use: in
 
 def test_the_cohorts_of_a_file_are_one_fingerprint() -> None:
     two = place(8, 64) + place(8, 64, FILTER, "b")
-    (said,) = [one for one in result(two, 10_000) if "the cohorts of 2 metrics" in one]
+    (said,) = [one for one in result(two, 10_000) if "turns of 2 metrics" in one]
     assert all(one in said for one in ("4,096 groups", "37.4%", "use 2 cohorts or fewer"))
-    assert not any("the cohorts of" in one for one in result(two, 1_000_000))
-    assert not any("the cohorts of" in one for one in result(place(8, 64), 10_000))
+    assert not any("levels and turns of" in one for one in result(two, 1_000_000))
+    assert not any("levels and turns of" in one for one in result(place(8, 64), 10_000))
 
 
 def test_groups_are_counted_as_they_show() -> None:

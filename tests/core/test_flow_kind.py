@@ -109,7 +109,7 @@ def findings(population: int | None, **changes: str | None) -> dict[str, str]:
 
 def test_check_warns_of_cohorts_that_hold_too_few() -> None:
     never = [m for m, level in findings(10_000).items() if level == "warning"]
-    assert any("nothing is served before more devices report; use num_cohorts = 50" in m
+    assert any("nothing is served until more devices report; use num_cohorts = 50" in m
                for m in never)  # fmt: skip
     merged = findings(100_000)
     assert any("several months are served as one" in message for message in merged)

@@ -33,9 +33,9 @@ def test_check_refuses_control_characters_and_empty_fallbacks() -> None:
     assert found(STRING.replace('"Pages"', '"""Pages\n\tof a site"""')) == []
     ((level, message),) = found(STRING.replace("Pages", "Pa\\u0007ges\\u202e"))
     assert level == "error"
-    assert r"description = 'Pa\x07ges\u202e' holds a control character" in message
+    assert r"description = 'Pa\x07ges\u202e' contains a control character" in message
     ((level, message),) = found(STRING.replace('"other"', '""'))
-    assert (level, message.startswith("fallback = '' is a value without a name")) == ("error", True)
+    assert (level, message.startswith("fallback = '' is blank")) == ("error", True)
 
 
 def test_texts_that_no_device_encodes_are_named() -> None:

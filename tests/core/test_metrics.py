@@ -159,9 +159,9 @@ def test_check_warns_of_thin_cohorts_that_wait() -> None:
     def result(keys: str, population: int | None = None) -> str:
         return "".join(m for m in messages("budget = 20\n" + STRING + keys, population))
 
-    assert "a cohort of 20 reports" in result("min_reports_per_cohort = 20\n")
-    assert "a cohort of" not in result("")
-    assert "a day at most" not in result("", 1_000)
+    assert "may have only 20 reports" in result("min_reports_per_cohort = 20\n")
+    assert "may have only" not in result("")
+    assert "at a time" not in result("", 1_000)
     waits = result("", 500)
     assert "about 4,161 reports" in waits
     assert "8 at a time" in waits
@@ -211,7 +211,7 @@ def test_check_refuses_strings_of_one_cohort_and_one_hash() -> None:
 
 def test_check_warns_where_a_device_could_be_tracked() -> None:
     crowded = messages("budget = 20\n" + STRING, population=10_000_000)
-    assert any("tell devices apart" in message for message in crowded)
+    assert any("distinguish devices" in message for message in crowded)
     few = messages("budget = 20\n" + STRING, population=5_000)
     assert any("narrows the crowd" in message for message in few)
     assert any("links 0.6% of devices" in message for message in few)  # 32 / 5,000

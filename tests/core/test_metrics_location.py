@@ -157,8 +157,8 @@ def test_check_knows_narrow_crowds_and_missing_slots() -> None:
 @pytest.mark.parametrize(
     ("was", "now", "said"),
     [
-        ("[11, 13]", "[28]", "error: 1,000,000 at most can be mapped"),
-        ("[11, 13]", "[13]\npairs = true", "error: 40,000 at most"),
+        ("[11, 13]", "[28]", "error: but at most 1,000,000 can be mapped"),
+        ("[11, 13]", "[13]\npairs = true", "error: but at most 40,000"),
         ("[11, 13]", "[11, 13]", "warning: cells for 100 devices"),
         ("[11, 13]", "[2]", "warning: one cell at level 2"),
         ("-74.3, 40.95, -73.65", "-73.65, 40.95, -74.3", "warning: are they swapped?"),

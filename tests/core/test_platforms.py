@@ -84,12 +84,12 @@ def test_the_budget_holds_over_all_lives() -> None:
 
 def test_check_says_what_lives_cost() -> None:
     findings = list(check_metrics(FILE, today=date(2027, 1, 1)))
-    notes = {f.metric: f.message for f in findings if "each life of its storage" in f.message}
+    notes = {f.metric: f.message for f in findings if "per lifetime of its storage" in f.message}
     assert notes.keys() == {"page", "answer"}
     assert f"{BOTH.lifetime_epsilon_on('web'):.3f} over the declared lives = 6" in notes["page"]
     warned = {f.metric: f.message for f in findings if "Safari" in f.message}
     assert warned.keys() == {"page"}  # 2027-01-01 to 2027-03-01 may be nine lives
-    assert "may begin 9 until 2027-03-01" in warned["page"]
+    assert "so 9 lifetimes are possible until 2027-03-01" in warned["page"]
 
 
 def test_added_lives_or_browsers_weaken_the_collector() -> None:
@@ -136,7 +136,7 @@ def test_every_kind_says_where_it_runs(kind, tmp_path, capsys) -> None:
     assert main(["metrics", "check", str(path), "--explain"]) == 0
     printed = capsys.readouterr().out
     one, all_lives = metric.lifetime_epsilon, 7 * metric.lifetime_epsilon
-    named = f"note: {metric.base_name}: in a browser up to epsilon {one:.3f} in each life"
+    named = f"note: {metric.base_name}: in a browser up to epsilon {one:.3f} per lifetime"
     assert named in printed
     assert f"{all_lives:.3f} over the declared lives = 7" in printed
     assert f"(app {one:.3f}; web {all_lives:.3f}, over all lives" in printed

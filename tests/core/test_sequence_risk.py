@@ -142,9 +142,9 @@ def test_check_says_what_a_mode_leaves_open() -> None:
         found = check_metrics(file, today=date(2026, 11, 22))
         return " ".join(one.message for one in found if one.level == "warning")
 
-    assert "is none, 90 nats or more after a year; without hold" in result(**memo)
-    assert "no guarantee for a sequence" in result(**memo, hold=4)
-    assert "nothing of time" not in result(
+    assert "is unbounded, 90 nats or more after a year; without hold" in result(**memo)
+    assert "guarantees nothing for a sequence" in result(**memo, hold=4)
+    assert "not when it changes" not in result(
         **WEEKS, turn="fresh", hold=4, epsilon=2.0, max_reports=2
     )
 

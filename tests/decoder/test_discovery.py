@@ -184,7 +184,7 @@ def review(folder: Path, decisions: dict[str, str]) -> None:
 
 @pytest.mark.usefixtures("hostile")
 def test_a_person_approves_each_new_candidate(tmp_path: Path) -> None:
-    with pytest.raises(CandidatesError, match=r"no row .* says yes"):
+    with pytest.raises(CandidatesError, match=r"no row .* has publish = yes"):
         approved_strings(tmp_path)
     review(tmp_path, {"fine.example": "Yes", "a\\nb": "no"})
     assert approved_strings(tmp_path) == ["fine.example"]

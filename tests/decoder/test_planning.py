@@ -77,7 +77,7 @@ def test_any_missing_number_is_solved_for(missing: str, start: dict[str, float])
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        ({"target": 0.5}, "devices and epsilon are not known"),
+        ({"target": 0.5}, "devices and epsilon are missing"),
         ({"devices": 1, "epsilon": 6}, "no plan in mode 'memo' for 1 devices: .* served"),
         ({"devices": 1e6, "epsilon": 1e-3}, "no share, not even 1"),
         ({"target": 1e-3, "devices": 1e4}, "share = 0.001 is not reached by any epsilon"),
@@ -143,7 +143,7 @@ def test_rough_predictions_are_named() -> None:
     crowded = detect.PlanSetting(bloom(64, 4), 9_000, 1, 1_000)
     few = detect.PlanSetting(bloom(128, 2), 1e6, 1, 20)
     assert ".11 more often" in str(detect.rough_sentence(crowded))
-    assert "in 2 cohorts simulations" in str(detect.rough_sentence(few))
+    assert "with 2 cohorts, simulations" in str(detect.rough_sentence(few))
     assert planned(**USUAL).forecast.rough is None
 
 
@@ -230,13 +230,11 @@ def test_modes_the_review_warns_of_are_not_recommended() -> None:
     assert first.metric.max_reports == 1  # the cheaper one
     second = make_plan(question, review=against("once"))
     assert second.metric.max_reports is None
-    assert second.because.endswith("and `rappor metrics check` warns of it: not so.")
-    assert "warns of it: not so" in make_plan(question, review=against("memo")).because
+    assert second.because.endswith("and `rappor metrics check` warns about it: not so.")
+    assert "warns about it: not so" in make_plan(question, review=against("memo")).because
     once = dataclasses.replace(question, mode="once")
     assert make_plan(once, review=against("once")).metric.max_reports == 1
-    with pytest.raises(
-        PlanError, match="warns about every plan: no; with --mode once it is planned"
-    ):
+    with pytest.raises(PlanError, match="warns about every plan: no; use --mode once to plan"):
         make_plan(question, review=lambda *_: [Finding("warning", "", "no")])
 
 

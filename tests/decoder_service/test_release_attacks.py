@@ -284,7 +284,7 @@ def test_approved_releases_are_signed_and_verify(served, keys, made, tmp_path, c
     assert manifest["key"] == key_id(load_public_key(keys[1]))
     other = make_keys(tmp_path / "other")[1]
     assert main(["release", "verify", str(folder), "--public-key", str(other)]) == 1
-    assert "not by this key" in capsys.readouterr().err
+    assert "not signed by any" in capsys.readouterr().err
     with (folder / "release.csv").open("a") as file:
         file.write("more\n")
     assert main(verify) == 1

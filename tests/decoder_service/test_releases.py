@@ -225,7 +225,7 @@ def test_what_cannot_be_released_is_refused(served: Running, files: Make) -> Non
         (proposal("x", "0" * 16), 404, "no result"),
         (proposal("x", own, own), 422, "is repeated"),
         (proposal("x", series), 422, "a series of kind string is not released"),
-        (proposal("x", broken), 422, "holds neither"),
+        (proposal("x", broken), 422, "contains neither"),
         (proposal("x", own, policy=without), 422, "min_reports: Field required"),
         (proposal("x", own, policy="["), 422, "not TOML"),
         (proposal("x", own, policy="a = " + "[" * 50_000), 422, "nested"),

@@ -221,7 +221,7 @@ def test_labels_of_intervals() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: recode({"a": ["1"], "b": ["x"]}, ["a"]), "minimum 2 and 1"),
+        (lambda: recode({"a": ["1"], "b": ["x"]}, ["a"]), "use at least 2 and 1"),
         (lambda: recode({"a": ["1"], "b": ["x"]}, ["a", "b"], floor=0), "floor of 0"),
         (lambda: recode({"a": ["1"], "b": ["x"]}, ["a", "c"]), "'c'"),
         (lambda: recode({"a": ["1"], "b": ["x"]}, ["a", "b"], numbers=["b"]), "'x'"),

@@ -336,7 +336,7 @@ def test_the_combining_rule_is_raghunathans() -> None:
         (lambda: combine(np.zeros(2), np.zeros(2), rows_by_report=1, level=1), "level 1"),
         (lambda: combine_shares([{"x": ["a"]}] * 2, {"y": ["a"]}, 9), "not in the rows"),
         (lambda: synthesize_decoded(estimates_of(LAW, 0.01), num_sets=1), "two sets or more"),
-        (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW[:5]), "do not go together"),
+        (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW[:5]), "do not match estimates"),
         (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW * np.nan), "not finite"),
         (lambda: replace(estimates_of(LAW, 0.01), num_reports=0), "0 reports"),
         (lambda: estimates_of(LAW, 0.01, 9).without_few(np.array([True]), 10), "enough reports: 9"),

@@ -212,9 +212,9 @@ def test_rules_that_remaining_rows_miss_are_errors() -> None:
     said = ["b"] + ["a"] * 6
     rule = DiversityRule(2)
     assert len(anonymize(table, columns, 2, sensitive=said, rule=rule).counts) == 1
-    with pytest.raises(TableError, match="leave out fewer"):  # the one row of another value
+    with pytest.raises(TableError, match="suppress fewer"):  # the one row of another value
         anonymize(table, columns, 2, sensitive=said, rule=rule, suppression_budget=0.2)
-    with pytest.raises(TableError, match="7 rows, and 2 sensitive"):
+    with pytest.raises(TableError, match="7 rows, but 2 sensitive"):
         anonymize(table, columns, 2, sensitive=["a", "b"], rule=DiversityRule(2))
 
 

@@ -65,7 +65,7 @@ def test_the_ledger_adds_releases() -> None:
     ledger.spend("by region", Charge(0.4, 1e-6))
     assert ledger.spent_epsilon == pytest.approx(0.7)
     assert ledger.spent_delta == 1e-6
-    with pytest.raises(BudgetError, match=r"series: epsilon 1\.1"):
+    with pytest.raises(BudgetError, match=r"series: a total of epsilon 1\.1"):
         ledger.spend("series", Charge(0.4))
     with pytest.raises(BudgetError, match="delta"):
         ledger.spend("series", Charge(0.1, 1e-5))
@@ -152,10 +152,10 @@ def test_charges_are_on_disk_when_spend_returns(path: Path) -> None:
         ledger.spend("one", Charge(0.4, 1e-7))
         assert read_ledger(path).entries == [("one", Charge(0.4, 1e-7))]
         ledger.spend("two", Charge(0.2))
-        with pytest.raises(BudgetError, match="would pass"):
+        with pytest.raises(BudgetError, match="would exceed"):
             ledger.spend("three", Charge(0.5))
     assert read_ledger(path).spent_epsilon == pytest.approx(0.6)
-    with open_ledger(path) as again, pytest.raises(BudgetError, match="would pass"):
+    with open_ledger(path) as again, pytest.raises(BudgetError, match="would exceed"):
         again.spend("four", Charge(0.41))
 
 

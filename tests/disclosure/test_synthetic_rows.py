@@ -124,7 +124,7 @@ def test_a_spent_ledger_stops_before_any_noise() -> None:
 
     spent = ledger(0.5)
     for method in ("baseline", "dpcocgen"):
-        with pytest.raises(BudgetError, match="would pass the limit"):
+        with pytest.raises(BudgetError, match="would exceed the limit"):
             estimate_histogram({"x": ["a"]}, SMALL, 0.6, spent, method=method, rng=Never())  # type: ignore[arg-type]
     assert spent.spent_epsilon == 0
 
@@ -232,7 +232,7 @@ def test_bins_hold_every_number_once() -> None:
         (lambda: EqualBins(0, 10**15, 1_000), "too many for exact bins"),
         (lambda: Categories(("a", "a")), "a value is repeated"),
         (lambda: RowDomain({}), "no columns"),
-        (lambda: RowDomain({str(i): EqualBins(0, 99, 100) for i in range(4)}), "at most"),
+        (lambda: RowDomain({str(i): EqualBins(0, 99, 100) for i in range(4)}), " exceed"),
         (lambda: SMALL.histogram({"x": ["z"]}), "'x': value 'z' is not declared"),
         (lambda: EqualBins(0, 9, 2).codes(["10"]), "'10' is not in 0 to 9"),
         (lambda: EqualBins(0, 9, 2).codes(["1.5"]), "not whole"),
@@ -295,7 +295,7 @@ def test_noise_probabilities_are_within_the_stated_error() -> None:
 def test_rows_beyond_all_memory_are_refused() -> None:
     found = NoisyHistogram(np.array([1e12, 0, 0]), 1.0, 3)
     for wanted in (None, 10**12):
-        with pytest.raises(TableError, match="100,000,000 values at most"):
+        with pytest.raises(TableError, match="exceed 100,000,000 values"):
             draw_rows(found, SMALL, wanted)
 
 

@@ -124,7 +124,7 @@ def test_generalized_values_are_spread_over_their_leaves() -> None:
             lambda: utility.counting_query_error(
                 {"x": ["a"]}, {"x": ["a"]}, np.random.default_rng(0)
             ),
-            "columns in 1 to 1",
+            "num_columns = 2 in 1 to 1",
         ),
     ],
 )

@@ -40,9 +40,9 @@ CLIENT = "client"  # a test of tests/client
 
 PART_OF = {
     "freshness": ("equal only by chance",),
-    "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
-    "derivations": ("round has its", "another process", "derivations", "two metrics",
-                    "of two values", "two sets", "values set the bits", "one cohort"),
+    "answers": ("each report is the correct", "one report for each period", "answers of the kind"),
+    "derivations": ("round has the", "another process", "derivations", "two metrics",
+                    "of two values", "two sets", "values set the declared bits", "one cohort"),
     "device": ("device: 7 reports", "a value or", "values past", "reports in a life"),
 }  # fmt: skip
 

@@ -141,7 +141,7 @@ def test_a_broken_claim_is_told_in_all_forms(tmp_path: Path) -> None:
     command = plant(BY_NAME["no-fresh-noise"], tmp_path)
     result = audit(parse_metrics(METRICS), QUICK, command=command)
     names = {check.what for check in result.broken}
-    assert "the second round has its declared chances" in names
+    assert "the second round has the declared probabilities" in names
     assert "disjoint values, 1 report" in names
     reply = to_dict(result, date(2026, 1, 1), identity(None))
     assert not reply["held"]

@@ -125,11 +125,11 @@ TYPESCRIPT_FAULTS = (
             "Uint8Array.of(performance.now() * 1000 & 255)]);",
             "device", "7 reports of a device share one permanent response"),
     Planted("cap-off-by-one", "ledger.js", "if (held + number > Math.min(",
-            "if (held + number > 1 + Math.min(", "answers", "each report is the answer", TWO),
+            "if (held + number > 1 + Math.min(", "answers", "each report is the correct", TWO),
     Planted("fallback-in-place-of-a-value", "device.js", "    valueBits(value) {",
             "    valueBits(value) {\n        const { fallback } = this.metric.definition;"
             "\n        if (fallback && this.randomness(1)[0] < 13) value = fallback;",
-            "answers", "each report is the answer"),
+            "answers", "each report is the correct"),
 )  # fmt: skip
 SOME_LONG = [
     pytest.param(

@@ -192,7 +192,7 @@ def test_check_names_the_bound_of_fresh_answers() -> None:
     (note,) = life_findings(window, 64_000, np.random.default_rng(0))
     assert note.level == "note"
     assert "in at most 0.73% of cases" in note.message
-    assert "71% of due answers come (accept_days = 42)" in note.message
+    assert "71% of due answers arrive (accept_days = 42)" in note.message
     assert "raise that to at most 5.14%" in note.message
 
 

@@ -73,11 +73,11 @@ def test_missing_values_are_no_diversity(missing, tmp_path, capsys) -> None:
 @pytest.mark.parametrize(
     ("tree", "result"),
     [
-        ("N,land\nN,land\nS,land\n", "line 2, column 1: 'N' is in line 1 already"),
+        ("N,land\nN,land\nS,land\n", "line 2, column 1: 'N' is already in line 1"),
         ("N,land\nS\n", "line 2 has 1 cells, and the first line 2"),
         ("N,land\nS ,land\n", "line 2, column 1: 'S ' begins or ends with a blank"),
-        ("N\nS\n", "line 1 has to be a leaf, its ancestors and the root"),
-        ("N,a;land\nS,a;land\n", "line 1 has to be a leaf, its ancestors and the root"),
+        ("N\nS\n", "line 1 must be a leaf, its ancestors and the root"),
+        ("N,a;land\nS,a;land\n", "line 1 must be a leaf, its ancestors and the root"),
     ],
 )
 def test_trees_are_refused_by_line(tree, result, tmp_path, capsys) -> None:

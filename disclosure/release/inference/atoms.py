@@ -90,9 +90,9 @@ def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[TableSc
         names = [f"{len(split.values):,} of {shown(split.name)}" for split in splits]
         windows = len({(scope.first, scope.last) for scope in scopes})
         raise ReleaseError(
-            f"strata and windows cut the population into more than {MAX_ATOMS:,} parts, by values "
-            f"of strata that cross ({', '.join(names)}) and {windows:,} windows: leave out the "
-            "tables by one of them, or say with [within] which stratum lies in which"
+            f"strata and windows cut the population into more than {MAX_ATOMS:,} parts: crossing "
+            f"strata ({', '.join(names)}) and {windows:,} windows; leave out the tables by one "
+            "stratum, or declare with [within] which stratum lies in which"
         )
 
 

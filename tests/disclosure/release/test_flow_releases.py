@@ -129,18 +129,18 @@ def test_indistinguishable_values_are_judged_as_one(seed, monkeypatch) -> None:
 def test_flows_that_cannot_be_released_are_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="does not publish the stratum 'between'"):
         release.build_release(release.read_source(folder), policy(), ISSUED)
-    with pytest.raises(ReleaseError, match="the stratum 'between' of flows is zones or cells"):
+    with pytest.raises(ReleaseError, match="flows already have a stratum 'between'"):
         release.read_source(folder, {"between": "districts"})
     with pytest.raises(ReleaseError, match="published as tables"):
         row_sources.read_estimates(folder)
     pooled = replace(RULES, roll_up={"commute": RollUp("cells")})
-    with pytest.raises(PolicyError, match=r"added up by zones already; leave roll_up\.commute"):
+    with pytest.raises(PolicyError, match=r"already summed by zone; remove roll_up\.commute"):
         release.build_release(release.read_source(folder), pooled, ISSUED)
     for name in ("results.json", "flows.csv"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     found = json.loads((tmp_path / "results.json").read_text())
     for changes, said in (({"flow": found["flow"] | {"lag": 3}}, "has no matrix"),
-                          ({"first_day": None}, "do not say their days")):  # fmt: skip
+                          ({"first_day": None}, "have no dates")):  # fmt: skip
         (tmp_path / "results.json").write_text(json.dumps(found | changes))
         with pytest.raises(ReleaseError, match=said):
             release.read_source(tmp_path)

@@ -230,7 +230,7 @@ def test_too_many_parts_are_refused_with_remedies() -> None:
         TableScope({name: str(k)}, DAY, DAY) for name, count in strata.items() for k in range(count)
     ]
     with pytest.raises(
-        ReleaseError, match=r"30 of 'a', 30 of 'b', 30 of 'c'.* and 1 windows: leave"
+        ReleaseError, match=r"30 of 'a', 30 of 'b', 30 of 'c'.* and 1 windows; leave"
     ):
         find_atoms(scopes)
 
