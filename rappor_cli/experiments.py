@@ -92,10 +92,7 @@ def homepages(
     runs: Annotated[int, typer.Option(min=1, help="Draws of each distribution.")] = 5,
     repeated: Annotated[int, typer.Option(min=2, help="Reports per device if repeated.")] = 30,
 ) -> ExperimentOutcome:
-    """Detect home pages with valid error rates, and compare with the paper's 31.
-
-    There are 8,616 candidates.
-    """
+    """Detect home pages among 8,616 with valid error rates, and compare with the paper's 31."""
     with progress_bar("draws", runs * (len(home.DISTRIBUTIONS) + 1)) as advance:
         rows = home.homepages(runs, reports, run.rng, repeated, advance)
     distance = home.PAPER_SMALLEST / home.first_order_error(reports, 1)
