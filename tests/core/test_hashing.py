@@ -41,10 +41,9 @@ def test_mmh3_is_the_published_function() -> None:
 def test_md5_positions_reproduce_googles_published_report() -> None:
     """client/python/rappor_test.py of google/rappor: "abc" in cohort 0 is reported as 64493.
 
-    With k = 16, h = 2, f = p = 1/2, q = 3/4, the secret "secret", and draws of 0, .6, 0, in turn:
-    coins of p then fall 1, 0, 1, ..., and coins of q always 1. The permanent response takes a byte
-    of HMAC-SHA256 for each bit: the lowest bit is the lie, used where the rest is below 64. Four of
-    the 256 pairs of positions would give this report.
+    k = 16, h = 2, f = p = 1/2, q = 3/4; draws of 0, .6, 0 make coins of p fall 1, 0, 1, ... and
+    coins of q always 1. The permanent response takes a byte of HMAC-SHA256 for each bit: its lowest
+    bit is the lie, used if the rest is below 64. 4 of 256 pairs of positions give this report.
     """
     bits = sum(1 << place for place in set(bloom_positions(b"abc", 0, make("md5", 16, 2))))
     noise = hmac.digest(b"secret", struct.pack(">I", bits), "sha256")

@@ -100,8 +100,7 @@ def linked(features: Callable[[bytes, str], tuple[int, int]]) -> float:
     """How often the best partner among DEVICES is the right one, for features of two metrics.
 
     features: (cohort, permanent bits) of a device for a metric by name. The attacker pairs reports
-    of two metrics by equal cohort, then by the number of equal permanent bits: far more than the
-    collector stores, which is counts.
+    by equal cohort, then by the number of equal permanent bits; the collector stores only counts.
     """
     secrets = [number.to_bytes(32, "big") for number in range(DEVICES)]
     ones = [features(secret, "homepage") for secret in secrets]

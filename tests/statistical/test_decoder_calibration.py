@@ -1,8 +1,7 @@
 """A small form of `rappor simulate decoder-calibration`: the promises, in the small settings.
 
-Each bound lies 4 standard errors or more beyond what the method reaches over many runs (the table
-in docs/evaluation/lists.md), so that a correct decoder fails less than once in 1,000; the last test
-shows that the usual mistakes do fail.
+Each bound lies 4 standard errors or more beyond the table in docs/evaluation/lists.md: a correct
+decoder fails less than once in 1,000. The last test shows that the usual mistakes fail.
 """
 
 import numpy as np
