@@ -63,7 +63,7 @@ STOPPED = 130  # the exit code that shells report for a program ended by Ctrl-C
 
 
 def run_command(arguments: list[str], started: Callable[[], None] | None = None) -> int:
-    """Run a command and return its exit code; wrong usage is one line. Call `started` first."""
+    """Run a command and return its exit code. `started` is called before the command runs."""
     try:
         code = root_command()(
             args=arguments, prog_name="rappor", obj=started, standalone_mode=False
